@@ -1,0 +1,1 @@
+//! Runs a plan: step, effect, state. The only place that sees `cpi`, `agent` and `state` together.

@@ -1,0 +1,1 @@
+//! What ships inside the binary: the `local` CPI and the agent its VMs run.

@@ -1,0 +1,1 @@
+//! Arguments to a request, a request to one call of the library, a result to an exit code.

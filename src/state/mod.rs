@@ -1,0 +1,1 @@
+//! The state file, its lock and its journal.

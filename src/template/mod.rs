@@ -1,0 +1,1 @@
+//! Job templates (ERB): the evaluation context and the renderer behind one trait.

@@ -1,0 +1,106 @@
+//! What happens during a run, as data.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Identifies a stage within one run.
+pub type StageId = u64;
+
+/// One thing that happened.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A stage began.
+    StageStarted {
+        /// The stage.
+        id: StageId,
+        /// The stage it belongs to.
+        parent: Option<StageId>,
+        /// What it does, as a gerund.
+        name: String,
+    },
+    /// A stage has come this far.
+    StageProgress {
+        /// The stage.
+        id: StageId,
+        /// How much is done.
+        done: u64,
+        /// How much there is, where known.
+        total: Option<u64>,
+        /// What is counted.
+        unit: Unit,
+    },
+    /// The newest log line of what a stage waits for (CPI, packaging script).
+    StageLog {
+        /// The stage.
+        id: StageId,
+        /// The line, without its newline.
+        line: String,
+    },
+    /// A stage ended.
+    StageFinished {
+        /// The stage.
+        id: StageId,
+        /// How.
+        outcome: Outcome,
+        /// After how long.
+        #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+        elapsed: Duration,
+    },
+    /// Neither a stage nor a failure, but worth knowing.
+    Note {
+        /// The sentence.
+        text: String,
+    },
+    /// The run goes on, but somebody should look.
+    Warning {
+        /// The sentence.
+        text: String,
+    },
+    /// The run is over.
+    RunFinished {
+        /// Whether it did what was asked.
+        success: bool,
+        /// One sentence that says what came of it.
+        summary: String,
+        /// After how long.
+        #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+        elapsed: Duration,
+        /// The error's message and causes, outermost first; empty on success.
+        errors: Vec<String>,
+        /// What to do next.
+        hints: Vec<String>,
+        /// The process's exit code.
+        exit_code: u8,
+    },
+}
+
+/// What a stage's progress counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bytes of a file or a transfer.
+    Bytes,
+    /// Things: packages, templates, disks.
+    Items,
+}
+
+/// How a stage ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It did its work.
+    Done,
+    /// There was nothing to do.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// It failed; the error follows.
+    Failed,
+}
+
+fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}

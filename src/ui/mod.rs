@@ -1,0 +1,108 @@
+//! Events in, text out. The library tells what happens as typed events through a [`Reporter`]; the
+//! renderers here (plain, progress, json) turn them into what a person or a program reads. indicatif and
+//! dialoguer appear nowhere else.
+
+mod event;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub use event::{Event, Outcome, StageId, Unit};
+
+/// What receives events. Implementations must not block for long.
+pub trait Sink: Send + Sync {
+    /// Takes one event.
+    fn emit(&self, event: &Event);
+}
+
+/// The library's one way to say something. Cheap to clone; clones share the sink.
+#[derive(Clone)]
+pub struct Reporter {
+    sink: Arc<dyn Sink>,
+    next_stage: Arc<AtomicU64>,
+    parent: Option<StageId>,
+}
+
+impl Reporter {
+    /// A reporter that feeds `sink`.
+    pub fn new(sink: Arc<dyn Sink>) -> Self {
+        Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None }
+    }
+
+    /// Emits one event.
+    pub fn emit(&self, event: Event) {
+        self.sink.emit(&event);
+    }
+
+    /// Something the operator should know that is neither a stage nor a failure.
+    pub fn note(&self, text: impl Into<String>) {
+        self.emit(Event::Note { text: text.into() });
+    }
+
+    /// Something the operator should look at, although the run goes on.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.emit(Event::Warning { text: text.into() });
+    }
+
+    /// Begins a stage ("creating VM"). It counts as failed unless it is finished or skipped.
+    pub fn stage(&self, name: impl Into<String>) -> Stage {
+        let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
+        self.emit(Event::StageStarted { id, parent: self.parent, name: name.into() });
+        Stage {
+            reporter: Reporter { parent: Some(id), ..self.clone() },
+            id,
+            started: Instant::now(),
+            ended: false,
+        }
+    }
+}
+
+/// A stage under way. Dropping it without [`Stage::finish`] or [`Stage::skip`] reports it as failed.
+pub struct Stage {
+    reporter: Reporter,
+    id: StageId,
+    started: Instant,
+    ended: bool,
+}
+
+impl Stage {
+    /// A reporter whose stages are children of this one.
+    pub fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    /// How far the stage has come; `total` is `None` while unknown.
+    pub fn progress(&self, done: u64, total: Option<u64>, unit: Unit) {
+        self.reporter.emit(Event::StageProgress { id: self.id, done, total, unit });
+    }
+
+    /// The newest line of the log of whatever this stage waits for.
+    pub fn log_line(&self, line: impl Into<String>) {
+        self.reporter.emit(Event::StageLog { id: self.id, line: line.into() });
+    }
+
+    /// The stage did its work.
+    pub fn finish(mut self) {
+        self.end(Outcome::Done);
+    }
+
+    /// The stage had nothing to do.
+    pub fn skip(mut self, reason: impl Into<String>) {
+        self.end(Outcome::Skipped { reason: reason.into() });
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.ended = true;
+        let elapsed: Duration = self.started.elapsed();
+        self.reporter.emit(Event::StageFinished { id: self.id, outcome, elapsed });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Outcome::Failed);
+        }
+    }
+}

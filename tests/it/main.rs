@@ -1,0 +1,1 @@
+//! The integration tests: one binary that drives the real program.
