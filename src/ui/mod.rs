@@ -3,12 +3,14 @@
 //! dialoguer appear nowhere else.
 
 mod event;
+mod redact;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use event::{Event, Outcome, StageId, Unit};
+pub use redact::Redactor;
 
 /// What receives events. Implementations must not block for long.
 pub trait Sink: Send + Sync {

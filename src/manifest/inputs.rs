@@ -1,0 +1,28 @@
+//! What the operator named on the command line for a manifest: the file itself, ops files, variables.
+
+use std::path::PathBuf;
+
+/// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
+/// caller; nothing here is read before [`super::load`].
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    /// The manifest.
+    pub manifest: PathBuf,
+    /// Ops files in the order they are applied.
+    pub ops_files: Vec<PathBuf>,
+    /// `--var NAME=VALUE`, as written; VALUE is YAML.
+    pub vars: Vec<String>,
+    /// `--var-file NAME=PATH`, as written; the variable is the file's text.
+    pub var_files: Vec<String>,
+    /// `--vars-file PATH`.
+    pub vars_files: Vec<PathBuf>,
+    /// `--vars-env PREFIX`.
+    pub vars_env: Vec<String>,
+    /// The environment that `vars_env` selects from, as the caller saw it.
+    pub environment: Vec<(String, String)>,
+    /// `--vars-store PATH`: where generated values are kept.
+    pub vars_store: Option<PathBuf>,
+    /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
+    /// of them has no value otherwise.
+    pub default_vars_store: Option<PathBuf>,
+}
