@@ -79,7 +79,8 @@ impl Agent {
             .build()
             .new_agent();
         let credentials = format!("{}:{}", endpoint.user, endpoint.password);
-        let authorization = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
+        let authorization =
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
         Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted }
     }
 
@@ -99,8 +100,7 @@ impl Agent {
             .header("Content-Type", "application/json")
             .send(message.to_string())
             .map_err(|error| self.transport(error))?;
-        let protocol =
-            |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
+        let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
         self.check_status(method, response.status().as_u16())?;
         let mut body = Vec::new();
         response
@@ -116,7 +116,10 @@ impl Agent {
             let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
             return Err(AgentError::Exception { method: method.to_owned(), message: message.to_owned() });
         }
-        answer.get("value").cloned().ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+        answer
+            .get("value")
+            .cloned()
+            .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
     }
 
     /// Sends a message and, where it starts a task, follows that to its end.
@@ -165,7 +168,8 @@ impl Agent {
 
     /// Uploads a file under this id; `on_bytes` hears how much of it has been read.
     pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
-        let local = |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
+        let local =
+            |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
         let mut reader = Counted { inner: file, done: 0, on_bytes };
@@ -216,7 +220,10 @@ impl Agent {
         match status {
             200..=299 => Ok(()),
             401 => Err(AgentError::Unauthorized { address: self.endpoint.base.clone() }),
-            status => Err(AgentError::Protocol { method: method.to_owned(), problem: format!("HTTP status {status}") }),
+            status => Err(AgentError::Protocol {
+                method: method.to_owned(),
+                problem: format!("HTTP status {status}"),
+            }),
         }
     }
 
@@ -225,9 +232,10 @@ impl Agent {
         match error {
             ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
             ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
-            ureq::Error::HostNotFound => {
-                AgentError::Unreachable { address, problem: "the host name does not resolve (DNS)".to_owned() }
-            }
+            ureq::Error::HostNotFound => AgentError::Unreachable {
+                address,
+                problem: "the host name does not resolve (DNS)".to_owned(),
+            },
             ureq::Error::Io(source) => match rustls_cause(&source) {
                 Some(problem) => AgentError::Untrusted { address, problem },
                 None => AgentError::Unreachable { address, problem: format!("TCP: {source}") },

@@ -136,12 +136,15 @@ impl Agent {
             json!([source.blobstore_id, source.digest, source.name, source.version, dependencies]);
         let value = self.perform("compile_package", arguments)?;
         let field = |name: &str| {
-            value.get("result").and_then(|result| result.get(name)).and_then(Value::as_str).map(str::to_owned).ok_or_else(
-                || AgentError::Protocol {
+            value
+                .get("result")
+                .and_then(|result| result.get(name))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .ok_or_else(|| AgentError::Protocol {
                     method: "compile_package".to_owned(),
                     problem: format!("`result.{name}` is missing"),
-                },
-            )
+                })
         };
         Ok(CompiledPackage {
             name: source.name.clone(),

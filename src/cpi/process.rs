@@ -40,7 +40,8 @@ impl Executable {
             let what = what.to_owned();
             move |source| CpiError::Local { what, source }
         };
-        let mut input = tempfile::tempfile().map_err(local("creating a file for the CPI's request failed"))?;
+        let mut input =
+            tempfile::tempfile().map_err(local("creating a file for the CPI's request failed"))?;
         input
             .write_all(request)
             .and_then(|()| input.rewind())
@@ -105,7 +106,10 @@ impl Executable {
         let mut answer = Vec::new();
         File::open(&files.answer_path)
             .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer))
-            .map_err(|source| CpiError::Local { what: "reading the CPI's answer failed".to_owned(), source })?;
+            .map_err(|source| CpiError::Local {
+                what: "reading the CPI's answer failed".to_owned(),
+                source,
+            })?;
         Ok(Outcome::Answer { bytes: answer, log_tail: log.tail() })
     }
 }
@@ -180,11 +184,9 @@ impl LogTail {
 /// Files in `directory` for a call that needs no journal because it changes nothing.
 pub(super) fn scratch_files(directory: &Path, request_id: &str) -> Result<Files, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
-    let mut answer = File::options()
-        .write(true)
-        .create_new(true)
-        .open(&answer_path)
-        .map_err(|source| CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source })?;
+    let mut answer = File::options().write(true).create_new(true).open(&answer_path).map_err(|source| {
+        CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source }
+    })?;
     let _ = answer.seek(SeekFrom::Start(0));
     Ok(Files { answer, answer_path, log_path: directory.join(format!("{request_id}.log")) })
 }

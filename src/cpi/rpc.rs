@@ -58,16 +58,18 @@ pub fn parse_answer(bytes: &[u8], method: &str, request_id: &str) -> Result<Valu
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_answer("it wrote nothing".to_owned()));
     }
-    let document: Value =
-        serde_json::from_slice(bytes).map_err(|error| no_answer(format!("it is not one JSON document: {error}")))?;
+    let document: Value = serde_json::from_slice(bytes)
+        .map_err(|error| no_answer(format!("it is not one JSON document: {error}")))?;
     if !document.is_object() || (document.get("result").is_none() && document.get("error").is_none()) {
         return Err(no_answer("it has neither `result` nor `error`".to_owned()));
     }
-    let envelope: Envelope =
-        serde_json::from_value(document).map_err(|error| no_answer(format!("its shape is wrong: {error}")))?;
+    let envelope: Envelope = serde_json::from_value(document)
+        .map_err(|error| no_answer(format!("its shape is wrong: {error}")))?;
     match envelope.error {
         None => Ok(envelope.result),
-        Some(_) if !envelope.result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
+        Some(_) if !envelope.result.is_null() => {
+            Err(no_answer("it has both a result and an error".to_owned()))
+        }
         Some(error) => Err(CpiError::Answered {
             method: method.to_owned(),
             request_id: request_id.to_owned(),
@@ -109,8 +111,12 @@ impl CreatedVm {
         let (cid, networks) = match result {
             Value::String(cid) => (cid, None),
             Value::Array(pair) => match pair.as_slice() {
-                [Value::String(cid), networks] => (cid, Some(networks).filter(|networks| !networks.is_null()).cloned()),
-                _ => return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}")),
+                [Value::String(cid), networks] => {
+                    (cid, Some(networks).filter(|networks| !networks.is_null()).cloned())
+                }
+                _ => {
+                    return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}"));
+                }
             },
             _ => return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}")),
         };
@@ -150,11 +156,16 @@ mod tests {
             (r#"{"error": 7}"#, "shape"),
         ] {
             match parse_answer(text.as_bytes(), "info", "r") {
-                Err(CpiError::NoAnswer { problem: found, .. }) => assert!(found.contains(problem), "{text}: {found}"),
+                Err(CpiError::NoAnswer { problem: found, .. }) => {
+                    assert!(found.contains(problem), "{text}: {found}")
+                }
                 other => panic!("{text}: {other:?}"),
             }
         }
-        assert_eq!(parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, "m", "r").unwrap(), Value::Null);
+        assert_eq!(
+            parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, "m", "r").unwrap(),
+            Value::Null
+        );
     }
 
     #[test]

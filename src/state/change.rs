@@ -89,7 +89,8 @@ impl State {
         match change {
             Change::StemcellCreated(stemcell) => {
                 not_empty("stemcell", &stemcell.cid)?;
-                if !self.stemcells.iter().any(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi) {
+                if !self.stemcells.iter().any(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi)
+                {
                     self.stemcells.push(stemcell);
                 }
             }

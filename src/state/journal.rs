@@ -107,7 +107,9 @@ impl Journal {
         match fs::remove_dir_all(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::io(format!("removing the journal '{}'", self.directory.display()), error)),
+            Err(error) => {
+                Err(Error::io(format!("removing the journal '{}'", self.directory.display()), error))
+            }
         }
     }
 }

@@ -25,7 +25,8 @@ pub struct Holder {
 impl Holder {
     /// This process, running `command` from now on.
     pub fn this_process(command: &str) -> Self {
-        let since = time::OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+        let since =
+            time::OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
         Holder {
             pid: std::process::id(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -65,11 +66,16 @@ impl Lock {
             }
             // The holder before us removed the file when it was done: what we locked is no longer the lock.
             let ours = file.metadata().map_err(failed)?;
-            if !std::fs::metadata(&path).is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev()) {
+            if !std::fs::metadata(&path)
+                .is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev())
+            {
                 continue;
             }
             let text = serde_json::to_vec(holder).unwrap_or_default();
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text)).map_err(failed)?;
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(&text))
+                .map_err(failed)?;
             return Ok(Lock { file, path });
         }
     }

@@ -37,7 +37,13 @@ impl Store {
         let read = State::read(path)?;
         let on_disk = read.is_some();
         let journal = Journal::at(path);
-        Ok(Store { path: path.to_owned(), state: read.unwrap_or_else(State::new), journal, on_disk, _lock: lock })
+        Ok(Store {
+            path: path.to_owned(),
+            state: read.unwrap_or_else(State::new),
+            journal,
+            on_disk,
+            _lock: lock,
+        })
     }
 
     /// What is recorded.
@@ -101,7 +107,8 @@ impl Store {
         }
         self.journal.remove()?;
         for path in [backup_path(&self.path), self.path.clone()] {
-            remove_durably(&path).map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
+            remove_durably(&path)
+                .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
         }
         Ok(())
     }
