@@ -35,9 +35,9 @@ pub struct Call<'a> {
 /// What a caller sees of a call while it runs.
 pub struct Watch<'a> {
     /// Gets each line of the CPI's log.
-    pub on_log: &'a mut dyn FnMut(&str),
+    pub on_log: Box<dyn FnMut(&str) + 'a>,
     /// Tells whether to stop waiting, and because of which signal.
-    pub stop: &'a dyn Fn() -> Option<u8>,
+    pub stop: Box<dyn Fn() -> Option<u8> + 'a>,
 }
 
 impl Cpi {
@@ -129,7 +129,7 @@ impl Cpi {
     ) -> Result<Value, CpiError> {
         tracing::debug!(method, request_id, "calling the CPI");
         let text = request.to_string();
-        match self.executable.run(text.as_bytes(), files, watch.on_log, watch.stop)? {
+        match self.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
             Outcome::Abandoned(signal) => Err(CpiError::Abandoned {
                 method: method.to_owned(),
                 request_id: request_id.to_owned(),
