@@ -1,7 +1,16 @@
 //! From the files a person wrote to what is wanted: YAML, ops files, variables, and the typed,
-//! validated manifest. No I/O except reading the files it is given.
+//! validated manifest. No I/O except reading the files it is given, and writing the vars store.
+//!
+//! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
 
+mod files;
 mod inputs;
+mod load;
+mod secrets;
+pub mod ops;
+pub mod variables;
+pub mod vars_store;
 pub mod yaml;
 
 pub use inputs::Inputs;
+pub use load::{Loaded, Options, interpolate, load, load_with};
