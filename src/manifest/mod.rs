@@ -2,6 +2,7 @@
 //! validated manifest. No I/O except reading the files it is given.
 
 mod inputs;
+pub mod ops;
 pub mod yaml;
 
 pub use inputs::Inputs;
