@@ -6,8 +6,8 @@
 mod files;
 mod inputs;
 mod load;
-mod secrets;
 pub mod ops;
+mod secrets;
 pub mod variables;
 pub mod vars_store;
 pub mod yaml;

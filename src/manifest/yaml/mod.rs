@@ -12,3 +12,5 @@ pub use emit::emit;
 pub use load::{LoadError, load};
 pub use node::{Data, Mapping, Node, Position};
 pub use tree::MAX_DEPTH;
+
+pub(in crate::manifest) use scalar::resettle;

@@ -264,3 +264,14 @@ pub(super) fn format_float(float: f64) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
+
+/// What a float is after it was written and read again.
+pub(in crate::manifest) fn resettle(data: &Data) -> Data {
+    match data {
+        Data::Float(float) => match resolve(&format_float(*float)) {
+            Plain::Value(data) => data,
+            Plain::Timestamp | Plain::Text => Data::Float(*float),
+        },
+        data => data.clone(),
+    }
+}
