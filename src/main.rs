@@ -1,5 +1,5 @@
 //! The shim: everything is in the library.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    monopile::cli::main()
 }

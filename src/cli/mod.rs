@@ -1,1 +1,90 @@
 //! Arguments to a request, a request to one call of the library, a result to an exit code.
+//!
+//! [`main`] is the whole program. One file per command; what commands share is in `globals` (flags valid
+//! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
+//! This is the only module that reads the environment.
+
+mod completion;
+mod create_env;
+mod delete_env;
+mod finish;
+mod globals;
+mod internal;
+mod interpolate;
+mod logging;
+mod manifest_args;
+mod paths;
+mod session;
+mod signals;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use globals::Globals;
+use session::Session;
+
+pub use manifest_args::ManifestArgs;
+
+/// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
+#[derive(Debug, Parser)]
+#[command(
+    name = "monopile",
+    bin_name = "monopile",
+    disable_version_flag = true,
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 110,
+    after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
+                  4 state locked by another run, 5 agent not reachable, 130/143 interrupted with the state saved."
+)]
+pub struct Cli {
+    /// Show the version
+    // `-v` means `--var` after a command and the version before it, as upstream.
+    #[arg(short = 'v', visible_short_alias = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
+    #[command(flatten)]
+    globals: Globals,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    CreateEnv(create_env::CreateEnvArgs),
+    DeleteEnv(delete_env::DeleteEnvArgs),
+    #[command(visible_alias = "int")]
+    Interpolate(interpolate::InterpolateArgs),
+    Completion(completion::CompletionArgs),
+}
+
+/// The command line's grammar, for completions and documentation.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the program: parses the arguments of this process, does what they ask, and says how it went.
+pub fn main() -> ExitCode {
+    finish::install_panic_hook();
+    let args: Vec<OsString> = std::env::args_os().collect();
+    // What monopile starts of itself comes first: it must not meet threads or signal handlers.
+    if let Some(code) = internal::try_run(&args) {
+        return code;
+    }
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
+    };
+    let session = Session::begin(&cli.globals);
+    let result = match cli.command {
+        Command::CreateEnv(args) => args.run(&session),
+        Command::DeleteEnv(args) => args.run(&session),
+        Command::Interpolate(args) => args.run(&session),
+        Command::Completion(args) => args.run(),
+    };
+    finish::finish(&session, result)
+}

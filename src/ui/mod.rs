@@ -3,7 +3,10 @@
 //! dialoguer appear nowhere else.
 
 mod event;
+mod plain;
+pub mod prompt;
 mod redact;
+mod renderer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use event::{Event, Outcome, StageId, Unit};
 pub use redact::Redactor;
+pub use renderer::{Format, Options, Renderer, renderer};
 
 /// What receives events. Implementations must not block for long.
 pub trait Sink: Send + Sync {

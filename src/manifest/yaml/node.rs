@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::load::Key;
+
 /// Where in which input a node stands. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
@@ -62,9 +64,28 @@ pub enum Data {
 }
 
 /// A mapping that keeps the order of its keys. Keys may be any scalar.
-#[derive(Debug, Clone, PartialEq, Default)]
+///
+/// Equality does not look at the order.
+#[derive(Debug, Clone, Default)]
 pub struct Mapping {
     entries: Vec<(Node, Node)>,
+}
+
+impl PartialEq for Mapping {
+    fn eq(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        // Most mappings that are compared were written in the same order.
+        if self.entries.iter().zip(&other.entries).all(|(mine, theirs)| mine == theirs) {
+            return true;
+        }
+        let index: std::collections::HashMap<Key, &Node> =
+            other.iter().filter_map(|(key, value)| Some((Key::of(&key.data)?, value))).collect();
+        self.iter().all(|(key, value)| {
+            Key::of(&key.data).and_then(|key| index.get(&key)).is_some_and(|theirs| *theirs == value)
+        })
+    }
 }
 
 impl PartialEq for Node {
@@ -149,6 +170,15 @@ impl Node {
             Data::String(_) => "string",
             Data::Seq(_) => "sequence",
             Data::Map(_) => "mapping",
+        }
+    }
+
+    /// How many collections lie within each other here: 0 for a scalar.
+    pub fn depth(&self) -> usize {
+        match &self.data {
+            Data::Seq(items) => 1 + items.iter().map(Node::depth).max().unwrap_or(0),
+            Data::Map(map) => 1 + map.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            _ => 0,
         }
     }
 
@@ -243,6 +273,11 @@ impl Mapping {
     /// The value under a string key, writable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.entries.iter_mut().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// Whether a string key is there.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
     }
 
     /// Whether a key of any scalar type is there.

@@ -1,0 +1,53 @@
+//! `monopile create-env`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{ManifestArgs, paths, session::Session};
+use crate::apply;
+use crate::{Error, Result};
+
+/// Create or update an environment
+#[derive(Debug, Clone, Args)]
+pub struct CreateEnvArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// State file [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
+    /// Deploy even if nothing changed, with a new VM
+    #[arg(long)]
+    recreate: bool,
+
+    /// Move the data of persistent disks to new ones
+    #[arg(long)]
+    recreate_persistent_disks: bool,
+
+    /// Don't run drain and pre-stop scripts
+    #[arg(long)]
+    skip_drain: bool,
+
+    /// Where the CPI's packages are installed, instead of the cache
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    package_dir: Option<PathBuf>,
+}
+
+impl CreateEnvArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let request = apply::CreateEnv {
+            inputs: self.manifest.inputs_beside(&state),
+            recreate: self.recreate,
+            recreate_persistent_disks: self.recreate_persistent_disks,
+            skip_drain: self.skip_drain,
+        };
+        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let _ = (&request, &surroundings.environment);
+        // CONNECT: apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
+        Err(Error::environment("not built yet"))
+    }
+}

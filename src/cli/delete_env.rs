@@ -1,0 +1,45 @@
+//! `monopile delete-env`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{ManifestArgs, paths, session::Session};
+use crate::{Error, Result, apply, ui};
+
+/// Delete an environment: its VM, disks, stemcells and state
+#[derive(Debug, Clone, Args)]
+pub struct DeleteEnvArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// State file [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
+    /// Don't run drain and pre-stop scripts
+    #[arg(long)]
+    skip_drain: bool,
+
+    /// Where the CPI's packages are installed, instead of the cache
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    package_dir: Option<PathBuf>,
+}
+
+impl DeleteEnvArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let question =
+            format!("Delete the environment recorded in {}, its persistent disks included?", state.display());
+        if session.interactive() && !ui::prompt::confirm(&question)? {
+            return Err(Error::usage("not confirmed: nothing was deleted"));
+        }
+        let request =
+            apply::DeleteEnv { inputs: self.manifest.inputs_beside(&state), skip_drain: self.skip_drain };
+        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let _ = (&request, &surroundings.environment);
+        // CONNECT: apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
+        Err(Error::environment("not built yet"))
+    }
+}

@@ -1,0 +1,111 @@
+//! The end of a run: the final event, and the one place where a result becomes an exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::session::Session;
+use crate::ui::{self, Event, Reporter};
+use crate::{ErrorKind, Result};
+
+/// What a command that succeeded leaves to be shown.
+pub(super) enum Finished {
+    /// One sentence that says what came of it.
+    Summary(String),
+    /// The command's product, for standard output as it is.
+    Output(Vec<u8>),
+}
+
+/// Shows the result and turns it into the exit code.
+pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
+    let elapsed = session.started.elapsed();
+    let result = result.and_then(|finished| match finished {
+        Finished::Summary(summary) => Ok(Some(summary)),
+        Finished::Output(bytes) => write_output(&bytes).map(|()| None),
+    });
+    match result {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(summary)) => {
+            session.reporter.emit(Event::RunFinished {
+                success: true,
+                summary,
+                elapsed,
+                errors: Vec::new(),
+                hints: Vec::new(),
+                exit_code: 0,
+            });
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let exit_code = error.kind().exit_code();
+            session.reporter.emit(Event::RunFinished {
+                success: false,
+                summary: error.to_string(),
+                elapsed,
+                errors: error.chain(),
+                hints: error.hints().to_vec(),
+                exit_code,
+            });
+            ExitCode::from(exit_code)
+        }
+    }
+}
+
+/// A command line that clap refused, or help and version, which it also answers with an "error".
+pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
+    if !error.use_stderr() {
+        // A closed standard output is no failure of `--help`.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let exit_code = ErrorKind::Usage.exit_code();
+    if json {
+        let text = error.render().to_string();
+        let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
+        let message = paragraphs.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+        let sink: Arc<dyn ui::Sink> = ui::renderer(
+            ui::Options { format: ui::Format::Json, color: false, verbose: false },
+            ui::Redactor::default(),
+        )
+        .sink();
+        Reporter::new(sink).emit(Event::RunFinished {
+            success: false,
+            summary: message.clone(),
+            elapsed: Duration::ZERO,
+            errors: vec![message],
+            hints: paragraphs.collect(),
+            exit_code,
+        });
+    } else {
+        // Nothing is left to tell if standard error is closed.
+        let _ = error.print();
+    }
+    ExitCode::from(exit_code)
+}
+
+/// Writes a command's product. A reader that went away early (`| head`) is no failure.
+fn write_output(bytes: &[u8]) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(crate::Error::io("writing to standard output", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A panic is a bug of this program: it says so, briefly, and where. The message is left out, because it may
+/// hold values of the manifest.
+pub(super) fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        // Not eprintln!, which would panic again when standard error is closed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "monopile {}: this is a bug{place}. The state file and its journal are intact; run again to go on.",
+            env!("CARGO_PKG_VERSION"),
+        );
+    }));
+}

@@ -1,0 +1,87 @@
+//! What monopile starts of itself: the built-in CPIs, a VM's first process and the agent. These are not for
+//! people, so they stand outside the documented grammar; they start before anything makes a thread or
+//! installs a signal handler, because entering namespaces needs a process without either.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::logging;
+use crate::{Error, Result};
+
+#[derive(Debug, Parser)]
+#[command(name = "monopile")]
+struct Internal {
+    #[command(subcommand)]
+    command: InternalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InternalCommand {
+    /// A built-in CPI: one request on standard input, its answer on standard output, its log on standard error
+    CpiExec {
+        /// Which
+        name: String,
+        /// The CPI's configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// The first process of a `local` VM
+    #[command(disable_help_flag = true)]
+    VmBoot {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// The agent of a `local` VM
+    Agent {
+        /// Its settings
+        #[arg(long, value_name = "FILE")]
+        settings: PathBuf,
+        /// Its base directory, `/var/vcap` inside a VM
+        #[arg(long, value_name = "DIR")]
+        base: PathBuf,
+    },
+}
+
+const NAMES: [&str; 3] = ["cpi-exec", "vm-boot", "agent"];
+
+/// Runs the internal command that `args` (with the program's name first) ask for, if they do.
+pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
+    let name = args.get(1)?.to_str()?;
+    if !NAMES.contains(&name) {
+        return None;
+    }
+    let command = match Internal::try_parse_from(args) {
+        Ok(internal) => internal.command,
+        Err(error) => return Some(super::finish::usage(&error, false)),
+    };
+    logging::install_internal();
+    Some(match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Whoever started this reads standard error; if it is closed, the code still tells.
+            let _ = writeln!(std::io::stderr(), "error: {}", error.chain().join(": "));
+            ExitCode::from(error.kind().exit_code())
+        }
+    })
+}
+
+fn run(command: InternalCommand) -> Result<()> {
+    match command {
+        InternalCommand::CpiExec { name, config } => match name.as_str() {
+            // CONNECT: builtin::local::run(&config, &executable()?, stdin().lock(), stdout().lock(), stderr())
+            "local" => Err(Error::environment(format!("not built yet: {}", config.display()))),
+            other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
+                .with_hint("the built-in CPI is: local")),
+        },
+        // CONNECT: builtin::local::boot::run(&args)
+        InternalCommand::VmBoot { args } => Err(Error::environment(format!("not built yet: {args:?}"))),
+        // CONNECT: builtin::agent::run(&settings, &base)
+        InternalCommand::Agent { settings, base } => {
+            Err(Error::environment(format!("not built yet: {} {}", settings.display(), base.display())))
+        }
+    }
+}

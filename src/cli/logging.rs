@@ -1,0 +1,122 @@
+//! The log: `tracing` events to a file (`BOSH_LOG_PATH`) or standard error, redacted like everything else.
+//!
+//! Off unless asked for, as upstream: `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`), or
+//! `--verbose` twice (debug) or three times (trace).
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::paths;
+use crate::ui::{Redactor, Renderer};
+
+/// Installs the log for a run.
+pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer) {
+    let level = match verbose {
+        0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    if level == LevelFilter::OFF {
+        return;
+    }
+    let target = match paths::variable("BOSH_LOG_PATH").map(PathBuf::from) {
+        None => Target::Renderer(renderer.clone()),
+        Some(path) => match open(&path) {
+            Ok(file) => Target::File(Arc::new(file)),
+            Err(error) => {
+                renderer.log_line(&format!("the log cannot be written to '{}': {error}", path.display()));
+                Target::Renderer(renderer.clone())
+            }
+        },
+    };
+    let writer = LogWriter { target, redactor: redactor.clone() };
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(writer).finish();
+    // A second subscriber cannot be: this is called once per process.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// Installs the log of a built-in CPI or agent: standard error, which its starter keeps.
+pub(super) fn install_internal() {
+    let level = level_variable().unwrap_or(LevelFilter::INFO);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .finish();
+    // As above.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+fn level_variable() -> Option<LevelFilter> {
+    match paths::variable("BOSH_LOG_LEVEL")?.to_str()?.to_ascii_lowercase().as_str() {
+        "trace" => Some(LevelFilter::TRACE),
+        "debug" => Some(LevelFilter::DEBUG),
+        "info" => Some(LevelFilter::INFO),
+        "warn" => Some(LevelFilter::WARN),
+        "error" => Some(LevelFilter::ERROR),
+        _ => Some(LevelFilter::OFF),
+    }
+}
+
+/// Log files are for their owner's eyes.
+fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[derive(Clone)]
+enum Target {
+    Renderer(Renderer),
+    File(Arc<std::fs::File>),
+}
+
+/// Collects one event's text, redacts it, and passes it on in one piece.
+#[derive(Clone)]
+struct LogWriter {
+    target: Target,
+    redactor: Redactor,
+}
+
+struct LogLine<'a> {
+    writer: &'a LogWriter,
+    text: Vec<u8>,
+}
+
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = LogLine<'a>;
+
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine { writer: self, text: Vec::new() }
+    }
+}
+
+impl Write for LogLine<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for LogLine<'_> {
+    fn drop(&mut self) {
+        let text = String::from_utf8_lossy(&self.text);
+        let text = self.writer.redactor.apply(text.trim_end());
+        match &self.writer.target {
+            Target::Renderer(renderer) => renderer.log_line(&text),
+            // A log that cannot be written must not stop the run.
+            Target::File(file) => drop(file.as_ref().write_all(format!("{text}\n").as_bytes())),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The manifest and what goes into it: flags that `create-env`, `delete-env` and `interpolate` share.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+
+use super::paths;
+use crate::manifest::Inputs;
+
+/// A manifest, its ops files and its variables.
+#[derive(Debug, Clone, Args)]
+pub struct ManifestArgs {
+    /// Path to the manifest
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub path: PathBuf,
+
+    /// Set a variable; VALUE is YAML
+    #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
+    pub vars: Vec<String>,
+
+    /// Set a variable to the text of a file
+    #[arg(long = "var-file", value_name = "NAME=PATH", value_hint = ValueHint::Other)]
+    pub var_files: Vec<String>,
+
+    /// Load variables from a YAML file
+    #[arg(short = 'l', long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub vars_files: Vec<PathBuf>,
+
+    /// Load variables from environment variables: MY takes `name` from MY_name
+    #[arg(long, value_name = "PREFIX", value_hint = ValueHint::Other)]
+    pub vars_env: Vec<String>,
+
+    /// Load variables from a YAML file and save generated ones there
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub vars_store: Option<PathBuf>,
+
+    /// Apply operations from a YAML file to the manifest
+    #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub ops_files: Vec<PathBuf>,
+}
+
+impl ManifestArgs {
+    /// The inputs these flags name, with `~` expanded as upstream does.
+    pub fn inputs(&self) -> Inputs {
+        let home = paths::home();
+        let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
+        Inputs {
+            manifest: expand(&self.path),
+            ops_files: self.ops_files.iter().map(expand).collect(),
+            vars: self.vars.clone(),
+            var_files: self.var_files.iter().map(|pair| expand_pair(pair, home.as_deref())).collect(),
+            vars_files: self.vars_files.iter().map(expand).collect(),
+            vars_env: self.vars_env.clone(),
+            environment: paths::environment(),
+            vars_store: self.vars_store.as_ref().map(expand),
+            default_vars_store: None,
+        }
+    }
+
+    /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.
+    pub fn inputs_beside(&self, state: &Path) -> Inputs {
+        let mut inputs = self.inputs();
+        let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
+        inputs.default_vars_store = name.file_name().map(|name| state.with_file_name(name));
+        inputs
+    }
+}
+
+/// `NAME=~/file` with the path expanded.
+fn expand_pair(pair: &str, home: Option<&Path>) -> String {
+    match pair.split_once('=') {
+        Some((name, path)) => format!("{name}={}", paths::expand(Path::new(path), home).display()),
+        None => pair.to_owned(),
+    }
+}

@@ -1,0 +1,72 @@
+//! Where things live: flags, `$XDG_*`, `$HOME` and the working directory become absolute paths here, once.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// The user's home directory: `$HOME`, or the password database's.
+pub(super) fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// `~` and `~/x` replaced by the home directory; other paths as they are.
+pub(super) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_owned(),
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// This process's environment. Variables that are not UTF-8 are left out.
+#[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
+pub(super) fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// The value of an environment variable, if it is set and not empty.
+#[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
+pub(super) fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// `path` with its extension replaced by `suffix`: `dir/bosh.yml` and `-state.json` give
+/// `dir/bosh-state.json`.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+/// `path`, absolute.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
+}
+
+/// The state file: `--state`, or `<manifest without extension>-state.json`.
+pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
+    let home = home();
+    match flag {
+        Some(path) => absolute(&expand(path, home.as_deref())),
+        None if manifest == Path::new("-") => {
+            Err(Error::usage("a manifest from standard input has no place for its state")
+                .with_hint("name the state file with --state PATH"))
+        }
+        None => absolute(&with_suffix(&expand(manifest, home.as_deref()), "-state.json")),
+    }
+}
+
+/// A base directory of the XDG specification with this program's name in it. A relative value counts as
+/// unset, as the specification says.
+pub(super) fn base(variable_name: &str, below_home: &str) -> Result<PathBuf> {
+    let base = match variable(variable_name).map(PathBuf::from).filter(|path| path.is_absolute()) {
+        Some(path) => path,
+        None => home().map(|home| home.join(below_home)).ok_or_else(|| {
+            Error::usage("there is no home directory").with_hint(format!("set HOME or {variable_name}"))
+        })?,
+    };
+    Ok(base.join("monopile"))
+}

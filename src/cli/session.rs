@@ -1,0 +1,103 @@
+//! What a command runs in: the renderer, the redactor, the clock, and on demand the
+//! [`Environment`](crate::apply::Environment) that the library asks for.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::globals::Globals;
+use super::{logging, paths, signals};
+use crate::apply::{Environment, Paths};
+use crate::ui::{self, Redactor, Reporter};
+use crate::{Error, Result};
+
+/// One run of the program.
+pub(super) struct Session {
+    pub(super) globals: Globals,
+    pub(super) reporter: Reporter,
+    pub(super) redactor: Redactor,
+    pub(super) started: Instant,
+}
+
+/// An [`Environment`] whose scratch directory is removed when this is dropped.
+pub(super) struct Surroundings {
+    pub(super) environment: Environment,
+    _work: tempfile::TempDir,
+}
+
+impl Session {
+    /// Chooses the renderer and sets up logging.
+    pub(super) fn begin(globals: &Globals) -> Session {
+        let redactor = Redactor::default();
+        let terminal = std::io::stdout().is_terminal();
+        let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
+        let dumb = paths::variable("TERM").is_some_and(|term| term == "dumb");
+        let options = ui::Options {
+            format: match () {
+                () if globals.json => ui::Format::Json,
+                () if globals.tty => ui::Format::Progress,
+                () if terminal && std::io::stderr().is_terminal() && !dumb => ui::Format::Progress,
+                () => ui::Format::Plain,
+            },
+            color: color && terminal,
+            verbose: globals.verbose > 0,
+        };
+        let renderer = ui::renderer(options, redactor.clone());
+        logging::install(globals.verbose, &redactor, &renderer);
+        Session {
+            globals: globals.clone(),
+            reporter: Reporter::new(renderer.sink()),
+            redactor,
+            started: Instant::now(),
+        }
+    }
+
+    /// Paths, signals and everything else a run that changes the world needs.
+    pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
+        let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
+        let work = scratch(&cache)?;
+        let home = paths::home();
+        let package_dir =
+            package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
+        let executable =
+            std::env::current_exe().map_err(|error| Error::io("finding this executable", error))?;
+        let environment = Environment {
+            paths: Paths {
+                state,
+                work: work.path().to_owned(),
+                cache,
+                data: paths::base("XDG_STATE_HOME", ".local/state")?,
+                package_dir,
+                executable,
+            },
+            reporter: self.reporter.clone(),
+            redactor: self.redactor.clone(),
+            signals: signals::count(&self.reporter)?,
+            variables: paths::environment(),
+            parallel: usize::from(self.globals.parallel),
+            sha2: self.globals.sha2,
+        };
+        Ok(Surroundings { environment, _work: work })
+    }
+
+    /// Whether somebody can be asked.
+    pub(super) fn interactive(&self) -> bool {
+        !self.globals.non_interactive
+            && !self.globals.json
+            && std::io::stdin().is_terminal()
+            && std::io::stdout().is_terminal()
+    }
+}
+
+/// A directory of this run alone, mode 0700: below `$TMPDIR` if that is set, else below the cache, because
+/// stemcells are large and `/tmp` is often memory.
+fn scratch(cache: &Path) -> Result<tempfile::TempDir> {
+    let base = paths::variable("TMPDIR").map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
+    let base = paths::absolute(&base)?;
+    std::fs::create_dir_all(&base)
+        .map_err(|error| Error::io(format!("making '{}'", base.display()), error))?;
+    tempfile::Builder::new()
+        .prefix("monopile-")
+        .tempdir_in(&base)
+        .map_err(|error| Error::io(format!("making a scratch directory in '{}'", base.display()), error))
+}

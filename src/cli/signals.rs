@@ -1,0 +1,67 @@
+//! SIGINT, SIGTERM and SIGHUP are counted, never fatal: the library looks at the count between steps, so
+//! that what is in flight is recorded before the process ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Result;
+use crate::ui::Reporter;
+
+/// Starts counting. Low byte: how many; next byte: the number of the first signal.
+#[cfg(unix)]
+pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let mut watched = vec![SIGINT, SIGTERM];
+    if !hangup_ignored() {
+        watched.push(SIGHUP);
+    }
+    let mut signals = signal_hook::iterator::Signals::new(watched)
+        .map_err(|error| crate::Error::io("installing signal handlers", error))?;
+    let counted = Arc::new(AtomicUsize::new(0));
+    let (count, reporter) = (Arc::clone(&counted), reporter.clone());
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let before = count.load(Ordering::SeqCst);
+                let (times, first) = (before & 0xff, before >> 8);
+                let first = if times == 0 { usize::try_from(signal).unwrap_or(0) } else { first };
+                count.store((first << 8) | (times + 1).min(0xff), Ordering::SeqCst);
+                match times {
+                    0 => reporter.warn(format!(
+                        "{} received: finishing and recording the call in flight; once more to stop waiting for it",
+                        name(signal)
+                    )),
+                    1 => reporter.warn("not waiting any longer; the next run picks up what is in flight"),
+                    _ => {}
+                }
+            }
+        })
+        .map_err(|error| crate::Error::io("starting the signal thread", error))?;
+    Ok(counted)
+}
+
+/// Elsewhere the process ends as the system sees fit; the journal covers that too.
+#[cfg(not(unix))]
+pub(super) fn count(_: &Reporter) -> Result<Arc<AtomicUsize>> {
+    Ok(Arc::new(AtomicUsize::new(0)))
+}
+
+/// Whether this process was started with SIGHUP ignored (`nohup`), which must stay so.
+#[cfg(unix)]
+fn hangup_ignored() -> bool {
+    const HANGUP_BIT: u64 = 1;
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & HANGUP_BIT != 0)
+    })
+}
+
+#[cfg(unix)]
+fn name(signal: i32) -> &'static str {
+    signal_hook::low_level::signal_name(signal).unwrap_or("signal")
+}

@@ -1,0 +1,39 @@
+//! Reading the files a person named, with a limit: nobody writes a manifest of a hundred megabytes.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// The largest manifest, ops file or vars file that is read, in bytes.
+pub const LIMIT: u64 = 64 * 1024 * 1024;
+
+/// The text of a file. `what` is what an error calls it. `-` is standard input.
+pub fn read(path: &Path, what: &str) -> Result<String> {
+    let failed = |error| Error::io(format!("reading {what} '{}'", path.display()), error);
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
+    } else {
+        let file = std::fs::File::open(path).map_err(|error| {
+            // A name that does not exist is a mistake in what was typed, not a failure of the machine.
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Error::invalid(format!("{what} '{}' does not exist", path.display()))
+            } else {
+                failed(error)
+            }
+        })?;
+        file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    if bytes.len() as u64 > LIMIT {
+        return Err(Error::invalid(format!(
+            "{what} '{}' is larger than {} MiB",
+            path.display(),
+            LIMIT / 1024 / 1024
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
+        Error::invalid(format!("{}:{}: {what} is not UTF-8 text", path.display(), line.count() + 1))
+    })
+}

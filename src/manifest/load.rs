@@ -1,0 +1,137 @@
+//! Manifest, ops files and variables to one tree.
+
+use std::path::PathBuf;
+
+use time::OffsetDateTime;
+
+use super::variables::{Definitions, Resolver, Sources};
+use super::vars_store::{Store, expiry};
+use super::yaml::{self, Node};
+use super::{Inputs, files, ops, secrets};
+use crate::{Error, Result};
+
+/// How long before a certificate expires a warning is given.
+const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
+
+/// A manifest with everything put in.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The tree. Values that came from variables stand where they were referred to.
+    pub root: Node,
+    /// Every text and number that came from a variable or is in the vars store, nested ones included;
+    /// certificates and public keys excepted. For redaction.
+    pub secrets: Vec<String>,
+    /// What the operator may want to know: the vars store that was created, values made anew.
+    pub notes: Vec<String>,
+    /// What somebody should look at: certificates that expire soon.
+    pub warnings: Vec<String>,
+    /// The vars store that was used.
+    pub vars_store: Option<PathBuf>,
+}
+
+/// What [`load_with`] insists on.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Every variable must have a value (`--var-errs`); else references without one stay.
+    pub all_found: bool,
+    /// Every given or stored variable must be referred to (`--var-errs-unused`).
+    pub all_used: bool,
+    /// Only the value at this ops path is wanted (`--path`).
+    pub path: Option<String>,
+}
+
+/// Reads the manifest, applies the ops files in order, and puts in the variables; each must have a value.
+/// Missing values that the manifest declares are generated when there is a vars store.
+pub fn load(inputs: &Inputs) -> Result<Loaded> {
+    load_with(inputs, &Options { all_found: true, ..Options::default() })
+}
+
+/// As [`load`], with what `interpolate` lets its user choose.
+pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
+    // Arguments are checked before files are read and values generated.
+    let wanted = options.path.as_deref().map(parse_path).transpose()?;
+    let sources = Sources::read(inputs)?;
+    let mut root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
+    for path in &inputs.ops_files {
+        root = ops::apply(root, &files::read(path, "ops file")?, path)?;
+    }
+    let definitions = Definitions::of(&root)?;
+    let mut notes = Vec::new();
+    let mut store = open_store(inputs, &sources, &definitions)?;
+    let created = store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
+
+    let now = OffsetDateTime::now_utc();
+    let mut resolver = Resolver::new(&sources, &definitions, store.as_mut(), now);
+    resolver.generate()?;
+    resolver.take_satisfied_definitions(&mut root)?;
+    resolver.interpolate(&mut root)?;
+    notes.extend(resolver.take_notes());
+    let missing = resolver.missing_error(options.all_found);
+    let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
+    drop(resolver);
+    if let Some(error) = missing.or(unused) {
+        return Err(error);
+    }
+    if let Some(path) = created.filter(|path| path.exists()) {
+        notes.push(format!("generated values are kept in '{}'", path.display()));
+    }
+    if let Some(path) = wanted {
+        root = ops::find(&root, &path)?.into_owned();
+    }
+    let values = || sources.iter().chain(store.iter().flat_map(Store::iter));
+    Ok(Loaded {
+        root,
+        secrets: secrets::collect(values().map(|(_, value)| value)),
+        notes,
+        warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
+        vars_store: store.map(|store| store.path().to_owned()),
+    })
+}
+
+/// What `interpolate` prints: the tree as YAML, or the text itself where `--path` leads to one.
+pub fn interpolate(inputs: &Inputs, options: &Options) -> Result<(String, Loaded)> {
+    let loaded = load_with(inputs, options)?;
+    let text = match (options.path.is_some(), loaded.root.as_str()) {
+        // A key or certificate is wanted as it is, not as a YAML block.
+        (true, Some(text)) => format!("{text}\n"),
+        _ => yaml::emit(&loaded.root),
+    };
+    Ok((text, loaded))
+}
+
+fn parse_path(text: &str) -> Result<ops::Path> {
+    text.parse().map_err(|error| Error::usage(format!("--path '{text}' is no path")).with_source(error))
+}
+
+/// The store that was named; else the default one, if something declared has to be generated.
+fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
+    if let Some(path) = &inputs.vars_store {
+        return Store::open(path).map(Some);
+    }
+    let needed =
+        || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
+    match &inputs.default_vars_store {
+        Some(path) if needed() => Store::open(path).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
+    let mut names: Vec<&str> = sources
+        .iter()
+        .map(|(name, _)| name)
+        .chain(resolver.stored_names())
+        .filter(|name| !resolver.is_used(name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(Error::invalid(format!("a variable is given but not used: {name}"))),
+        names => Some(Error::invalid(format!(
+            "{} variables are given but not used: {}",
+            names.len(),
+            names.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,165 @@
+//! The operations: replace, remove, test.
+
+use super::path::{Modifier, Path, Token};
+use super::walk::{Found, PathError, PathErrorKind, Step, find, to_i64};
+use crate::manifest::yaml::{Data, Mapping, Node};
+
+/// Puts a value at a path: in place of what is there, or as a new key, a new item or an inserted one.
+pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), PathError> {
+    let mut node = root;
+    for (step, token) in Step::all(path) {
+        if step.is_last() {
+            return put(node, step, token, value);
+        }
+        node = descend_making(node, step, token)?;
+    }
+    // The path of the whole document.
+    *node = value;
+    Ok(())
+}
+
+/// One level down on the way of a `replace`, making what is missing and optional.
+fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Result<&'a mut Node, PathError> {
+    match token {
+        Token::Key { key, optional } => {
+            let map = step.map_mut(node)?;
+            if !map.contains_key(key) {
+                if !optional {
+                    return Err(step.missing_key(key, map));
+                }
+                let made = match step.next_token() {
+                    Some(Token::End | Token::Match { .. }) => Data::Seq(Vec::new()),
+                    Some(Token::Key { .. }) => Data::Map(Mapping::new()),
+                    _ => return Err(step.unsupported("it is missing, and an index cannot say what to make")),
+                };
+                map.insert(Node::string(key), made.into());
+            }
+            map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))
+        }
+        Token::Index { index, modifiers } => {
+            let items = step.seq_mut(node)?;
+            let at = step.index(*index, modifiers, items)?;
+            Ok(&mut items[at])
+        }
+        Token::Match { key, value, optional, modifiers } => {
+            let items = step.seq_mut(node)?;
+            let at = match step.find(key, value, *optional, items)? {
+                Found::One(at) => step.index(to_i64(at), modifiers, items)?,
+                Found::Absent => {
+                    let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                    items.push(Data::Map(made).into());
+                    items.len() - 1
+                }
+            };
+            Ok(&mut items[at])
+        }
+        Token::End => Err(step.unsupported("'-' is the last token of a path")),
+    }
+}
+
+/// The last level of a `replace`.
+fn put(node: &mut Node, step: Step<'_>, token: &Token, value: Node) -> Result<(), PathError> {
+    match token {
+        Token::Key { key, optional } => {
+            let map = step.map_mut(node)?;
+            if !optional && !map.contains_key(key) {
+                return Err(step.missing_key(key, map));
+            }
+            map.insert(Node::string(key), value);
+        }
+        Token::Index { index, modifiers } => {
+            let items = step.seq_mut(node)?;
+            place(items, step, *index, modifiers, value)?;
+        }
+        Token::Match { key, value: wanted, optional, modifiers } => {
+            let items = step.seq_mut(node)?;
+            match step.find(key, wanted, *optional, items)? {
+                Found::One(at) => place(items, step, to_i64(at), modifiers, value)?,
+                Found::Absent => items.push(value),
+            }
+        }
+        Token::End => step.seq_mut(node)?.push(value),
+    }
+    Ok(())
+}
+
+/// Replaces an item, or inserts beside it.
+fn place(
+    items: &mut Vec<Node>,
+    step: Step<'_>,
+    index: i64,
+    modifiers: &[Modifier],
+    value: Node,
+) -> Result<(), PathError> {
+    let (moves, insertion) = match modifiers {
+        [moves @ .., Modifier::Before] => (moves, Some(0)),
+        [moves @ .., Modifier::After] => (moves, Some(1)),
+        moves => (moves, None),
+    };
+    let at = step.index(index, moves, items)?;
+    match insertion {
+        Some(behind) => items.insert(at + behind, value),
+        None => items[at] = value,
+    }
+    Ok(())
+}
+
+/// Takes out what is at a path. What is missing and optional need not be taken out.
+pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
+    let mut node = root;
+    for (step, token) in Step::all(path) {
+        match token {
+            Token::Key { key, optional } => {
+                let map = step.map_mut(node)?;
+                if !map.contains_key(key) {
+                    return if *optional { Ok(()) } else { Err(step.missing_key(key, map)) };
+                }
+                if step.is_last() {
+                    map.remove(key);
+                    return Ok(());
+                }
+                node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+            }
+            Token::Index { .. } | Token::Match { .. } => {
+                let items = step.seq_mut(node)?;
+                let (index, modifiers) = match token {
+                    Token::Index { index, modifiers } => (*index, modifiers),
+                    Token::Match { key, value, optional, modifiers } => {
+                        match step.find(key, value, *optional, items)? {
+                            Found::One(at) => (to_i64(at), modifiers),
+                            Found::Absent => return Ok(()),
+                        }
+                    }
+                    _ => return Err(step.unsupported("not an item")),
+                };
+                let at = step.index(index, modifiers, items)?;
+                if step.is_last() {
+                    items.remove(at);
+                    return Ok(());
+                }
+                node = &mut items[at];
+            }
+            Token::End => return Err(step.unsupported("there is nothing behind the last item to remove")),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the value at a path is the expected one.
+pub(super) fn test_value(root: &Node, path: &Path, expected: &Node) -> Result<bool, PathError> {
+    Ok(*find(root, path)? == *expected)
+}
+
+/// Whether nothing is at a path. Only its last token may be what is missing.
+pub(super) fn test_absent(root: &Node, path: &Path) -> Result<bool, PathError> {
+    match find(root, path) {
+        Ok(_) => Ok(false),
+        Err(error)
+            if error.depth == path.tokens().len()
+                && matches!(error.kind, PathErrorKind::MissingKey | PathErrorKind::MissingIndex) =>
+        {
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,231 @@
+//! An ops file as it is written: each operation with its number and place, checked before any of them
+//! runs.
+
+use std::path::Path as FilePath;
+
+use super::apply;
+use super::path::Path;
+use super::suggest;
+use super::walk::PathError;
+use crate::manifest::yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
+use crate::{Error, Result};
+
+/// The operations of one file, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Ops {
+    ops: Vec<Op>,
+}
+
+/// One operation.
+#[derive(Debug, Clone)]
+pub struct Op {
+    /// From 1.
+    number: usize,
+    /// The `name` the file gives it.
+    name: Option<String>,
+    /// The `error` text the file wants shown when it fails.
+    error: Option<String>,
+    position: Position,
+    path: Path,
+    action: Action,
+}
+
+#[derive(Debug, Clone)]
+enum Action {
+    Replace(Node),
+    Remove,
+    TestValue(Node),
+    TestAbsent,
+}
+
+impl Ops {
+    /// Reads an ops file from its text. An empty one has no operations.
+    pub fn load(text: &str, source: &FilePath) -> Result<Ops> {
+        let root = yaml::load(text, source)?;
+        let items = match &root.data {
+            Data::Null => &[],
+            Data::Seq(items) => items.as_slice(),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "{}: an ops file is a sequence of operations, not a {}",
+                    root.position.describe(),
+                    root.kind()
+                ))
+                .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
+            }
+        };
+        let ops = items.iter().enumerate().map(|(at, item)| Op::read(item, at + 1)).collect::<Result<_>>()?;
+        Ok(Ops { ops })
+    }
+
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Applies all operations in order.
+    pub fn apply(&self, mut root: Node) -> Result<Node> {
+        for op in &self.ops {
+            op.apply(&mut root)?;
+        }
+        Ok(root)
+    }
+}
+
+impl Op {
+    fn read(item: &Node, number: usize) -> Result<Op> {
+        let place = item.position.describe();
+        let wrong = |what: String| Error::invalid(format!("{place}: operation {number} {what}"));
+        let Some(map) = item.as_map() else {
+            return Err(wrong(format!("is a {}, not a mapping", item.kind())));
+        };
+        let text = |key: &str| -> Result<Option<String>> {
+            map.get(key)
+                .filter(|node| !node.is_null())
+                .map(|node| {
+                    scalar_text(node).ok_or_else(|| wrong(format!("has a {} as its {key}", node.kind())))
+                })
+                .transpose()
+        };
+        let kind = text("type")?;
+        let known = ["replace", "remove", "test"];
+        let kind = match kind.as_deref() {
+            Some(kind) if known.contains(&kind) => kind,
+            Some(kind) => {
+                let there = suggest::nearest(kind, known.into_iter(), str::to_owned);
+                return Err(wrong(format!("has an unknown type, '{kind}'; {there}")));
+            }
+            None => return Err(wrong("has no type (replace, remove or test)".into())),
+        };
+        let Some(written) = text("path")? else {
+            return Err(wrong(format!("({kind}) has no path")));
+        };
+        let path: Path = written.parse().map_err(|error| {
+            wrong(format!("({kind} {written}) has a path that cannot be read")).with_source(error)
+        })?;
+        let named = format!("({kind} {written})");
+        // As upstream, a null value counts as none: it is nearly always one that was forgotten.
+        let value = map.get("value").filter(|value| !value.is_null());
+        let action = match (kind, value) {
+            ("replace", Some(value)) => Action::Replace(settled(value)),
+            ("replace", None) => return Err(wrong(format!("{named} has no value"))),
+            ("remove", None) => Action::Remove,
+            ("remove", Some(_)) => {
+                return Err(wrong(format!("{named} has a value, and a remove takes none")));
+            }
+            (_, value) => {
+                match (absent(map).map_err(|kind| wrong(format!("{named} has a {kind} as absent")))?, value) {
+                    (Some(true), _) => Action::TestAbsent,
+                    (_, Some(value)) => Action::TestValue(value.clone()),
+                    (Some(false), None) => Action::TestValue(Data::Null.into()),
+                    (None, None) => return Err(wrong(format!("{named} has neither value nor absent"))),
+                }
+            }
+        };
+        if let Action::Replace(value) = &action
+            && value.depth() + path.tokens().len() > MAX_DEPTH
+        {
+            return Err(wrong(format!("{named} would nest deeper than {MAX_DEPTH} levels")));
+        }
+        let (name, error) = (text("name")?, text("error")?);
+        Ok(Op { number, name, error, position: item.position.clone(), path, action })
+    }
+
+    /// `replace`, `remove` or `test`.
+    pub fn kind(&self) -> &'static str {
+        match self.action {
+            Action::Replace(_) => "replace",
+            Action::Remove => "remove",
+            Action::TestValue(_) | Action::TestAbsent => "test",
+        }
+    }
+
+    /// Where it works.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn apply(&self, root: &mut Node) -> Result<()> {
+        let passed = match &self.action {
+            Action::Replace(value) => apply::replace(root, &self.path, value.clone()).map(|()| true),
+            Action::Remove if self.path.tokens().is_empty() => {
+                return Err(Error::invalid("the whole document cannot be removed").context(self.title()));
+            }
+            Action::Remove => apply::remove(root, &self.path).map(|()| true),
+            Action::TestValue(expected) => apply::test_value(root, &self.path, expected),
+            Action::TestAbsent => apply::test_absent(root, &self.path),
+        };
+        match passed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.failed_test(root)),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn title(&self) -> String {
+        let name = self.name.as_ref().map_or(String::new(), |name| format!(" \"{name}\""));
+        let error = self.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+        format!(
+            "{}: operation {}{name} ({} {}) failed{error}",
+            self.position.describe(),
+            self.number,
+            self.kind(),
+            self.path
+        )
+    }
+
+    fn failed(&self, mut error: PathError) -> Error {
+        // `?` helps where something can be made or left alone.
+        if matches!(self.action, Action::TestValue(_) | Action::TestAbsent) {
+            error.hint = None;
+        }
+        Error::from(error).context(self.title())
+    }
+
+    /// The values stay out of it: they may be secret.
+    fn failed_test(&self, root: &Node) -> Error {
+        let place = super::find(root, &self.path)
+            .ok()
+            .filter(|node| node.position.line > 0)
+            .map_or(String::new(), |node| format!(" (set at {})", node.position.describe()));
+        let what = match self.action {
+            Action::TestAbsent => format!("'{}' exists{place}, and was to be absent", self.path),
+            _ => format!("'{}' has another value{place} than the one expected", self.path),
+        };
+        Error::invalid(what).context(self.title())
+    }
+}
+
+/// The text of a scalar; any scalar serves as a string here.
+fn scalar_text(node: &Node) -> Option<String> {
+    match &node.data {
+        Data::Seq(_) | Data::Map(_) => None,
+        Data::String(text) => Some(text.clone()),
+        _ => Some(yaml::emit(node).trim_end().to_owned()),
+    }
+}
+
+fn absent(map: &Mapping) -> Result<Option<bool>, &'static str> {
+    match map.get("absent") {
+        None => Ok(None),
+        Some(node) if node.is_null() => Ok(None),
+        Some(node) => node.as_bool().map(Some).ok_or(node.kind()),
+    }
+}
+
+/// A value as it is once it has been written and read again, as upstream does with each value that it
+/// sets: a float without a fraction is an integer from then on.
+fn settled(value: &Node) -> Node {
+    let data = match &value.data {
+        Data::Float(_) => yaml::resettle(&value.data),
+        Data::Seq(items) => Data::Seq(items.iter().map(settled).collect()),
+        Data::Map(map) => Data::Map(map.iter().map(|(key, value)| (settled(key), settled(value))).collect()),
+        data => data.clone(),
+    };
+    Node { data, position: value.position.clone() }
+}

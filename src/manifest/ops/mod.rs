@@ -1,0 +1,31 @@
+//! Ops files: lists of operations (go-patch) that change a document before its variables are filled in.
+//!
+//! ```yaml
+//! - type: replace
+//!   path: /instance_groups/name=bosh/persistent_disk_pool?
+//!   value: disks
+//! - type: remove
+//!   path: /resource_pools/0
+//! - type: test
+//!   path: /name
+//!   value: bosh
+//! ```
+//!
+//! [`Ops::load`] reads a file, [`Ops::apply`] changes a document; [`find`] is what `--path` shows.
+
+mod apply;
+mod definition;
+mod path;
+mod suggest;
+mod walk;
+
+pub use definition::{Op, Ops};
+pub use path::{Modifier, ParseError, Path, Token};
+pub use walk::{PathError, PathErrorKind, find};
+
+use super::yaml::Node;
+
+/// Applies the operations of an ops file, given as text, to a document. `source` names the file.
+pub fn apply(root: Node, text: &str, source: &std::path::Path) -> crate::Result<Node> {
+    Ops::load(text, source)?.apply(root)
+}

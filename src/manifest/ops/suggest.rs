@@ -1,0 +1,61 @@
+//! "There is …": what exists near a name that does not.
+
+use crate::manifest::yaml::{Data, Node};
+
+/// How many names an error lists.
+const LISTED: usize = 8;
+/// How alike two names must be (Jaro-Winkler) for one to be taken for a misspelling of the other.
+const ALIKE: f64 = 0.8;
+/// Longer names say nothing in an error.
+const MAX_NAME: usize = 60;
+
+/// The candidate nearest to `wanted`, or a few of them when none is near. `show` writes one out.
+pub(super) fn nearest<'a>(
+    wanted: &str,
+    candidates: impl Iterator<Item = &'a str>,
+    show: impl Fn(&str) -> String,
+) -> String {
+    let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME).collect();
+    let best = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(&wanted.to_lowercase(), &name.to_lowercase()), *name))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match best {
+        None => "there is nothing here".into(),
+        Some((likeness, name)) if likeness >= ALIKE => format!("there is '{}'", show(name)),
+        Some(_) if names.len() == 1 => format!("there is only '{}'", show(names[0])),
+        Some(_) => {
+            let shown: Vec<String> =
+                names.iter().take(LISTED).map(|name| format!("'{}'", show(name))).collect();
+            let more = match names.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("there are {}{more}", shown.join(", "))
+        }
+    }
+}
+
+/// The same for the values an entry has in the items of a sequence.
+pub(super) fn nearest_entry<'a>(key: &str, wanted: &str, values: impl Iterator<Item = &'a str>) -> String {
+    let lower = key.to_lowercase();
+    if ["password", "secret", "token", "private", "credential"].iter().any(|word| lower.contains(word)) {
+        return "the values that are there are secret".into();
+    }
+    let mut values = values.peekable();
+    if values.peek().is_none() {
+        return format!("no item has a '{key}'");
+    }
+    nearest(wanted, values, |value| format!("{key}={value}"))
+}
+
+/// Whether a value that is not a string would read like this text.
+pub(super) fn same_text(node: &Node, text: &str) -> bool {
+    match &node.data {
+        Data::Int(int) => int.to_string() == text,
+        Data::UInt(int) => int.to_string() == text,
+        Data::Float(float) => float.to_string() == text,
+        Data::Bool(flag) => flag.to_string() == text,
+        _ => false,
+    }
+}

@@ -1,0 +1,283 @@
+//! Following a path one token at a time, and what is said when that is not possible.
+
+use std::borrow::Cow;
+
+use super::path::{Modifier, Path, Token};
+use super::suggest;
+use crate::manifest::yaml::{Data, Mapping, Node};
+
+/// Why a path does not lead anywhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PathError {
+    /// What sort of failure, for those who look for absence.
+    pub kind: PathErrorKind,
+    /// How many tokens of the path were followed, the failing one included.
+    pub depth: usize,
+    /// What is wrong, with the nearest thing that does exist.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// What sort of failure a [`PathError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathErrorKind {
+    /// The mapping has no such key.
+    MissingKey,
+    /// The sequence is not that long.
+    MissingIndex,
+    /// No item, or more than one, has this entry.
+    NoSingleMatch,
+    /// A mapping is wanted where something else stands, or a sequence.
+    WrongType,
+    /// The token has no meaning in this place.
+    Unsupported,
+}
+
+impl From<PathError> for crate::Error {
+    fn from(error: PathError) -> Self {
+        let hint = error.hint.clone();
+        let converted = crate::Error::invalid(error.message);
+        match hint {
+            Some(hint) => converted.with_hint(hint),
+            None => converted,
+        }
+    }
+}
+
+/// A token of a path that is being followed.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub path: &'a Path,
+    /// Index of the token.
+    pub at: usize,
+}
+
+/// What a match token finds.
+pub(super) enum Found {
+    /// The item at this index, modifiers not yet applied.
+    One(usize),
+    /// None, which the path allows.
+    Absent,
+}
+
+impl<'a> Step<'a> {
+    /// Every step of a path.
+    pub fn all(path: &'a Path) -> impl Iterator<Item = (Step<'a>, &'a Token)> {
+        path.tokens().iter().enumerate().map(move |(at, token)| (Step { path, at }, token))
+    }
+
+    pub fn is_last(self) -> bool {
+        self.at + 1 == self.path.tokens().len()
+    }
+
+    /// The token after this one.
+    pub fn next_token(self) -> Option<&'a Token> {
+        self.path.tokens().get(self.at + 1)
+    }
+
+    /// The path up to and with this token.
+    pub fn here(self) -> Path {
+        self.path.prefix(self.at + 1)
+    }
+
+    /// The path of what this token looks into.
+    fn parent(self) -> String {
+        match self.path.prefix(self.at).to_string() {
+            root if root.is_empty() => "the document".into(),
+            path => format!("'{path}'"),
+        }
+    }
+
+    pub fn error(self, kind: PathErrorKind, message: String) -> PathError {
+        PathError { kind, depth: self.at + 1, message, hint: None }
+    }
+
+    pub fn unsupported(self, message: &str) -> PathError {
+        self.error(PathErrorKind::Unsupported, format!("'{}': {message}", self.here()))
+    }
+
+    fn wrong_type(self, node: &Node, wanted: &str) -> PathError {
+        let place = match node.position.line {
+            0 => String::new(),
+            _ => format!(" ({})", node.position.describe()),
+        };
+        self.error(
+            PathErrorKind::WrongType,
+            format!("'{}' wants a {wanted}, but {}{place} is a {}", self.here(), self.parent(), node.kind()),
+        )
+    }
+
+    pub fn map(self, node: &Node) -> Result<&Mapping, PathError> {
+        node.as_map().ok_or_else(|| self.wrong_type(node, "mapping"))
+    }
+
+    pub fn seq(self, node: &Node) -> Result<&[Node], PathError> {
+        node.as_seq().ok_or_else(|| self.wrong_type(node, "sequence"))
+    }
+
+    pub fn map_mut(self, node: &mut Node) -> Result<&mut Mapping, PathError> {
+        self.map(node)?;
+        match &mut node.data {
+            Data::Map(map) => Ok(map),
+            _ => Err(self.unsupported("not a mapping")),
+        }
+    }
+
+    pub fn seq_mut(self, node: &mut Node) -> Result<&mut Vec<Node>, PathError> {
+        self.seq(node)?;
+        match &mut node.data {
+            Data::Seq(items) => Ok(items),
+            _ => Err(self.unsupported("not a sequence")),
+        }
+    }
+
+    /// The error of a key that is not there.
+    pub fn missing_key(self, key: &str, map: &Mapping) -> PathError {
+        let keys = map.iter().filter_map(|(key, _)| key.as_str());
+        let message = format!("no '{}'; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
+        let mut error = self.error(PathErrorKind::MissingKey, message);
+        error.hint = Some(format!("write '{}?' if it need not exist", self.here()));
+        error
+    }
+
+    /// Index, modified, as an index from the front. `items` is what it points into.
+    pub fn index(self, index: i64, modifiers: &[Modifier], items: &[Node]) -> Result<usize, PathError> {
+        let mut result = index;
+        for modifier in modifiers {
+            result = match modifier {
+                Modifier::Prev => result.saturating_sub(1),
+                Modifier::Next => result.saturating_add(1),
+                Modifier::Before | Modifier::After => {
+                    return Err(self.unsupported(
+                        "':before' and ':after' end a path that something is inserted at, and nothing may follow",
+                    ));
+                }
+            };
+        }
+        let length = items.len();
+        let front = if result < 0 {
+            usize::try_from(result.unsigned_abs()).ok().and_then(|back| length.checked_sub(back))
+        } else {
+            usize::try_from(result).ok().filter(|front| *front < length)
+        };
+        front.ok_or_else(|| {
+            let there = match length {
+                0 => "it is empty".into(),
+                1 => "it has 1 item".into(),
+                _ => format!("it has {length} items"),
+            };
+            let message = format!("no '{}': {} has no index {result}, {there}", self.here(), self.parent());
+            self.error(PathErrorKind::MissingIndex, message)
+        })
+    }
+
+    /// The item with an entry.
+    pub fn find(self, key: &str, value: &str, optional: bool, items: &[Node]) -> Result<Found, PathError> {
+        let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
+        let matching: Vec<usize> =
+            entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();
+        match matching[..] {
+            [one] => Ok(Found::One(one)),
+            [] if optional => Ok(Found::Absent),
+            [] => {
+                let names = entries().filter_map(|(_, candidate)| candidate.as_str());
+                let there = suggest::nearest_entry(key, value, names);
+                let message = format!("no '{}'; {there}", self.here());
+                let mut error = self.error(PathErrorKind::NoSingleMatch, message);
+                let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
+                error.hint = other_type.then(|| {
+                    format!("a path only finds strings: put the {value} of this item's '{key}' in quotes")
+                });
+                Err(error)
+            }
+            _ => {
+                let lines: Vec<String> =
+                    matching.iter().map(|at| items[*at].position.line.to_string()).collect();
+                let message = format!(
+                    "'{}' is found {} times (lines {}), and a path leads to one item",
+                    self.here(),
+                    matching.len(),
+                    lines.join(", ")
+                );
+                let mut error = self.error(PathErrorKind::NoSingleMatch, message);
+                error.hint = Some("use an index, or another key that tells them apart".into());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The value at a path.
+///
+/// What a path marks as optional and the document lacks is null, or the empty collection (with the
+/// entry that was looked for) that a `replace` would make.
+pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError> {
+    let mut node = root;
+    for (step, token) in Step::all(path) {
+        node = match token {
+            Token::Key { key, optional } => match step.map(node)?.get(key) {
+                Some(value) => value,
+                None if !optional => return Err(step.missing_key(key, step.map(node)?)),
+                None if step.is_last() => return Ok(Cow::Owned(Data::Null.into())),
+                None => {
+                    let made: Node = match step.next_token() {
+                        Some(Token::Match { .. }) => Data::Seq(Vec::new()).into(),
+                        Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
+                        _ => return Err(step.unsupported("there is nothing here to look into")),
+                    };
+                    return find_made(made, path, step.at + 1);
+                }
+            },
+            Token::Index { index, modifiers } => {
+                let items = step.seq(node)?;
+                &items[step.index(*index, modifiers, items)?]
+            }
+            Token::Match { key, value, optional, modifiers } => {
+                let items = step.seq(node)?;
+                match step.find(key, value, *optional, items)? {
+                    Found::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
+                    Found::Absent => {
+                        let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                        return find_made(Data::Map(made).into(), path, step.at + 1);
+                    }
+                }
+            }
+            Token::End => return Err(step.unsupported("there is no value behind the last item")),
+        };
+    }
+    Ok(Cow::Borrowed(node))
+}
+
+/// Goes on from level `at` in a value that the path made up.
+fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
+    while let Some(token) = path.tokens().get(at) {
+        let step = Step { path, at };
+        node = match token {
+            Token::Key { key, .. } => match (step.map(&node)?.get(key), step.next_token()) {
+                (Some(value), _) => value.clone(),
+                (None, None) => Data::Null.into(),
+                (None, Some(Token::Match { .. })) => Data::Seq(Vec::new()).into(),
+                (None, Some(Token::Key { .. })) => Data::Map(Mapping::new()).into(),
+                (None, Some(_)) => return Err(step.unsupported("there is nothing here to look into")),
+            },
+            Token::Match { key, value, .. } => {
+                step.seq(&node)?;
+                Data::Map(Mapping::from_iter([(Node::string(key), Node::string(value))])).into()
+            }
+            Token::Index { index, modifiers } => {
+                let items = step.seq(&node)?;
+                items[step.index(*index, modifiers, items)?].clone()
+            }
+            Token::End => return Err(step.unsupported("there is no value behind the last item")),
+        };
+        at += 1;
+    }
+    Ok(Cow::Owned(node))
+}
+
+/// An index as a path counts it; no sequence in memory is longer.
+pub(super) fn to_i64(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,79 @@
+//! What must not be shown of variables' values.
+
+use super::yaml::{Data, Node};
+
+/// Every text and number below `values`, and the single lines of texts of several lines. Certificates and
+/// public keys are public and stay out.
+pub fn collect<'n>(values: impl Iterator<Item = &'n Node>) -> Vec<String> {
+    let mut secrets = std::collections::BTreeSet::new();
+    for value in values {
+        walk(value, &mut secrets);
+    }
+    secrets.into_iter().collect()
+}
+
+fn walk(node: &Node, secrets: &mut std::collections::BTreeSet<String>) {
+    match &node.data {
+        Data::String(text) => {
+            if is_public(text) {
+                return;
+            }
+            secrets.insert(text.clone());
+            let trimmed = text.trim();
+            if trimmed.contains('\n') {
+                // A log shows a key line by line. Its first and last line are the same in all keys.
+                let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+                secrets.extend(lines.filter(|line| !line.is_empty()).map(str::to_owned));
+            }
+            if trimmed.len() != text.len() && !trimmed.is_empty() {
+                secrets.insert(trimmed.to_owned());
+            }
+        }
+        Data::Int(number) => {
+            secrets.insert(number.to_string());
+        }
+        Data::UInt(number) => {
+            secrets.insert(number.to_string());
+        }
+        Data::Float(number) => {
+            secrets.insert(number.to_string());
+        }
+        Data::Seq(items) => items.iter().for_each(|item| walk(item, secrets)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| walk(value, secrets)),
+        Data::Null | Data::Bool(_) => {}
+    }
+}
+
+fn is_public(text: &str) -> bool {
+    text.is_empty()
+        || text.starts_with("ssh-rsa ")
+        || pem::parse_many(text).is_ok_and(|blocks| {
+            !blocks.is_empty()
+                && blocks.iter().all(|block| matches!(block.tag(), "CERTIFICATE" | "PUBLIC KEY"))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_are_not() {
+        let node = Node::from_json(&serde_json::json!({
+            "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
+            "certificate": "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----\n",
+            "list": [{"port": 25555}, "hunter2", null, true, ""],
+        }));
+        assert_eq!(
+            collect([&node].into_iter()),
+            [
+                "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----",
+                "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
+                "25555",
+                "MIIE",
+                "abcd",
+                "hunter2",
+            ]
+        );
+    }
+}

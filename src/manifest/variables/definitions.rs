@@ -1,0 +1,175 @@
+//! The manifest's `variables:` block: which variables there are, how each is made, and with which options.
+
+use std::collections::BTreeMap;
+
+use crate::manifest::yaml::{Data, Node, Position};
+use crate::{Error, Result};
+
+/// One entry of `variables:`.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The variable.
+    pub name: String,
+    /// How it is made (`password`, `certificate`, …); none for a variable that must be given.
+    pub kind: Option<String>,
+    /// Options of the generator, not yet interpolated.
+    pub options: Option<Node>,
+    /// What happens when the options change.
+    pub update_mode: UpdateMode,
+    /// Where it stands.
+    pub position: Position,
+    /// Its index in the block.
+    pub index: usize,
+}
+
+/// `update_mode` of a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpdateMode {
+    /// A value is made once and kept.
+    #[default]
+    NoOverwrite,
+    /// A value whose options have changed since is made anew.
+    Converge,
+}
+
+/// All entries of `variables:`, in the order of the manifest.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    entries: Vec<Definition>,
+    by_name: BTreeMap<String, usize>,
+}
+
+impl Definitions {
+    /// The `variables:` of a manifest; none if it has no such key.
+    pub fn of(root: &Node) -> Result<Self> {
+        let mut definitions = Definitions::default();
+        let block = match root.get("variables") {
+            None => return Ok(definitions),
+            Some(Node { data: Data::Null, .. }) => return Ok(definitions),
+            Some(block) => block,
+        };
+        let Some(items) = block.as_seq() else {
+            return Err(Error::invalid(format!(
+                "{}: 'variables' is a {}, not a sequence",
+                block.position.describe(),
+                block.kind()
+            )));
+        };
+        for (index, item) in items.iter().enumerate() {
+            let definition = Definition::of(item, index)?;
+            if let Some(earlier) = definitions.get(&definition.name) {
+                return Err(Error::invalid(format!(
+                    "{}: variable '{}' is declared already, at {}",
+                    definition.position.describe(),
+                    definition.name,
+                    earlier.position.describe()
+                )));
+            }
+            definitions.by_name.insert(definition.name.clone(), definitions.entries.len());
+            definitions.entries.push(definition);
+        }
+        Ok(definitions)
+    }
+
+    /// The definition of a variable.
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.by_name.get(name).and_then(|&index| self.entries.get(index))
+    }
+
+    /// All definitions, in the order of the manifest.
+    pub fn iter(&self) -> impl Iterator<Item = &Definition> + Clone {
+        self.entries.iter()
+    }
+}
+
+impl Definition {
+    fn of(node: &Node, index: usize) -> Result<Self> {
+        let place = node.position.describe();
+        if node.as_map().is_none() {
+            return Err(Error::invalid(format!(
+                "{place}: an entry of 'variables' is a {}, not a mapping",
+                node.kind()
+            )));
+        }
+        let name = text(node, "name")?.ok_or_else(|| {
+            Error::invalid(format!("{place}: an entry of 'variables' has no 'name'"))
+        })?;
+        let update_mode = match text(node, "update_mode")?.as_deref() {
+            // `overwrite` would make a new value on every run; without a server to ask that is nobody's wish.
+            None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
+            Some("converge") => UpdateMode::Converge,
+            Some(other) => {
+                return Err(Error::invalid(format!(
+                    "{place}: update_mode of variable '{name}' is '{other}'"
+                ))
+                .with_hint("update_mode is 'no-overwrite' (the default), 'overwrite' or 'converge'"));
+            }
+        };
+        Ok(Definition {
+            kind: text(node, "type")?.filter(|kind| !kind.is_empty()),
+            options: node.get("options").filter(|options| !options.is_null()).cloned(),
+            update_mode,
+            position: node.position.clone(),
+            index,
+            name,
+        })
+    }
+}
+
+fn text(node: &Node, key: &str) -> Result<Option<String>> {
+    match node.get(key) {
+        None => Ok(None),
+        Some(value) => match &value.data {
+            Data::Null => Ok(None),
+            Data::String(text) => Ok(Some(text.clone())),
+            Data::Int(number) => Ok(Some(number.to_string())),
+            Data::UInt(number) => Ok(Some(number.to_string())),
+            _ => Err(Error::invalid(format!(
+                "{}: '{key}' of a variable is a {}, not a string",
+                value.position.describe(),
+                value.kind()
+            ))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::yaml;
+
+    fn of(text: &str) -> Result<Definitions> {
+        Definitions::of(&yaml::load(text, std::path::Path::new("m.yml")).unwrap())
+    }
+
+    #[test]
+    fn reads_the_block() {
+        let definitions = of(
+            "variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: {length: 5}\n- {name: 12, options: ~}\n",
+        )
+        .unwrap();
+        assert_eq!(definitions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b", "12"]);
+        let b = definitions.get("b").unwrap();
+        assert_eq!((b.kind.as_deref(), b.update_mode, b.position.line), (Some("password"), UpdateMode::Converge, 3));
+        assert!(definitions.get("12").unwrap().options.is_none());
+        assert_eq!(of("- a").unwrap().iter().count(), 0);
+        assert_eq!(of("variables: ~").unwrap().iter().count(), 0);
+    }
+
+    #[test]
+    fn refuses_with_the_place() {
+        for (text, expected) in [
+            ("variables: 5", "m.yml:1:12: 'variables' is a integer, not a sequence"),
+            ("variables: [5]", "m.yml:1:13: an entry of 'variables' is a integer, not a mapping"),
+            ("variables: [{type: x}]", "m.yml:1:13: an entry of 'variables' has no 'name'"),
+            ("variables: [{name: [x]}]", "m.yml:1:20: 'name' of a variable is a sequence, not a string"),
+            (
+                "variables:\n- name: a\n- name: a",
+                "m.yml:3:3: variable 'a' is declared already, at m.yml:2:3",
+            ),
+            ("variables: [{name: a, update_mode: b}]", "m.yml:1:13: update_mode of variable 'a' is 'b'"),
+        ] {
+            assert_eq!(of(text).unwrap_err().to_string(), expected);
+        }
+    }
+}

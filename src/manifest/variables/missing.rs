@@ -1,0 +1,165 @@
+//! What could not be found, reported all at once.
+
+use std::collections::BTreeMap;
+
+use crate::manifest::yaml::Position;
+use crate::{Error, ErrorKind};
+
+/// References that have no value.
+#[derive(Debug, Default)]
+pub struct Missing {
+    variables: BTreeMap<String, Entry>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    places: Vec<Position>,
+    needed_by: Option<String>,
+}
+
+#[derive(Debug)]
+struct Part {
+    reference: String,
+    place: Position,
+    message: String,
+    suggestion: Option<String>,
+}
+
+/// How many places of one missing variable an error names.
+const PLACES_SHOWN: usize = 3;
+
+impl Missing {
+    /// A variable without a value, referred to at `place`; `needed_by` is the variable whose definition
+    /// refers to it.
+    pub fn variable(&mut self, name: &str, place: &Position, needed_by: Option<&str>) {
+        let entry = self.variables.entry(name.to_owned()).or_default();
+        if !entry.places.contains(place) {
+            entry.places.push(place.clone());
+        }
+        if entry.needed_by.is_none() {
+            entry.needed_by = needed_by.map(str::to_owned);
+        }
+    }
+
+    /// A variable that has a value which lacks the part that is asked for.
+    pub(super) fn part(&mut self, reference: &str, place: &Position, why: super::descend::NoSuchPart) {
+        self.parts.push(Part {
+            reference: reference.to_owned(),
+            place: place.clone(),
+            message: why.message,
+            suggestion: why.suggestion,
+        });
+    }
+
+    /// Whether a value lacks a part that is asked for. That is an error even where a variable may stay
+    /// unresolved.
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Whether this variable was found to be missing.
+    pub fn contains(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
+
+    /// The error that names all of it, if anything is missing. `known` are the names that do exist;
+    /// without `variables` only missing parts count.
+    pub fn error<'a>(&self, variables: bool, known: impl Iterator<Item = &'a str> + Clone) -> Option<Error> {
+        let mut lines = Vec::new();
+        if variables {
+            for (name, entry) in &self.variables {
+                lines.push(entry.describe(name, closest(name, known.clone())));
+            }
+        }
+        let missing = lines.len();
+        for part in &self.parts {
+            let meant = part.suggestion.as_deref().map(did_you_mean).unwrap_or_default();
+            lines.push(format!(
+                "(({})) at {}: {}{meant}",
+                part.reference,
+                part.place.describe(),
+                part.message
+            ));
+        }
+        if lines.is_empty() {
+            return None;
+        }
+        let title = match (missing, self.parts.len()) {
+            (1, 0) => "a variable has no value".to_owned(),
+            (count, 0) => format!("{count} variables have no value"),
+            (0, 1) => "a variable lacks what is asked of it".to_owned(),
+            (0, count) => format!("{count} references ask for what their variables lack"),
+            (..) => format!("{} references cannot be resolved", lines.len()),
+        };
+        let mut error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
+        if missing > 0 {
+            error = error.with_hint(
+                "give a value with --var NAME=VALUE, --var-file, --vars-file or --vars-env, or declare the \
+                 variable with a type in `variables:` and use --vars-store to have it generated",
+            );
+        }
+        Some(error)
+    }
+}
+
+impl Entry {
+    fn describe(&self, name: &str, meant: Option<String>) -> String {
+        let mut places: Vec<String> =
+            self.places.iter().take(PLACES_SHOWN).map(Position::describe).collect();
+        if self.places.len() > PLACES_SHOWN {
+            places.push(format!("{} more places", self.places.len() - PLACES_SHOWN));
+        }
+        let needed =
+            self.needed_by.as_ref().map(|by| format!(", to make variable '{by}'")).unwrap_or_default();
+        let meant = meant.as_deref().map(did_you_mean).unwrap_or_default();
+        format!("(({name})) at {}{needed}{meant}", places.join(", "))
+    }
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!(" (did you mean '{name}'?)")
+}
+
+/// The candidate that is near enough to `name` to be what was meant.
+pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let length = name.chars().count();
+    candidates
+        .filter(|candidate| *candidate != name)
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= (length / 4).max(1) && *distance < length)
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_everything_at_once_with_places_and_suggestions() {
+        let mut missing = Missing::default();
+        let place = |line| Position {
+            source: Some(std::sync::Arc::new("bosh.yml".into())),
+            line,
+            column: 5,
+        };
+        missing.variable("internal_ipp", &place(3), None);
+        missing.variable("internal_ipp", &place(9), None);
+        missing.variable("domain", &place(4), Some("tls"));
+        let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, to make variable 'tls'\n  \
+             ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
+        );
+        assert!(missing.error(false, std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn suggests_only_what_is_near() {
+        assert_eq!(closest("regoin", ["region", "origin"].into_iter()), Some("region".into()));
+        assert_eq!(closest("a", ["b"].into_iter()), None);
+        assert_eq!(closest("region", ["zone"].into_iter()), None);
+    }
+}

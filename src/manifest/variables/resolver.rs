@@ -1,0 +1,396 @@
+//! Looks variables up, generates the missing ones, and replaces references in a tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use time::OffsetDateTime;
+
+use super::descend::descend;
+use super::syntax::{self, Reference};
+use super::{Definition, Definitions, Missing, Sources, UpdateMode};
+use crate::error::ResultExt;
+use crate::manifest::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
+use crate::manifest::yaml::{Data, Mapping, Node, Position};
+use crate::{Error, Result};
+
+/// How much text and how many nodes variables may put into one document, in bytes (a node counts as
+/// [`NODE_WEIGHT`]). Without a limit a small manifest could ask for terabytes.
+const BUDGET: usize = 256 * 1024 * 1024;
+const NODE_WEIGHT: usize = 16;
+
+/// Values for references: from the sources, then from the vars store, then newly made.
+pub struct Resolver<'a> {
+    sources: &'a Sources,
+    definitions: &'a Definitions,
+    store: Option<&'a mut Store>,
+    keys: KeyPool,
+    now: OffsetDateTime,
+    cache: BTreeMap<String, Option<Node>>,
+    making: Vec<String>,
+    used: BTreeSet<String>,
+    missing: Missing,
+    unresolved: usize,
+    budget: usize,
+    notes: Vec<String>,
+}
+
+impl<'a> Resolver<'a> {
+    /// A resolver over these sources; `now` is when new certificates begin to be valid.
+    pub fn new(
+        sources: &'a Sources,
+        definitions: &'a Definitions,
+        store: Option<&'a mut Store>,
+        now: OffsetDateTime,
+    ) -> Self {
+        Resolver {
+            sources,
+            definitions,
+            store,
+            keys: KeyPool::default(),
+            now,
+            cache: BTreeMap::new(),
+            making: Vec::new(),
+            used: BTreeSet::new(),
+            missing: Missing::default(),
+            unresolved: 0,
+            budget: BUDGET,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Makes every declared variable that has a type and no value, and writes the store. What was made
+    /// before a failure is kept.
+    pub fn generate(&mut self) -> Result<()> {
+        let Some(store) = self.store.as_deref_mut() else { return Ok(()) };
+        let sources = self.sources;
+        let candidates = |store: &Store| -> Vec<&'a Definition> {
+            self.definitions
+                .iter()
+                .filter(|definition| {
+                    definition.kind.is_some()
+                        && sources.get(&definition.name).is_none()
+                        && (store.get(&definition.name).is_none()
+                            || definition.update_mode == UpdateMode::Converge)
+                })
+                .collect()
+        };
+        if candidates(store).is_empty() {
+            return Ok(());
+        }
+        // Another run may have been generating: its values count.
+        store.lock()?;
+        let wanted = candidates(store);
+        let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
+        self.keys.fill(absent.filter_map(|definition| {
+            Spec::key_size_guess(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
+        }));
+        let result = wanted
+            .iter()
+            .try_for_each(|definition| self.resolve(&definition.name, &definition.position).map(drop));
+        let Some(store) = self.store.as_deref_mut() else { return result };
+        let saved = store.save();
+        store.unlock();
+        result.and(saved)
+    }
+
+    /// The value of a variable, if it has one; `place` is where it is asked for.
+    pub fn resolve(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
+        self.used.insert(name.to_owned());
+        let value = match self.cache.get(name) {
+            Some(value) => value.clone(),
+            None => {
+                let value = self.find(name, place)?;
+                self.cache.insert(name.to_owned(), value.clone());
+                value
+            }
+        };
+        if value.is_none() {
+            self.unresolved += 1;
+            self.missing.variable(name, place, self.making.last().map(String::as_str));
+        }
+        Ok(value)
+    }
+
+    fn find(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
+        if let Some(value) = self.sources.get(name) {
+            return Ok(Some(value.clone()));
+        }
+        let Some(store) = self.store.as_deref() else { return Ok(None) };
+        let stored = store.get(name).cloned();
+        let definition = self.definitions.get(name);
+        match (stored, definition) {
+            (stored, Some(definition)) if stored.is_none() || definition.update_mode == UpdateMode::Converge => {
+                let Some(kind) = definition.kind.clone() else { return Ok(stored) };
+                if self.making.iter().any(|one| one == name) {
+                    let from = self.making.iter().position(|one| one == name).unwrap_or_default();
+                    let mut cycle = self.making[from..].to_vec();
+                    cycle.push(name.to_owned());
+                    return Err(Error::invalid(format!(
+                        "{}: variables depend on each other: {}",
+                        place.describe(),
+                        cycle.join(" → ")
+                    )));
+                }
+                self.making.push(name.to_owned());
+                let made = self.make(definition, &kind, stored);
+                self.making.pop();
+                made.context(|| {
+                    format!("variable '{name}' ({}) cannot be generated", definition.position.describe())
+                })
+            }
+            (stored, _) => Ok(stored),
+        }
+    }
+
+    /// A new value for a declared variable, or the stored one where it still fits.
+    fn make(&mut self, definition: &Definition, kind: &str, stored: Option<Node>) -> Result<Option<Node>> {
+        let mut options = definition.options.clone();
+        let unresolved = self.unresolved;
+        if let Some(options) = &mut options {
+            self.interpolate(options)?;
+        }
+        if self.unresolved > unresolved {
+            return Ok(stored);
+        }
+        let spec = Spec::parse(kind, options.as_ref())?;
+        let authority = match spec.ca() {
+            None => None,
+            Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
+            Some(CaReference::Name(ca)) => {
+                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
+                match self.resolve(ca, place.unwrap_or(&definition.position))? {
+                    Some(value) => Some(Authority::from_value(ca, &value)?),
+                    None => return Ok(stored),
+                }
+            }
+        };
+        if let Some(stored) = stored {
+            let mismatches = spec.mismatches(&stored, authority.as_ref());
+            if mismatches.is_empty() {
+                return Ok(Some(stored));
+            }
+            self.notes.push(format!(
+                "variable '{}' is made anew, because {}",
+                definition.name,
+                mismatches.join(" and ")
+            ));
+        }
+        let value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
+        if let Some(store) = self.store.as_deref_mut() {
+            store.set(&definition.name, value.clone());
+        }
+        Ok(Some(value))
+    }
+
+    /// Replaces every reference below `node` that has a value. What has none stays, and is remembered.
+    pub fn interpolate(&mut self, node: &mut Node) -> Result<()> {
+        match &mut node.data {
+            Data::String(text) => {
+                if let Some(reference) = syntax::whole(text) {
+                    if let Some(value) = self.value(&reference, &node.position)? {
+                        *node = placed(&value, &node.position);
+                    }
+                } else if text.contains("((") {
+                    let replaced = self.inside(text, &node.position)?;
+                    *text = replaced;
+                }
+            }
+            Data::Seq(items) => {
+                for item in items {
+                    self.interpolate(item)?;
+                }
+            }
+            Data::Map(map) => {
+                if map.iter().any(|(key, _)| key.as_str().is_some_and(|text| text.contains("(("))) {
+                    *map = self.with_new_keys(map)?;
+                } else {
+                    for (_, value) in map.iter_mut() {
+                        self.interpolate(value)?;
+                    }
+                }
+            }
+            Data::Null | Data::Bool(_) | Data::Int(_) | Data::UInt(_) | Data::Float(_) => {}
+        }
+        Ok(())
+    }
+
+    fn with_new_keys(&mut self, map: &Mapping) -> Result<Mapping> {
+        let mut result = Mapping::new();
+        for (key, value) in map.iter() {
+            let (mut new_key, mut new_value) = (key.clone(), value.clone());
+            self.interpolate(&mut new_value)?;
+            self.interpolate(&mut new_key)?;
+            if matches!(new_key.data, Data::Seq(_) | Data::Map(_)) {
+                return Err(Error::invalid(format!(
+                    "{}: the key {} becomes a {}; a key must be a scalar",
+                    key.position.describe(),
+                    key.as_str().unwrap_or_default(),
+                    new_key.kind()
+                )));
+            }
+            if result.contains(&new_key) {
+                return Err(Error::invalid(format!(
+                    "{}: the key {} becomes one that the mapping has already",
+                    key.position.describe(),
+                    key.as_str().unwrap_or_default(),
+                )));
+            }
+            result.insert(new_key, new_value);
+        }
+        Ok(result)
+    }
+
+    /// The text with its references replaced. Values are not looked into: what a variable holds stays as
+    /// it is, even where it looks like a reference.
+    fn inside(&mut self, text: &str, place: &Position) -> Result<String> {
+        let mut result = String::with_capacity(text.len());
+        let mut copied = 0;
+        for reference in syntax::references(text) {
+            let Some(value) = self.value(&reference, place)? else { continue };
+            if reference.spaced {
+                self.notes.push(format!(
+                    "{}: {} stays as it is: inside a text a reference is written without spaces",
+                    place.describe(),
+                    &text[reference.range.clone()],
+                ));
+                continue;
+            }
+            result.push_str(&text[copied..reference.range.start]);
+            copied = reference.range.end;
+            match &value.data {
+                Data::String(piece) => result.push_str(piece),
+                Data::Int(number) => result.push_str(&number.to_string()),
+                Data::UInt(number) => result.push_str(&number.to_string()),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "{}: (({})) is a {}; inside a text only strings and integers can be put",
+                        place.describe(),
+                        reference.name,
+                        value.kind()
+                    )));
+                }
+            }
+        }
+        result.push_str(&text[copied..]);
+        Ok(result)
+    }
+
+    /// What a reference stands for, if it has a value.
+    fn value(&mut self, reference: &Reference<'_>, place: &Position) -> Result<Option<Node>> {
+        let Some(value) = self.resolve(reference.variable(), place)? else { return Ok(None) };
+        let part = match descend(&value, reference.keys()) {
+            Ok(part) => part,
+            Err(why) => {
+                self.unresolved += 1;
+                self.missing.part(reference.name, place, why);
+                return Ok(None);
+            }
+        };
+        self.budget = self.budget.checked_sub(weight(part)).ok_or_else(|| {
+            Error::invalid(format!(
+                "{}: variables make the document larger than {} MiB",
+                place.describe(),
+                BUDGET / 1024 / 1024
+            ))
+        })?;
+        Ok(Some(part.clone()))
+    }
+
+    /// Takes the definitions whose variables have a value out of `variables:`, as upstream does, and counts
+    /// the variables their options name as used.
+    pub fn take_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
+        let mut satisfied = BTreeSet::new();
+        for definition in self.definitions.iter() {
+            if self.resolve(&definition.name, &definition.position)?.is_some() {
+                satisfied.insert(definition.index);
+            }
+        }
+        let Data::Map(map) = &mut root.data else { return Ok(()) };
+        let Some(Node { data: Data::Seq(items), .. }) = map.get_mut("variables") else { return Ok(()) };
+        let mut index = 0;
+        items.retain(|item| {
+            let keep = !satisfied.contains(&index);
+            if !keep {
+                mark_used(item, &mut self.used);
+            }
+            index += 1;
+            keep
+        });
+        Ok(())
+    }
+
+    /// Whether a variable of this name was asked for.
+    pub fn is_used(&self, name: &str) -> bool {
+        self.used.contains(name)
+    }
+
+    /// The error for everything that is missing; without `variables` only for parts that values lack.
+    pub fn missing_error(&self, variables: bool) -> Option<Error> {
+        let stored = self.store.as_deref().into_iter().flat_map(Store::names);
+        let known = self
+            .sources
+            .iter()
+            .map(|(name, _)| name)
+            .chain(stored)
+            .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
+            .filter(|name| !self.missing.contains(name));
+        self.missing.error(variables, known)
+    }
+
+    /// The names in the vars store.
+    pub fn stored_names(&self) -> impl Iterator<Item = &str> {
+        self.store.as_deref().into_iter().flat_map(Store::names)
+    }
+
+    /// What the operator should know.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// `value` as it stands at `place`: errors about it point to where it is used, errors about what is inside
+/// it to where that was written, if it was written anywhere.
+fn placed(value: &Node, place: &Position) -> Node {
+    let mut node = fill_positions(value.clone(), place);
+    node.position = place.clone();
+    node
+}
+
+fn fill_positions(mut node: Node, place: &Position) -> Node {
+    if node.position.line == 0 {
+        node.position = place.clone();
+    }
+    node.data = match node.data {
+        Data::Seq(items) => Data::Seq(items.into_iter().map(|item| fill_positions(item, place)).collect()),
+        Data::Map(map) => Data::Map(
+            map.iter()
+                .map(|(key, value)| (fill_positions(key.clone(), place), fill_positions(value.clone(), place)))
+                .collect(),
+        ),
+        other => other,
+    };
+    node
+}
+
+fn weight(node: &Node) -> usize {
+    NODE_WEIGHT
+        + match &node.data {
+            Data::String(text) => text.len(),
+            Data::Seq(items) => items.iter().map(weight).sum(),
+            Data::Map(map) => map.iter().map(|(key, value)| weight(key) + weight(value)).sum(),
+            _ => 0,
+        }
+}
+
+fn mark_used(node: &Node, used: &mut BTreeSet<String>) {
+    match &node.data {
+        Data::String(text) => {
+            used.extend(syntax::references(text).iter().map(|reference| reference.variable().to_owned()));
+        }
+        Data::Seq(items) => items.iter().for_each(|item| mark_used(item, used)),
+        Data::Map(map) => map.iter().for_each(|(key, value)| {
+            mark_used(key, used);
+            mark_used(value, used);
+        }),
+        _ => {}
+    }
+}

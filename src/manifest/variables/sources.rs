@@ -1,0 +1,279 @@
+//! The values given from outside: `--var`, `--var-file`, `--vars-file`, `--vars-env`, in this order of
+//! precedence; within one kind the later wins.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::manifest::Inputs;
+use crate::manifest::files;
+use crate::manifest::yaml::{self, Data, Mapping, Node, Position};
+use crate::{Error, Result};
+
+/// Values by variable name.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    values: BTreeMap<String, Node>,
+}
+
+impl Sources {
+    /// Reads everything that `inputs` names, the vars store apart.
+    pub fn read(inputs: &Inputs) -> Result<Self> {
+        // From the lowest precedence to the highest: what comes later replaces.
+        let mut given: Vec<(String, Node)> = Vec::new();
+        for prefix in &inputs.vars_env {
+            from_environment(prefix, &inputs.environment, &mut given)?;
+        }
+        for path in &inputs.vars_files {
+            from_vars_file(path, &mut given)?;
+        }
+        for pair in &inputs.var_files {
+            given.push(from_var_file(pair)?);
+        }
+        for pair in &inputs.vars {
+            given.push(from_var(pair)?);
+        }
+        let mut sources = Sources::default();
+        for (name, value) in given {
+            sources.set(&name, value)?;
+        }
+        Ok(sources)
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.values.get(name)
+    }
+
+    /// All variables with their values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> + Clone {
+        self.values.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Sets a variable. A dotted name sets that part of it: `tls.ca` is the key `ca` of `tls`.
+    pub fn set(&mut self, name: &str, value: Node) -> Result<()> {
+        let mut segments = name.split('.');
+        let root = segments.next().unwrap_or(name).to_owned();
+        let keys: Vec<&str> = segments.collect();
+        let Some((last, parents)) = keys.split_last() else {
+            self.values.insert(root, value);
+            return Ok(());
+        };
+        let empty = || Node { data: Data::Map(Mapping::new()), position: value.position.clone() };
+        let mut here = self.values.entry(root).or_insert_with(empty);
+        for key in parents {
+            here = entry(here, key, name, empty())?;
+        }
+        *entry(here, last, name, Data::Null.into())? = value;
+        Ok(())
+    }
+}
+
+/// The value under `key` of `parent`, which is `default` if it was not there.
+fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
+    let place = parent.position.describe();
+    let kind = parent.kind();
+    let Data::Map(map) = &mut parent.data else {
+        return Err(Error::invalid(format!(
+            "variable '{name}' sets a part of a value that is a {kind} ({place}), not a mapping"
+        )));
+    };
+    if map.get(key).is_none() {
+        map.insert(Node::string(key), default);
+    }
+    map.get_mut(key).ok_or_else(|| Error::invalid(format!("variable '{name}' cannot be set")))
+}
+
+/// `NAME=VALUE`, where VALUE is YAML. A plain text is taken as it is written, quotes around it apart.
+fn from_var(pair: &str) -> Result<(String, Node)> {
+    let (name, text) = split(pair, "--var", "VALUE")?;
+    let source = PathBuf::from(format!("--var {name}"));
+    let value = yaml::load(text, &source)?;
+    let value = match value.data {
+        // YAML would fold line breaks and drop what looks like a comment: a text keeps both.
+        Data::String(_) => Node::string(without_quotes(text)),
+        _ => without_positions(value),
+    };
+    Ok((name.to_owned(), value))
+}
+
+fn without_quotes(text: &str) -> &str {
+    ['"', '\'']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+        .unwrap_or(text)
+}
+
+/// `NAME=PATH`: the variable is the text of the file.
+fn from_var_file(pair: &str) -> Result<(String, Node)> {
+    let (name, path) = split(pair, "--var-file", "PATH")?;
+    let path = Path::new(path);
+    let text = files::read(path, &format!("the file of variable '{name}'"))?;
+    let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
+    Ok((name.to_owned(), Node { data: Data::String(text), position }))
+}
+
+fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str)> {
+    match pair.split_once('=') {
+        Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
+        // The text is not shown: with a `=` forgotten or a name left out it may be a secret.
+        Some((name, _)) if !name.is_empty() => Err(Error::usage(format!("{flag} {name}= has no {value}"))
+            .with_hint(format!("for an empty text write {flag} {name}=''"))),
+        _ => Err(Error::usage(format!("{flag} expects NAME={value}"))),
+    }
+}
+
+fn from_vars_file(path: &Path, given: &mut Vec<(String, Node)>) -> Result<()> {
+    let root = yaml::load(&files::read(path, "vars file")?, path)?;
+    let map = match root.data {
+        Data::Map(map) => map,
+        Data::Null => return Ok(()),
+        _ => {
+            return Err(Error::invalid(format!(
+                "vars file '{}' is a {}, not a mapping of names to values",
+                path.display(),
+                root.kind()
+            )));
+        }
+    };
+    for (key, value) in map.iter() {
+        let name = match &key.data {
+            Data::String(name) => name.clone(),
+            Data::Int(number) => number.to_string(),
+            Data::UInt(number) => number.to_string(),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "{}: a variable's name must be a string, and this is a {}",
+                    key.position.describe(),
+                    key.kind()
+                ))
+                .with_hint("put the name in quotes"));
+            }
+        };
+        given.push((name, value.clone()));
+    }
+    Ok(())
+}
+
+/// Every variable of the environment that begins with `PREFIX_`; its value is YAML.
+fn from_environment(
+    prefix: &str,
+    environment: &[(String, String)],
+    given: &mut Vec<(String, Node)>,
+) -> Result<()> {
+    if prefix.is_empty() {
+        return Err(Error::usage("--vars-env expects a prefix"));
+    }
+    for (variable, text) in environment {
+        let Some(name) = variable.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')) else {
+            continue;
+        };
+        let source = PathBuf::from(format!("environment variable {variable}"));
+        given.push((name.to_owned(), without_positions(yaml::load(text, &source)?)));
+    }
+    Ok(())
+}
+
+/// Lines of a command line help nobody: such values take the position of where they are used.
+fn without_positions(node: Node) -> Node {
+    let data = match node.data {
+        Data::Seq(items) => Data::Seq(items.into_iter().map(without_positions).collect()),
+        Data::Map(map) => Data::Map(
+            map.iter()
+                .map(|(key, value)| (without_positions(key.clone()), without_positions(value.clone())))
+                .collect(),
+        ),
+        other => other,
+    };
+    data.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(inputs: Inputs) -> Sources {
+        Sources::read(&inputs).unwrap()
+    }
+
+    fn json(sources: &Sources, name: &str) -> serde_json::Value {
+        sources.get(name).map_or(serde_json::Value::from("<absent>"), |node| node.to_json().unwrap())
+    }
+
+    #[test]
+    fn a_var_is_yaml_and_a_text_is_kept_as_written() {
+        for (text, expected) in [
+            ("5", serde_json::json!(5)),
+            ("'5'", serde_json::json!("5")),
+            ("\"a b\"", serde_json::json!("a b")),
+            ("a # b", serde_json::json!("a # b")),
+            ("a\nb", serde_json::json!("a\nb")),
+            ("''", serde_json::json!("")),
+            ("'", serde_json::json!("'")),
+            ("yes", serde_json::json!(true)),
+            ("~", serde_json::Value::Null),
+            ("[a, 1]", serde_json::json!(["a", 1])),
+            ("{a: b=c}", serde_json::json!({"a": "b=c"})),
+            ("x=y", serde_json::json!("x=y")),
+        ] {
+            if text == "'" {
+                assert!(from_var("a='").is_err(), "an open quote is no YAML");
+                continue;
+            }
+            let (name, value) = from_var(&format!("a={text}")).unwrap();
+            assert_eq!((name.as_str(), value.to_json().unwrap()), ("a", expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_pairs_do_not_show_their_text() {
+        for pair in ["s3cret", "=s3cret", "", "="] {
+            let error = from_var(pair).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Usage);
+            assert!(!format!("{error:?}").contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn precedence_is_var_then_var_file_then_vars_file_then_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("text");
+        std::fs::write(&text, "from var-file\n").unwrap();
+        let vars = dir.path().join("vars.yml");
+        std::fs::write(&vars, "a: vars-file\nb: vars-file\nc: vars-file\n12: number\n").unwrap();
+        let later = dir.path().join("later.yml");
+        std::fs::write(&later, "c: later vars-file\n").unwrap();
+        let sources = sources(Inputs {
+            vars: vec!["a=var".into()],
+            var_files: vec![
+                format!("a={}", text.display()),
+                format!("b={}", text.display()),
+            ],
+            vars_files: vec![vars, later],
+            vars_env: vec!["MY".into()],
+            environment: ["a", "b", "c", "d"]
+                .iter()
+                .map(|name| (format!("MY_{name}"), "env".to_owned()))
+                .chain([("MYx_e".to_owned(), "no".to_owned()), ("MY_n".to_owned(), "".to_owned())])
+                .collect(),
+            ..Inputs::default()
+        });
+        assert_eq!(json(&sources, "a"), "var");
+        assert_eq!(json(&sources, "b"), "from var-file\n");
+        assert_eq!(json(&sources, "c"), "later vars-file");
+        assert_eq!(json(&sources, "d"), "env");
+        assert_eq!(json(&sources, "e"), "<absent>");
+        assert_eq!(json(&sources, "n"), serde_json::Value::Null);
+        assert_eq!(json(&sources, "12"), "number");
+    }
+
+    #[test]
+    fn dotted_names_set_parts() {
+        let sources = sources(Inputs {
+            vars: ["t.a.b=1", "t.a.c=2", "t.d=3"].map(str::to_owned).to_vec(),
+            ..Inputs::default()
+        });
+        assert_eq!(json(&sources, "t"), serde_json::json!({"a": {"b": 1, "c": 2}, "d": 3}));
+        let mut sources = sources;
+        assert!(sources.set("t.d.e", Node::string("x")).is_err());
+    }
+}

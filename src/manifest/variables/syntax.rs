@@ -1,0 +1,140 @@
+//! References in text: `((name))`, `((!name))`, `((name.key.0))`, `(( name ))`.
+
+use std::ops::Range;
+
+/// One `((…))` in a string.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// The name between the parentheses, without `!` and spaces: `default_ca.certificate`, `/global`.
+    pub name: &'a str,
+    /// The bytes it takes up, parentheses included.
+    pub range: Range<usize>,
+    /// Whether there is a space inside the parentheses. Such a reference is replaced only where it is the
+    /// whole value.
+    pub spaced: bool,
+}
+
+impl<'a> Reference<'a> {
+    /// The variable's own name: what comes before the first `.`.
+    pub fn variable(&self) -> &'a str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+
+    /// The keys and indices below the variable, in order. `.` separates them, and so does `/`.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let rest = self.name.split_once('.').map(|(_, rest)| rest);
+        rest.into_iter().flat_map(|rest| rest.split(['.', '/']))
+    }
+}
+
+/// All references in `text`, from left to right.
+pub fn references(text: &str) -> Vec<Reference<'_>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(offset) = text[from..].find("((") {
+        let start = from + offset;
+        match reference_at(text, start) {
+            Some(reference) => {
+                from = reference.range.end;
+                found.push(reference);
+            }
+            // One further, not two: in `(((a))` the reference begins at the second parenthesis.
+            None => from = start + 1,
+        }
+    }
+    found
+}
+
+/// The reference that is all of `text`, if it is one.
+pub fn whole(text: &str) -> Option<Reference<'_>> {
+    reference_at(text, 0).filter(|reference| reference.range.end == text.len())
+}
+
+fn reference_at(text: &str, start: usize) -> Option<Reference<'_>> {
+    let inner = text[start..].strip_prefix("((")?;
+    let after_space = inner.strip_prefix(' ').unwrap_or(inner);
+    let after_mark = after_space.strip_prefix('!').unwrap_or(after_space);
+    let length = after_mark.find(|letter: char| !is_name_letter(letter)).unwrap_or(after_mark.len());
+    let (name, rest) = after_mark.split_at(length);
+    let rest_after_space = rest.strip_prefix(' ').unwrap_or(rest);
+    let tail = rest_after_space.strip_prefix("))")?;
+    (!name.is_empty()).then(|| Reference {
+        name,
+        range: start..text.len() - tail.len(),
+        spaced: inner.len() != after_space.len() || rest.len() != rest_after_space.len(),
+    })
+}
+
+fn is_name_letter(letter: char) -> bool {
+    matches!(letter, '-' | '/' | '.' | '_') || letter.is_ascii_digit() || letter.is_alphabetic()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<&str> {
+        references(text).into_iter().map(|reference| reference.name).collect()
+    }
+
+    #[test]
+    fn finds_what_upstream_finds() {
+        for (text, expected) in [
+            ("((a))", vec!["a"]),
+            ("(( a ))", vec!["a"]),
+            ("(( a))", vec!["a"]),
+            ("((!a))", vec!["a"]),
+            ("(( !a ))", vec!["a"]),
+            ("x((a))y((b.c))z", vec!["a", "b.c"]),
+            ("((/abs/name.key))", vec!["/abs/name.key"]),
+            ("((a-b_c.0.-1))", vec!["a-b_c.0.-1"]),
+            ("((é))", vec!["é"]),
+            ("(((a)))", vec!["a"]),
+            ("((((a))((b))", vec!["a", "b"]),
+            ("((  a))", vec![]),
+            ("((! a))", vec![]),
+            ("((a b))", vec![]),
+            ("((!!a))", vec![]),
+            ("(())", vec![]),
+            ("((!))", vec![]),
+            ("((a)", vec![]),
+            ("((a:b))", vec![]),
+            ("(( grab meta.x ))", vec![]),
+            ("((", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(names(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whole_is_all_of_the_text() {
+        assert_eq!(whole("(( a.b ))").map(|reference| reference.name), Some("a.b"));
+        assert_eq!(whole("((a)) "), None);
+        assert_eq!(whole("((a))((b))"), None);
+        assert_eq!(whole("(((a)))"), None);
+    }
+
+    #[test]
+    fn a_name_is_a_variable_and_keys() {
+        let text = "((/ca.x/y.0))";
+        let reference = whole(text).unwrap();
+        assert_eq!(reference.variable(), "/ca");
+        assert_eq!(reference.keys().collect::<Vec<_>>(), ["x", "y", "0"]);
+        assert_eq!(whole("((a))").unwrap().keys().count(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ranges_are_the_references(text in "[(]{0,3}[ !]?[a.é/]{0,3}[ ]?[)]{0,3}[(]{0,3}[a-c!]{0,2}[)]{0,3}") {
+            let mut end = 0;
+            for reference in references(&text) {
+                proptest::prop_assert!(reference.range.start >= end);
+                end = reference.range.end;
+                let piece = &text[reference.range.clone()];
+                proptest::prop_assert!(piece.starts_with("((") && piece.ends_with("))"));
+                proptest::prop_assert_eq!(whole(piece).map(|inner| inner.name), Some(reference.name));
+            }
+        }
+    }
+}

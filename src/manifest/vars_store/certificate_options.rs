@@ -1,0 +1,310 @@
+//! The options of a `certificate` variable.
+
+use std::net::IpAddr;
+
+use super::rsa_key::KeySize;
+use crate::manifest::variables::closest;
+use crate::manifest::yaml::{Data, Node};
+use crate::{Error, Result};
+
+/// What a certificate is to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CertificateOptions {
+    /// `common_name`.
+    pub common_name: Option<String>,
+    /// `organization`.
+    pub organization: String,
+    /// DNS names and IP addresses of `alternative_names`, each in order.
+    pub dns_names: Vec<String>,
+    /// See [`Self::dns_names`].
+    pub addresses: Vec<IpAddr>,
+    /// `is_ca`.
+    pub is_ca: bool,
+    /// `ca`.
+    pub ca: Option<CaReference>,
+    /// `extended_key_usage`, as written.
+    pub extended_key_usage: Vec<String>,
+    /// Bits of `key_usage`, digitalSignature being bit 0; none for what fits the kind of certificate.
+    pub key_usage: Option<u16>,
+    /// `duration`: validity in days.
+    pub days: i64,
+    /// `key_length`.
+    pub key_size: KeySize,
+}
+
+/// Which CA signs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CaReference {
+    /// The variable of this name.
+    Name(String),
+    /// This value, which `ca: ((name))` left here.
+    Value(Node),
+}
+
+/// The validity without a `duration`.
+pub const DEFAULT_DAYS: i64 = 365;
+/// The organization without one.
+pub const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
+
+const NAMES: [&str; 9] = [
+    "common_name",
+    "organization",
+    "alternative_names",
+    "is_ca",
+    "ca",
+    "extended_key_usage",
+    "key_usage",
+    "duration",
+    "key_length",
+];
+
+/// The extended key usages, with the last arc of their OID below 1.3.6.1.5.5.7.3.
+pub const EXTENDED_KEY_USAGES: [(&str, u8); 5] = [
+    ("server_auth", 1),
+    ("client_auth", 2),
+    ("code_signing", 3),
+    ("email_protection", 4),
+    ("timestamping", 8),
+];
+
+/// The key usages in the order of their bits (RFC 5280, 4.2.1.3).
+pub const KEY_USAGES: [&str; 9] = [
+    "digital_signature",
+    "non_repudiation",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+];
+
+impl CertificateOptions {
+    /// Reads them from the `options` of a definition.
+    pub fn parse(options: Option<&Node>) -> Result<Self> {
+        check_names(options, &NAMES)?;
+        let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
+        let (dns_names, addresses) = alternative_names(get("alternative_names"))?;
+        let parsed = CertificateOptions {
+            common_name: get("common_name").map(|value| text("common_name", value)).transpose()?.filter(|name| !name.is_empty()),
+            organization: get("organization")
+                .map(|value| text("organization", value))
+                .transpose()?
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| DEFAULT_ORGANIZATION.to_owned()),
+            dns_names,
+            addresses,
+            is_ca: get("is_ca").map(flag).transpose()?.unwrap_or(false),
+            ca: get("ca").map(ca).transpose()?.flatten(),
+            extended_key_usage: extended_key_usage(get("extended_key_usage"))?,
+            key_usage: key_usage(get("key_usage"))?,
+            days: match get("duration").map(|value| integer("duration", value)).transpose()? {
+                Some(days) if days > 0 => days,
+                _ => DEFAULT_DAYS,
+            },
+            key_size: key_length(get("key_length"))?.unwrap_or(KeySize::Rsa3072),
+        };
+        if !parsed.is_ca && parsed.ca.is_none() {
+            return Err(Error::invalid("option 'ca' is missing: a certificate needs a CA that signs it")
+                .with_hint("name the CA variable under 'ca', or make this one a CA with 'is_ca: true'"));
+        }
+        Ok(parsed)
+    }
+}
+
+/// Refuses options that the type does not have.
+pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
+    let Some(options) = options else { return Ok(()) };
+    let Some(map) = options.as_map() else {
+        return Err(Error::invalid(format!(
+            "{}: 'options' is a {}, not a mapping",
+            options.position.describe(),
+            options.kind()
+        )));
+    };
+    for (key, _) in map.iter() {
+        let name = key.as_str().unwrap_or_default();
+        if !known.contains(&name) {
+            let meant = closest(name, known.iter().copied());
+            let error = Error::invalid(format!(
+                "{}: there is no option '{name}'",
+                key.position.describe()
+            ));
+            return Err(match meant {
+                Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
+                None => error.with_hint(format!("the options of this type are {}", known.join(", "))),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `key_length`, in bits.
+pub fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
+    let Some(value) = value else { return Ok(None) };
+    match integer("key_length", value)? {
+        0 => Ok(None),
+        bits => KeySize::from_bits(bits).map(Some).ok_or_else(|| {
+            Error::invalid(format!(
+                "{}: option 'key_length' is {bits}; it may be 2048, 3072 or 4096",
+                value.position.describe()
+            ))
+        }),
+    }
+}
+
+/// An option that is an integer.
+pub fn integer(name: &str, value: &Node) -> Result<i64> {
+    value.as_i64().ok_or_else(|| wrong(name, value, "an integer"))
+}
+
+fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
+    Error::invalid(format!(
+        "{}: option '{name}' is a {}, not {wanted}",
+        value.position.describe(),
+        value.kind()
+    ))
+}
+
+fn text(name: &str, value: &Node) -> Result<String> {
+    match &value.data {
+        Data::String(text) => Ok(text.clone()),
+        Data::Int(number) => Ok(number.to_string()),
+        Data::UInt(number) => Ok(number.to_string()),
+        Data::Float(number) => Ok(number.to_string()),
+        _ => Err(wrong(name, value, "a string")),
+    }
+}
+
+fn flag(value: &Node) -> Result<bool> {
+    value.as_bool().ok_or_else(|| wrong("is_ca", value, "a boolean"))
+}
+
+fn ca(value: &Node) -> Result<Option<CaReference>> {
+    match &value.data {
+        Data::Map(_) => Ok(Some(CaReference::Value(value.clone()))),
+        _ => Ok(Some(text("ca", value)?).filter(|name| !name.is_empty()).map(CaReference::Name)),
+    }
+}
+
+fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
+    match value {
+        None => Ok(&[]),
+        Some(value) => value.as_seq().ok_or_else(|| wrong(name, value, "a sequence")),
+    }
+}
+
+fn alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)> {
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
+    for item in list("alternative_names", value)? {
+        let name = text("alternative_names", item)?;
+        match name.parse::<IpAddr>() {
+            Ok(address) => addresses.push(address.to_canonical()),
+            Err(_) if name.is_ascii() => names.push(name),
+            Err(_) => {
+                return Err(Error::invalid(format!(
+                    "{}: alternative name '{name}' is not ASCII",
+                    item.position.describe()
+                ))
+                .with_hint("write an international domain name in its xn-- form"));
+            }
+        }
+    }
+    Ok((names, addresses))
+}
+
+fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
+    list("extended_key_usage", value)?
+        .iter()
+        .map(|item| {
+            let name = text("extended_key_usage", item)?;
+            if EXTENDED_KEY_USAGES.iter().any(|(known, _)| *known == name) {
+                return Ok(name);
+            }
+            let known: Vec<&str> = EXTENDED_KEY_USAGES.iter().map(|(known, _)| *known).collect();
+            Err(Error::invalid(format!(
+                "{}: there is no extended key usage '{name}'",
+                item.position.describe()
+            ))
+            .with_hint(format!("there are {}", known.join(", "))))
+        })
+        .collect()
+}
+
+fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let mut bits = 0;
+    for item in list("key_usage", value)? {
+        let name = text("key_usage", item)?;
+        match KEY_USAGES.iter().position(|known| *known == name) {
+            Some(bit) => bits |= 1 << bit,
+            None => {
+                return Err(Error::invalid(format!(
+                    "{}: there is no key usage '{name}'",
+                    item.position.describe()
+                ))
+                .with_hint(format!("there are {}", KEY_USAGES.join(", "))));
+            }
+        }
+    }
+    Ok((bits != 0).then_some(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::yaml;
+
+    fn parse(text: &str) -> Result<CertificateOptions> {
+        CertificateOptions::parse(Some(&yaml::load(text, std::path::Path::new("m.yml")).unwrap()))
+    }
+
+    #[test]
+    fn reads_every_option() {
+        let options = parse(
+            "{common_name: 10.0.0.1, organization: Me, alternative_names: [a.b, 10.0.0.1, '::1', '::ffff:1.2.3.4'], \
+             ca: root, extended_key_usage: [client_auth], key_usage: [digital_signature, crl_sign], duration: 30, \
+             key_length: 4096}",
+        )
+        .unwrap();
+        assert_eq!(options.common_name.as_deref(), Some("10.0.0.1"));
+        assert_eq!(options.dns_names, ["a.b"]);
+        assert_eq!(options.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.1", "::1", "1.2.3.4"]);
+        assert_eq!(options.ca, Some(CaReference::Name("root".into())));
+        assert_eq!((options.key_usage, options.days, options.key_size), (Some(0b100_0001), 30, KeySize::Rsa4096));
+    }
+
+    #[test]
+    fn has_upstreams_defaults() {
+        let options = parse("{is_ca: true}").unwrap();
+        assert_eq!(
+            (options.organization.as_str(), options.days, options.key_size, options.common_name),
+            ("Cloud Foundry", 365, KeySize::Rsa3072, None)
+        );
+        assert_eq!(parse("{is_ca: true, duration: -3}").unwrap().days, 365);
+    }
+
+    #[test]
+    fn refuses_with_place_and_advice() {
+        for (text, expected, hint) in [
+            ("{}", "option 'ca' is missing: a certificate needs a CA that signs it", "name the CA"),
+            ("{common_nam: x}", "m.yml:1:2: there is no option 'common_nam'", "did you mean 'common_name'?"),
+            ("{foo: x}", "m.yml:1:2: there is no option 'foo'", "the options of this type are common_name"),
+            ("5", "m.yml:1:1: 'options' is a integer, not a mapping", ""),
+            ("{ca: x, key_length: 1024}", "m.yml:1:21: option 'key_length' is 1024; it may be 2048, 3072 or 4096", ""),
+            ("{ca: x, duration: x}", "m.yml:1:19: option 'duration' is a string, not an integer", ""),
+            ("{ca: x, is_ca: x}", "m.yml:1:16: option 'is_ca' is a string, not a boolean", ""),
+            ("{ca: x, alternative_names: x}", "m.yml:1:28: option 'alternative_names' is a string, not a sequence", ""),
+            ("{ca: x, alternative_names: [é]}", "m.yml:1:29: alternative name 'é' is not ASCII", "xn--"),
+            ("{ca: x, extended_key_usage: [x]}", "m.yml:1:30: there is no extended key usage 'x'", "client_auth"),
+            ("{ca: x, key_usage: [x]}", "m.yml:1:21: there is no key usage 'x'", "crl_sign"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            assert!(hint.is_empty() || error.hints()[0].contains(hint), "{:?}", error.hints());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Passwords: letters and digits that need no quoting anywhere.
+
+use crate::{Error, Result};
+
+/// Upstream's alphabet (config-server, `password_generator.go`).
+const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+
+/// The length without a `length` option.
+pub const DEFAULT_LENGTH: usize = 20;
+
+/// A random password of this many letters.
+pub fn generate(length: usize) -> Result<String> {
+    // A byte is used only below the largest multiple of 36, so that every letter is equally likely.
+    const LIMIT: u8 = (256 / ALPHABET.len() * ALPHABET.len()) as u8;
+    let mut password = String::with_capacity(length);
+    let mut bytes = [0; 64];
+    while password.len() < length {
+        aws_lc_rs::rand::fill(&mut bytes)
+            .map_err(|_| Error::environment("the system gives no random numbers"))?;
+        let letters = bytes.iter().filter(|&&byte| byte < LIMIT);
+        let letters = letters.map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
+        let left = length - password.len();
+        password.extend(letters.take(left));
+    }
+    Ok(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_the_length_and_uses_the_whole_alphabet() {
+        for length in [0, 1, 20, 1000] {
+            assert_eq!(generate(length).unwrap().len(), length);
+        }
+        let mut letters: Vec<char> = generate(5000).unwrap().chars().collect();
+        letters.sort_unstable();
+        letters.dedup();
+        assert_eq!(letters.len(), ALPHABET.len());
+        assert_ne!(generate(20).unwrap(), generate(20).unwrap());
+    }
+}

@@ -1,0 +1,104 @@
+//! A CA's private key in any of the usual forms, and signing with it.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
+    EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256,
+};
+
+use super::{der, pem_text};
+use crate::{Error, Result};
+
+/// A private key that signs certificates.
+pub enum SigningKey {
+    /// RSA of at least 2048 bits; signs with SHA-256.
+    Rsa(Box<rsa::KeyPair>),
+    /// A NIST curve, with the signature algorithm that belongs to it.
+    Ecdsa(Box<EcdsaKeyPair>, &'static [u8]),
+    /// Ed25519.
+    Ed25519(Box<Ed25519KeyPair>),
+}
+
+/// sha256WithRSAEncryption, 1.2.840.113549.1.1.11
+const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
+/// ecdsa-with-SHA256, -SHA384 and -SHA512, 1.2.840.10045.4.3.{2,3,4}
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+const ECDSA_WITH_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
+const ECDSA_WITH_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04];
+/// id-Ed25519, 1.3.101.112
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+impl SigningKey {
+    /// The key in a PEM text: PKCS#1, PKCS#8 or SEC 1.
+    pub fn from_pem(text: &str) -> Result<Self> {
+        let blocks = pem_text::blocks(text);
+        if blocks.iter().any(|block| block.tag() == "ENCRYPTED PRIVATE KEY")
+            || text.contains("Proc-Type: 4,ENCRYPTED")
+        {
+            return Err(Error::invalid("the private key is encrypted")
+                .with_hint("take the passphrase off: openssl pkey -in KEY -out KEY.plain"));
+        }
+        // `openssl ecparam -genkey` writes a block of parameters first.
+        let block = blocks
+            .iter()
+            .find(|block| block.tag().ends_with("PRIVATE KEY"))
+            .ok_or_else(|| Error::invalid("there is no private key in PEM form"))?;
+        Self::from_der(block.contents()).ok_or_else(|| {
+            Error::invalid(format!("the private key ('{}') cannot be used", block.tag())).with_hint(
+                "keys may be RSA of 2048 bits and more, EC on P-256, P-384 or P-521, or Ed25519, in PKCS#1, \
+                 PKCS#8 or SEC 1 form",
+            )
+        })
+    }
+
+    fn from_der(key: &[u8]) -> Option<Self> {
+        if let Ok(pair) = rsa::KeyPair::from_pkcs8(key).or_else(|_| rsa::KeyPair::from_der(key)) {
+            return Some(SigningKey::Rsa(Box::new(pair)));
+        }
+        for (algorithm, oid) in [
+            (&ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_WITH_SHA256),
+            (&ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_WITH_SHA384),
+            (&ECDSA_P521_SHA512_ASN1_SIGNING, ECDSA_WITH_SHA512),
+        ] {
+            if let Ok(pair) = EcdsaKeyPair::from_private_key_der(algorithm, key) {
+                return Some(SigningKey::Ecdsa(Box::new(pair), oid));
+            }
+        }
+        Ed25519KeyPair::from_pkcs8_maybe_unchecked(key).ok().map(|pair| SigningKey::Ed25519(Box::new(pair)))
+    }
+
+    /// The public key as it stands in the BIT STRING of a SubjectPublicKeyInfo.
+    pub fn public_bits(&self) -> &[u8] {
+        match self {
+            SigningKey::Rsa(pair) => pair.public_key().as_ref(),
+            SigningKey::Ecdsa(pair, _) => pair.public_key().as_ref(),
+            SigningKey::Ed25519(pair) => pair.public_key().as_ref(),
+        }
+    }
+
+    /// The AlgorithmIdentifier of its signatures.
+    pub fn algorithm(&self) -> Vec<u8> {
+        match self {
+            SigningKey::Rsa(_) => der::sequence([&der::oid(SHA256_WITH_RSA), &der::null()]),
+            SigningKey::Ecdsa(_, oid) => der::sequence([&der::oid(oid)]),
+            SigningKey::Ed25519(_) => der::sequence([&der::oid(ED25519)]),
+        }
+    }
+
+    /// A signature.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let failed = |_| Error::environment("signing a certificate failed");
+        match self {
+            SigningKey::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).map_err(failed)?;
+                Ok(signature)
+            }
+            SigningKey::Ecdsa(pair, _) => {
+                pair.sign(&SystemRandom::new(), message).map(|it| it.as_ref().to_vec()).map_err(failed)
+            }
+            SigningKey::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A declared variable's type and options: makes values, and says where a value differs.
+
+use std::collections::BTreeSet;
+
+use time::OffsetDateTime;
+
+use super::authority::Authority;
+use super::certificate_options::{CaReference, CertificateOptions, check_names, integer, key_length};
+use super::rsa_key::{KeyPool, KeySize};
+use super::x509::Certificate;
+use super::{certificate, password};
+use crate::manifest::yaml::{Data, Mapping, Node};
+use crate::{Error, Result};
+
+/// What a variable is to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spec {
+    /// `password` of this length.
+    Password(usize),
+    /// `certificate`.
+    Certificate(Box<CertificateOptions>),
+    /// `rsa`.
+    Rsa(KeySize),
+    /// `ssh`.
+    Ssh(KeySize),
+}
+
+/// The longest password, in letters: nobody needs one, and a slip must not fill the disk.
+const MAX_PASSWORD: i64 = 1024 * 1024;
+
+const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
+
+impl Spec {
+    /// Reads type and options of a definition; the options are interpolated already.
+    pub fn parse(kind: &str, options: Option<&Node>) -> Result<Self> {
+        let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
+        match kind {
+            "password" => {
+                check_names(options, &["length"])?;
+                match get("length").map(|value| integer("length", value)).transpose()? {
+                    None | Some(0) => Ok(Spec::Password(password::DEFAULT_LENGTH)),
+                    Some(length @ 1..=MAX_PASSWORD) => Ok(Spec::Password(length as usize)),
+                    Some(length) => Err(Error::invalid(format!(
+                        "option 'length' is {length}; it may be from 1 to {MAX_PASSWORD}"
+                    ))),
+                }
+            }
+            "certificate" => CertificateOptions::parse(options).map(Box::new).map(Spec::Certificate),
+            // Upstream ignores options of keys; `key_length` is CredHub's.
+            "rsa" => Ok(Spec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            "ssh" => Ok(Spec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            other => Err(Error::invalid(format!("there is no variable type '{other}'"))
+                .with_hint(format!("the types are {}", TYPES.join(", ")))),
+        }
+    }
+
+    /// The size of the key that will be needed, as far as it can be told before options are interpolated.
+    pub fn key_size_guess(kind: &str, options: Option<&Node>) -> Option<KeySize> {
+        let default = match kind {
+            "certificate" => KeySize::Rsa3072,
+            "rsa" | "ssh" => KeySize::Rsa2048,
+            _ => return None,
+        };
+        match options.and_then(|options| options.get("key_length")) {
+            None => Some(default),
+            Some(bits) => bits.as_i64().and_then(KeySize::from_bits),
+        }
+    }
+
+    /// The CA that has to sign.
+    pub fn ca(&self) -> Option<&CaReference> {
+        match self {
+            Spec::Certificate(options) => options.ca.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// A new value.
+    pub fn generate(
+        &self,
+        keys: &mut KeyPool,
+        authority: Option<&Authority>,
+        now: OffsetDateTime,
+    ) -> Result<Node> {
+        match self {
+            Spec::Password(length) => Ok(Node::string(password::generate(*length)?)),
+            Spec::Rsa(size) => {
+                let key = keys.take(*size)?;
+                Ok(mapping([("private_key", key.private_pem()), ("public_key", key.public_pem())]))
+            }
+            Spec::Ssh(size) => {
+                use base64::Engine;
+                let key = keys.take(*size)?;
+                let wire = key.ssh_wire();
+                Ok(mapping([
+                    ("private_key", key.private_pem()),
+                    (
+                        "public_key",
+                        format!("ssh-rsa {}\n", base64::engine::general_purpose::STANDARD.encode(&wire)),
+                    ),
+                    ("public_key_fingerprint", fingerprint(&wire)),
+                ]))
+            }
+            Spec::Certificate(options) => {
+                let key = keys.take(options.key_size)?;
+                let certificate = certificate::generate(options, &key, authority, now)?;
+                Ok(mapping([
+                    ("ca", authority.map_or_else(|| certificate.clone(), Authority::bundle)),
+                    ("certificate", certificate),
+                    ("private_key", key.private_pem()),
+                ]))
+            }
+        }
+    }
+
+    /// Where `value` is not what this spec would make; nothing where it fits. `authority` is the CA that
+    /// signs, where that is known. Secrets are not in the answers.
+    pub fn mismatches(&self, value: &Node, authority: Option<&Authority>) -> Vec<String> {
+        match self {
+            Spec::Password(length) => match value.as_str() {
+                Some(text) if text.chars().count() == *length => Vec::new(),
+                Some(_) => vec![format!("its length is not {length}")],
+                None => vec![format!("it is a {}, not a password", value.kind())],
+            },
+            Spec::Rsa(_) | Spec::Ssh(_) => {
+                let key = value.get("private_key").and_then(Node::as_str);
+                let own = if matches!(self, Spec::Ssh(_)) { "public_key_fingerprint" } else { "public_key" };
+                match (key, value.get(own)) {
+                    (Some(_), Some(_)) => Vec::new(),
+                    _ => vec!["it is not a pair of keys".into()],
+                }
+            }
+            Spec::Certificate(options) => {
+                let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
+                match Certificate::from_pem(text) {
+                    Ok(certificates) => {
+                        certificates.first().map_or_else(Vec::new, |first| differences(options, first, authority))
+                    }
+                    Err(_) => vec!["it holds no readable certificate".into()],
+                }
+            }
+        }
+    }
+}
+
+fn mapping<const N: usize>(entries: [(&str, String); N]) -> Node {
+    let entries = entries.into_iter().map(|(key, text)| (Node::string(key), Node::string(text)));
+    Data::Map(entries.collect::<Mapping>()).into()
+}
+
+/// The MD5 fingerprint of a public key in the form `ssh-keygen -l -E md5` gives, without the `MD5:`.
+fn fingerprint(wire: &[u8]) -> String {
+    use md5::Digest;
+    let digest = md5::Md5::digest(wire);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+fn differences(
+    options: &CertificateOptions,
+    certificate: &Certificate,
+    authority: Option<&Authority>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut note = |differs: bool, text: String| {
+        if differs {
+            found.push(text);
+        }
+    };
+    let quoted = |name: Option<&str>| name.map_or("none".to_owned(), |name| format!("'{name}'"));
+    note(
+        certificate.common_name != options.common_name,
+        format!(
+            "its common name is {}, not {}",
+            quoted(certificate.common_name.as_deref()),
+            quoted(options.common_name.as_deref())
+        ),
+    );
+    note(
+        certificate.organizations != [options.organization.clone()],
+        format!("its organization is not '{}'", options.organization),
+    );
+    note(
+        certificate.is_ca != options.is_ca,
+        if options.is_ca { "it is not a CA".into() } else { "it is a CA".into() },
+    );
+    if let Some(usage) = options.key_usage {
+        note(certificate.key_usage != Some(usage), "its key usage differs".into());
+    }
+    if !options.is_ca {
+        let names = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+        note(
+            names(&certificate.dns_names) != names(&options.dns_names)
+                || certificate.addresses.iter().collect::<BTreeSet<_>>()
+                    != options.addresses.iter().collect::<BTreeSet<_>>(),
+            "its alternative names differ".into(),
+        );
+        let mut wanted: BTreeSet<&str> = options.extended_key_usage.iter().map(String::as_str).collect();
+        if wanted.is_empty() {
+            wanted.insert("server_auth");
+        }
+        note(
+            certificate.extended_key_usage.iter().copied().collect::<BTreeSet<_>>() != wanted,
+            "its extended key usage differs".into(),
+        );
+    }
+    let bits = options.key_size.bits();
+    note(certificate.rsa_bits != Some(bits), format!("its key is not RSA of {bits} bits"));
+    let days = (certificate.not_after - certificate.not_before).whole_days();
+    note(days != options.days, format!("it was made for {days} days, not {}", options.days));
+    match authority {
+        Some(authority) => note(
+            !certificate.is_signed_by(authority.certificate()),
+            format!("it is not signed by '{}'", authority.name()),
+        ),
+        None => note(
+            options.ca.is_none() && !certificate.is_self_signed(),
+            "it is not signed by itself".into(),
+        ),
+    }
+    found
+}

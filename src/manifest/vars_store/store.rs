@@ -1,0 +1,237 @@
+//! The file that generated values are kept in.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::manifest::files;
+use crate::manifest::yaml::{self, Data, Mapping, Node};
+use crate::{Error, Result};
+
+/// A vars store: a YAML mapping from variable names to values, upstream's format.
+///
+/// Whoever generates values locks the store first and reads it again, so that of two runs at once the
+/// second one takes what the first one made.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    values: Mapping,
+    exists: bool,
+    changed: bool,
+    lock: Option<File>,
+}
+
+impl Store {
+    /// The store at `path`; an empty one if there is no such file.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut store = Store {
+            path: path.to_owned(),
+            values: Mapping::new(),
+            exists: false,
+            changed: false,
+            lock: None,
+        };
+        store.read()?;
+        Ok(store)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        self.exists = self.path.exists();
+        if !self.exists {
+            self.values = Mapping::new();
+            return Ok(());
+        }
+        let root = yaml::load(&files::read(&self.path, "vars store")?, &self.path)?;
+        self.values = match root.data {
+            Data::Map(map) => map,
+            Data::Null => Mapping::new(),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "vars store '{}' is a {}, not a mapping of names to values",
+                    self.path.display(),
+                    root.kind()
+                )));
+            }
+        };
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file was there when it was last read.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.values.get(name)
+    }
+
+    /// The names of all variables.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.values.iter().map(|(key, _)| key).filter_map(Node::as_str).collect::<Vec<_>>().into_iter()
+    }
+
+    /// All variables with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)))
+    }
+
+    /// Sets a value; [`Self::save`] writes it.
+    pub fn set(&mut self, name: &str, value: Node) {
+        self.values.insert(Node::string(name), value);
+        self.changed = true;
+    }
+
+    /// Waits until no other run writes this store, keeps others away until [`Self::unlock`], and reads it
+    /// again. The lock dies with its process.
+    pub fn lock(&mut self) -> Result<()> {
+        let failed = |error| Error::io(format!("locking vars store '{}'", self.path.display()), error);
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            private(&mut options);
+            let file = options.open(&self.path).map_err(failed)?;
+            file.lock().map_err(failed)?;
+            // Whoever held the lock has put a new file in place of the one that was waited for.
+            if same_file(&file, &self.path).map_err(failed)? {
+                self.lock = Some(file);
+                break;
+            }
+        }
+        self.read()
+    }
+
+    /// Lets others write.
+    pub fn unlock(&mut self) {
+        // Closing the file gives the lock back.
+        self.lock = None;
+    }
+
+    /// Writes the store if something was set: a new file, mode 0600, made durable before it takes the place
+    /// of the old one.
+    pub fn save(&mut self) -> Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
+        // A store behind a link stays there.
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let text = yaml::emit(&Data::Map(self.values.clone()).into());
+        // `NamedTempFile` makes files of mode 0600.
+        let mut file = tempfile::Builder::new()
+            .prefix(".vars-store-")
+            .tempfile_in(directory)
+            .map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        if self.lock.is_some() {
+            // Whoever opens the new file finds it locked as the old one was.
+            file.as_file().lock().map_err(failed)?;
+        }
+        let kept = file.persist(&path).map_err(|error| failed(error.error))?;
+        #[cfg(unix)]
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        if self.lock.is_some() {
+            self.lock = Some(kept);
+        }
+        self.changed = false;
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+fn private(_options: &mut OpenOptions) {}
+
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let held = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+fn same_file(_file: &File, _path: &Path) -> std::io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(text: Option<&str>) -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vars.yml");
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        let store = Store::open(&path).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn keeps_what_it_does_not_know() {
+        let (_dir, mut store) = store(Some("b: {x: [1, ~]}\n12: twelve\na: 0644\n"));
+        store.set("c", Node::string("new"));
+        store.save().unwrap();
+        let text = std::fs::read_to_string(store.path()).unwrap();
+        assert_eq!(text, "12: twelve\na: 420\nb:\n  x:\n  - 1\n  - null\nc: new\n");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn is_for_its_owner_alone_and_leaves_nothing_beside_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, mut store) = store(Some("a: b\n"));
+        std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        store.set("c", Node::string("d"));
+        store.save().unwrap();
+        assert_eq!(std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_writers_take_turns_and_lose_nothing() {
+        let (_dir, store) = store(None);
+        let path = store.path().to_owned();
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut store = Store::open(path).unwrap();
+                    store.lock().unwrap();
+                    store.set(&format!("v{writer}"), Node::string("x"));
+                    store.save().unwrap();
+                    store.unlock();
+                });
+            }
+        });
+        assert_eq!(Store::open(&path).unwrap().names().count(), 8);
+    }
+
+    #[test]
+    fn refuses_what_is_no_mapping() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vars.yml");
+        std::fs::write(&path, "- a\n").unwrap();
+        assert!(Store::open(&path).unwrap_err().to_string().ends_with("is a sequence, not a mapping of names to values"));
+    }
+}

@@ -1,0 +1,419 @@
+//! From [`Node`]s to text, in the words and the layout of BOSH's YAML library, byte for byte: sorted
+//! keys, two spaces, sequences not indented below their key, lines folded after column 80, and its
+//! choice between plain, quoted and literal scalars.
+
+use super::order;
+use super::scalar::{self, Plain};
+use super::{Data, Mapping, Node};
+
+/// Lines are folded at the first space after this many characters.
+const WIDTH: usize = 80;
+/// The longest key, in bytes, that is written as `key:` and not as `? key`.
+const MAX_SIMPLE_KEY: usize = 128;
+const INDENT: usize = 2;
+
+/// The document for a tree, with a line break at its end.
+pub fn emit(node: &Node) -> String {
+    let mut emitter =
+        Emitter { out: String::new(), column: 0, indent: None, whitespace: true, indention: true };
+    emitter.node(node, Context::Root);
+    emitter.indent = None;
+    emitter.line();
+    emitter.out
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Context {
+    Root,
+    Item,
+    Value,
+    SimpleKey,
+    ComplexKey,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    Plain,
+    Single,
+    Double,
+    Literal,
+}
+
+struct Emitter {
+    out: String,
+    /// Characters on this line so far.
+    column: usize,
+    /// Column that block content starts in; none outside every collection.
+    indent: Option<usize>,
+    /// Whether a space or a line start precedes.
+    whitespace: bool,
+    /// Whether only spaces and indicators stand on this line.
+    indention: bool,
+}
+
+impl Emitter {
+    fn node(&mut self, node: &Node, context: Context) {
+        match &node.data {
+            Data::Null => self.plain("null"),
+            Data::Bool(true) => self.plain("true"),
+            Data::Bool(false) => self.plain("false"),
+            Data::Int(int) => self.plain(&int.to_string()),
+            Data::UInt(int) => self.plain(&int.to_string()),
+            Data::Float(float) => self.plain(&scalar::format_float(*float)),
+            Data::String(text) => self.string(text, context),
+            Data::Seq(items) if items.is_empty() => self.brackets("[", "]"),
+            Data::Map(map) if map.is_empty() => self.brackets("{", "}"),
+            Data::Seq(items) => self.sequence(items, context),
+            Data::Map(map) => self.mapping(map),
+        }
+    }
+
+    fn sequence(&mut self, items: &[Node], context: Context) {
+        let indentless =
+            matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey) && !self.indention;
+        let outer = self.indent;
+        if !indentless || outer.is_none() {
+            self.indent = Some(outer.map_or(0, |indent| indent + INDENT));
+        }
+        for item in items {
+            self.line();
+            self.indicator("-", true, true);
+            self.node(item, Context::Item);
+        }
+        self.indent = outer;
+    }
+
+    fn mapping(&mut self, map: &Mapping) {
+        let outer = self.indent;
+        self.indent = Some(outer.map_or(0, |indent| indent + INDENT));
+        for (key, value) in order::sorted(map) {
+            self.line();
+            if is_simple_key(key) {
+                self.node(key, Context::SimpleKey);
+                self.indicator(":", false, false);
+            } else {
+                self.indicator("?", true, true);
+                self.node(key, Context::ComplexKey);
+                self.line();
+                self.indicator(":", true, true);
+            }
+            self.node(value, Context::Value);
+        }
+        self.indent = outer;
+    }
+
+    /// Starts a line at the indent, unless nothing has been written since the last start.
+    fn line(&mut self) {
+        let indent = self.indent.unwrap_or(0);
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.line_break();
+        }
+        while self.column < indent {
+            self.push(' ');
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    fn line_break(&mut self) {
+        self.out.push('\n');
+        self.column = 0;
+    }
+
+    fn push(&mut self, character: char) {
+        self.out.push(character);
+        self.column += 1;
+    }
+
+    /// A break inside a scalar, as it is in the value.
+    fn push_break(&mut self, character: char) {
+        self.out.push(character);
+        self.column = 0;
+    }
+
+    fn indicator(&mut self, text: &str, space_before: bool, keeps_indention: bool) {
+        self.space(space_before);
+        for character in text.chars() {
+            self.push(character);
+        }
+        self.whitespace = false;
+        self.indention = self.indention && keeps_indention;
+    }
+
+    fn space(&mut self, wanted: bool) {
+        if wanted && !self.whitespace {
+            self.push(' ');
+        }
+    }
+
+    fn brackets(&mut self, open: &str, close: &str) {
+        self.indicator(open, true, false);
+        self.indicator(close, false, false);
+    }
+
+    fn string(&mut self, text: &str, context: Context) {
+        let outer = self.indent;
+        self.indent = Some(outer.map_or(INDENT, |indent| indent + INDENT));
+        let folds = context != Context::SimpleKey;
+        match style(text, context) {
+            Style::Plain => self.plain_folded(text, folds),
+            Style::Single => self.single_quoted(text, folds),
+            Style::Double => self.double_quoted(text, folds),
+            Style::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    /// A scalar without spaces or breaks.
+    fn plain(&mut self, text: &str) {
+        self.plain_folded(text, false);
+    }
+
+    fn plain_folded(&mut self, text: &str, folds: bool) {
+        self.space(true);
+        let mut spaces = false;
+        let mut rest = text.chars().peekable();
+        while let Some(character) = rest.next() {
+            if character == ' ' {
+                if folds && !spaces && self.column > WIDTH && rest.peek() != Some(&' ') {
+                    self.line();
+                } else {
+                    self.push(' ');
+                }
+                spaces = true;
+            } else {
+                self.push(character);
+                self.indention = false;
+                spaces = false;
+            }
+        }
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single_quoted(&mut self, text: &str, folds: bool) {
+        self.indicator("'", true, false);
+        let mut spaces = false;
+        let mut breaks = false;
+        let mut rest = text.chars().peekable();
+        let mut first = true;
+        while let Some(character) = rest.next() {
+            if character == ' ' {
+                let inner = !first && rest.peek().is_some();
+                if folds && !spaces && self.column > WIDTH && inner && rest.peek() != Some(&' ') {
+                    self.line();
+                } else {
+                    self.push(' ');
+                }
+                spaces = true;
+            } else if is_break(character) {
+                if !breaks && character == '\n' {
+                    self.line_break();
+                }
+                self.push_break(character);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.line();
+                }
+                if character == '\'' {
+                    self.push('\'');
+                }
+                self.push(character);
+                self.indention = false;
+                spaces = false;
+                breaks = false;
+            }
+            first = false;
+        }
+        self.indicator("'", false, false);
+    }
+
+    fn double_quoted(&mut self, text: &str, folds: bool) {
+        self.indicator("\"", true, false);
+        // A byte order mark in front makes upstream escape everything.
+        let escape_all = text.starts_with('\u{feff}');
+        let mut spaces = false;
+        let mut rest = text.chars().peekable();
+        let mut first = true;
+        while let Some(character) = rest.next() {
+            if escape_all
+                || !is_printable(character)
+                || is_break(character)
+                || matches!(character, '"' | '\\')
+            {
+                self.escape(character);
+                spaces = false;
+            } else if character == ' ' {
+                if folds && !spaces && self.column > WIDTH && !first && rest.peek().is_some() {
+                    self.line();
+                    if rest.peek() == Some(&' ') {
+                        self.push('\\');
+                    }
+                } else {
+                    self.push(' ');
+                }
+                spaces = true;
+            } else {
+                self.push(character);
+                spaces = false;
+            }
+            first = false;
+        }
+        self.indicator("\"", false, false);
+    }
+
+    fn escape(&mut self, character: char) {
+        let code = u32::from(character);
+        let escaped = match character {
+            '\0' => "\\0".into(),
+            '\u{7}' => "\\a".into(),
+            '\u{8}' => "\\b".into(),
+            '\t' => "\\t".into(),
+            '\n' => "\\n".into(),
+            '\u{b}' => "\\v".into(),
+            '\u{c}' => "\\f".into(),
+            '\r' => "\\r".into(),
+            '\u{1b}' => "\\e".into(),
+            '"' => "\\\"".into(),
+            '\\' => "\\\\".into(),
+            '\u{85}' => "\\N".into(),
+            '\u{a0}' => "\\_".into(),
+            '\u{2028}' => "\\L".into(),
+            '\u{2029}' => "\\P".into(),
+            _ if code <= 0xff => format!("\\x{code:02X}"),
+            _ if code <= 0xffff => format!("\\u{code:04X}"),
+            _ => format!("\\U{code:08X}"),
+        };
+        for character in escaped.chars() {
+            self.push(character);
+        }
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false);
+        if text.starts_with(|first| first == ' ' || is_break(first)) {
+            self.indicator("2", false, false);
+        }
+        let mut ends = text.chars().rev();
+        match (ends.next().is_some_and(is_break), ends.next().is_none_or(is_break)) {
+            (false, _) => self.indicator("-", false, false),
+            (true, true) => self.indicator("+", false, false),
+            (true, false) => {}
+        }
+        self.line_break();
+        self.indention = true;
+        self.whitespace = true;
+        let mut breaks = true;
+        for character in text.chars() {
+            if is_break(character) {
+                self.push_break(character);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.line();
+                }
+                self.push(character);
+                self.indention = false;
+                breaks = false;
+            }
+        }
+    }
+}
+
+/// Whether a key fits on the line of its value.
+fn is_simple_key(key: &Node) -> bool {
+    match &key.data {
+        Data::String(text) => text.len() <= MAX_SIMPLE_KEY && !text.contains(is_break),
+        Data::Seq(items) => items.is_empty(),
+        Data::Map(map) => map.is_empty(),
+        _ => true,
+    }
+}
+
+fn style(text: &str, context: Context) -> Style {
+    let traits = Traits::of(text);
+    let simple_key = context == Context::SimpleKey;
+    let resolves = scalar::resolve(text) != Plain::Text || scalar::is_base60(text);
+    let wanted = if text.contains('\n') {
+        Style::Literal
+    } else if resolves {
+        Style::Double
+    } else {
+        Style::Plain
+    };
+    let wanted = if simple_key && traits.multiline { Style::Double } else { wanted };
+    match wanted {
+        Style::Plain if traits.plain => Style::Plain,
+        Style::Plain if traits.single => Style::Single,
+        Style::Literal if traits.literal && !simple_key => Style::Literal,
+        _ => Style::Double,
+    }
+}
+
+/// Which styles a text can be written in.
+struct Traits {
+    multiline: bool,
+    plain: bool,
+    single: bool,
+    literal: bool,
+}
+
+impl Traits {
+    fn of(text: &str) -> Traits {
+        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let mut multiline = false;
+        let mut special = false;
+        let mut break_then_space = false;
+        let mut space_then_break = false;
+        let mut previous: Option<char> = None;
+        let mut rest = text.chars().peekable();
+        while let Some(character) = rest.next() {
+            let blank_follows = rest.peek().is_none_or(|next| matches!(next, ' ' | '\t'));
+            indicators |= match (previous, character) {
+                (
+                    None,
+                    '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@'
+                    | '`',
+                ) => true,
+                (None, '?' | '-') | (_, ':') => blank_follows,
+                (Some(before), '#') => is_blank_or_break(before),
+                _ => false,
+            };
+            special |= !is_printable(character);
+            if character == ' ' {
+                break_then_space |= previous.is_some_and(is_break);
+            } else if is_break(character) {
+                multiline = true;
+                space_then_break |= previous == Some(' ');
+            }
+            previous = Some(character);
+        }
+        let edge = |character: char| character == ' ' || is_break(character);
+        let edges = text.starts_with(edge) || text.ends_with(edge);
+        let unruly = space_then_break || special;
+        Traits {
+            multiline,
+            plain: !(edges || break_then_space || unruly || multiline || indicators),
+            single: !(break_then_space || unruly),
+            literal: !(text.is_empty() || text.ends_with(' ') || unruly),
+        }
+    }
+}
+
+fn is_break(character: char) -> bool {
+    matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn is_blank_or_break(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\0') || is_break(character)
+}
+
+/// Characters that need no escape; those beyond the basic plane do.
+fn is_printable(character: char) -> bool {
+    matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+        && character != '\u{feff}'
+}

@@ -1,0 +1,352 @@
+//! From text to [`Node`]s: follows aliases and merge keys and resolves scalars.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine;
+use granit_parser::Marker;
+
+use super::scalar::{self, Plain};
+use super::tree::{self, Id, Kind, MAX_DEPTH, Tree};
+use super::{Data, Mapping, Node, Position};
+use crate::Error;
+
+/// How many bytes of text aliases may repeat.
+const MAX_ALIAS_BYTES: usize = 64 << 20;
+
+const TAG_PREFIX: &str = "tag:yaml.org,2002:";
+
+/// What is wrong with a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {problem}")]
+pub struct LoadError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, without any of the text (it may be a secret).
+    pub problem: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl LoadError {
+    pub(super) fn at(mark: Marker, problem: impl Into<String>) -> Self {
+        LoadError { line: mark.line(), column: mark.col() + 1, problem: problem.into(), hint: None }
+    }
+
+    fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The error a person sees.
+    pub fn in_file(self, source: &Path) -> Error {
+        let error =
+            Error::invalid(format!("{}:{}:{}: {}", source.display(), self.line, self.column, self.problem));
+        match self.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Loads the first document of `text`. `source` names it in positions and errors. Without any document
+/// the result is null.
+///
+/// Later documents are not looked at, as upstream does not.
+pub fn load(text: &str, source: &Path) -> crate::Result<Node> {
+    let source = Arc::new(source.to_owned());
+    load_shared(text, &source).map_err(|error| error.in_file(&source))
+}
+
+fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
+    let tree = tree::parse(text)?;
+    let Some(root) = tree.root else {
+        return Ok(Node {
+            data: Data::Null,
+            position: Position { source: Some(Arc::clone(source)), line: 1, column: 1 },
+        });
+    };
+    let mut decoder = Decoder {
+        open: vec![false; tree.nodes.len()],
+        tree: &tree,
+        source,
+        decoded: 0,
+        from_aliases: 0,
+        alias_bytes: 0,
+        alias_depth: 0,
+        depth: 0,
+    };
+    decoder.node(root)
+}
+
+struct Decoder<'a> {
+    tree: &'a Tree<'a>,
+    source: &'a Arc<PathBuf>,
+    /// Per node of the tree, whether it is being decoded further up the stack.
+    open: Vec<bool>,
+    decoded: usize,
+    from_aliases: usize,
+    alias_bytes: usize,
+    alias_depth: usize,
+    depth: usize,
+}
+
+/// A mapping under construction. Keys set by a merge may be set again, keys written here may not.
+#[derive(Default)]
+struct Entries {
+    entries: Vec<(Node, Node)>,
+    index: HashMap<Key, Slot>,
+}
+
+struct Slot {
+    at: usize,
+    merged: bool,
+}
+
+/// A scalar as a hash key.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Float(u64),
+    String(String),
+}
+
+impl Key {
+    /// None for collections, and for NaN, which equals nothing.
+    pub(super) fn of(data: &Data) -> Option<Key> {
+        Some(match data {
+            Data::Null => Key::Null,
+            Data::Bool(flag) => Key::Bool(*flag),
+            Data::Int(int) => Key::Int(*int),
+            Data::UInt(int) => Key::UInt(*int),
+            Data::Float(float) if float.is_nan() => return None,
+            // Both zeros are one key.
+            Data::Float(float) => Key::Float((float + 0.0).to_bits()),
+            Data::String(text) => Key::String(text.clone()),
+            Data::Seq(_) | Data::Map(_) => return None,
+        })
+    }
+}
+
+impl Entries {
+    /// Sets a key; the result is the place of an earlier entry that forbids it.
+    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), Position> {
+        let Some(hash) = Key::of(&key.data) else {
+            self.entries.push((key, value));
+            return Ok(());
+        };
+        match self.index.entry(hash) {
+            std::collections::hash_map::Entry::Vacant(vacant) => {
+                vacant.insert(Slot { at: self.entries.len(), merged });
+                self.entries.push((key, value));
+            }
+            std::collections::hash_map::Entry::Occupied(mut occupied) => {
+                let slot = occupied.get_mut();
+                if !merged && !slot.merged {
+                    return Err(self.entries[slot.at].0.position.clone());
+                }
+                slot.merged &= merged;
+                self.entries[slot.at] = (key, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Decoder<'_> {
+    fn position(&self, id: Id) -> Position {
+        let mark = self.tree.nodes[id].mark;
+        Position { source: Some(Arc::clone(self.source)), line: mark.line(), column: mark.col() + 1 }
+    }
+
+    fn error(&self, id: Id, problem: impl Into<String>) -> LoadError {
+        LoadError::at(self.tree.nodes[id].mark, problem)
+    }
+
+    fn node(&mut self, id: Id) -> Result<Node, LoadError> {
+        self.count(id)?;
+        let raw = &self.tree.nodes[id];
+        let data = match &raw.kind {
+            Kind::Scalar { text, plain } => self.scalar(id, text, *plain)?,
+            Kind::Alias(target) => {
+                return self.alias(id, *target, Self::node);
+            }
+            Kind::Seq(items) => {
+                self.enter(id)?;
+                let items = items.iter().map(|item| self.node(*item)).collect::<Result<_, _>>()?;
+                self.leave(id);
+                Data::Seq(items)
+            }
+            Kind::Map(_) => {
+                let mut entries = Entries::default();
+                self.mapping(id, &mut entries, false)?;
+                Data::Map(Mapping::from_iter(entries.entries))
+            }
+        };
+        Ok(Node { data, position: self.position(id) })
+    }
+
+    /// Counts a node against the limits on what aliases may add: nearly everything in a small document,
+    /// a tenth in a very large one.
+    fn count(&mut self, id: Id) -> Result<(), LoadError> {
+        const LOW: f64 = 400_000.0;
+        const HIGH: f64 = 4_000_000.0;
+        self.decoded += 1;
+        if self.alias_depth == 0 {
+            return Ok(());
+        }
+        self.from_aliases += 1;
+        if let Kind::Scalar { text, .. } = &self.tree.nodes[id].kind {
+            self.alias_bytes += text.len();
+        }
+        #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
+        let (decoded, from_aliases) = (self.decoded as f64, self.from_aliases as f64);
+        let allowed = 0.99 - 0.89 * ((decoded.clamp(LOW, HIGH) - LOW) / (HIGH - LOW));
+        let too_many = self.from_aliases > 100 && self.decoded > 1000 && from_aliases / decoded > allowed;
+        if too_many || self.alias_bytes > MAX_ALIAS_BYTES {
+            return Err(self
+                .error(id, "aliases repeat too much of this document")
+                .with_hint("write the value out, or use a variable"));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, id: Id) -> Result<(), LoadError> {
+        self.open[id] = true;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error(id, format!("nested deeper than {MAX_DEPTH} levels, aliases included")));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, id: Id) {
+        self.open[id] = false;
+        self.depth -= 1;
+    }
+
+    fn alias<T>(
+        &mut self,
+        id: Id,
+        target: Id,
+        decode: impl FnOnce(&mut Self, Id) -> Result<T, LoadError>,
+    ) -> Result<T, LoadError> {
+        if self.open[target] {
+            return Err(self.error(id, "this alias stands inside the value it refers to"));
+        }
+        self.alias_depth += 1;
+        let result = decode(self, target);
+        self.alias_depth -= 1;
+        result
+    }
+
+    fn mapping(&mut self, id: Id, into: &mut Entries, merged: bool) -> Result<(), LoadError> {
+        self.enter(id)?;
+        let Kind::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
+        for (key, value) in entries {
+            if self.is_merge(*key) {
+                self.merge(*value, into)?;
+                continue;
+            }
+            let key_node = self.node(*key)?;
+            if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
+                return Err(self.error(*key, format!("a {} cannot be a key", key_node.kind())));
+            }
+            let value_node = self.node(*value)?;
+            if let Err(first) = into.set(key_node, value_node, merged) {
+                return Err(self.error(
+                    *key,
+                    format!("this key is set already at line {}, column {}", first.line, first.column),
+                ));
+            }
+        }
+        self.leave(id);
+        Ok(())
+    }
+
+    fn is_merge(&self, key: Id) -> bool {
+        let raw = &self.tree.nodes[key];
+        match &raw.kind {
+            Kind::Scalar { text, plain } => {
+                text == "<<" && (*plain || raw.tag.as_deref() == Some("tag:yaml.org,2002:merge"))
+            }
+            _ => false,
+        }
+    }
+
+    fn merge(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
+        match &self.tree.nodes[id].kind {
+            Kind::Seq(items) => {
+                self.count(id)?;
+                // Earlier mappings win, and the last one set wins.
+                for item in items.iter().rev() {
+                    self.merge_one(*item, into)?;
+                }
+                Ok(())
+            }
+            _ => self.merge_one(id, into),
+        }
+    }
+
+    fn merge_one(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
+        self.count(id)?;
+        match &self.tree.nodes[id].kind {
+            Kind::Map(_) => self.mapping(id, into, true),
+            Kind::Alias(target) if matches!(self.tree.nodes[*target].kind, Kind::Map(_)) => {
+                self.alias(id, *target, |decoder, target| {
+                    decoder.count(target)?;
+                    decoder.mapping(target, into, true)
+                })
+            }
+            _ => Err(self.error(id, "`<<` takes a mapping or a sequence of mappings")),
+        }
+    }
+
+    fn scalar(&self, id: Id, text: &str, plain: bool) -> Result<Data, LoadError> {
+        let tag = self.tree.nodes[id].tag.as_deref();
+        let string = || Data::String(text.to_owned());
+        let Some(tag) = tag else {
+            return Ok(match scalar::resolve(text) {
+                Plain::Value(data) if plain => data,
+                _ => string(),
+            });
+        };
+        let mismatch = |wanted: &str| Err(self.error(id, format!("this is not a {wanted}, as its tag says")));
+        match tag.strip_prefix(TAG_PREFIX) {
+            Some("binary") => {
+                let bytes = base64::engine::general_purpose::STANDARD
+                    .decode(text.replace(['\n', '\r'], ""))
+                    .map_err(|_| self.error(id, "this !!binary value is not base64"))?;
+                String::from_utf8(bytes).map(Data::String).map_err(|_| {
+                    self.error(id, "this !!binary value is not UTF-8 text, which is all that is taken")
+                })
+            }
+            Some("bool") => match scalar::resolve_typed(text) {
+                Plain::Value(data @ Data::Bool(_)) => Ok(data),
+                _ => mismatch("boolean"),
+            },
+            Some("int") => match scalar::resolve_typed(text) {
+                Plain::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
+                _ => mismatch("integer"),
+            },
+            #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
+            Some("float") => match scalar::resolve_typed(text) {
+                Plain::Value(data @ Data::Float(_)) => Ok(data),
+                Plain::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
+                _ => mismatch("float"),
+            },
+            Some("null") => match scalar::resolve_typed(text) {
+                Plain::Value(Data::Null) => Ok(Data::Null),
+                _ => mismatch("null"),
+            },
+            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("timestamp"),
+            _ => Ok(string()),
+        }
+    }
+}

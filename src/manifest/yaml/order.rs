@@ -1,0 +1,97 @@
+//! The order in which keys are written: numbers before strings, strings the natural way (`a2` before
+//! `a10`).
+
+use std::cmp::Ordering;
+
+use super::{Data, Mapping, Node};
+
+/// The entries of a mapping in the order they are written.
+pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_by(|(a, _), (b, _)| compare(a, b));
+    entries
+}
+
+fn compare(a: &Node, b: &Node) -> Ordering {
+    match (number(&a.data), number(&b.data)) {
+        (Some(x), Some(y)) => x
+            .partial_cmp(&y)
+            .unwrap_or(Ordering::Equal)
+            .then_with(|| rank(&a.data).cmp(&rank(&b.data)))
+            .then_with(|| exact(&a.data, &b.data)),
+        _ => match (&a.data, &b.data) {
+            (Data::String(x), Data::String(y)) => natural(x, y),
+            _ => rank(&a.data).cmp(&rank(&b.data)),
+        },
+    }
+}
+
+/// Integers too close for a float to tell apart.
+fn exact(a: &Data, b: &Data) -> Ordering {
+    match (a, b) {
+        (Data::Int(x), Data::Int(y)) => x.cmp(y),
+        (Data::UInt(x), Data::UInt(y)) => x.cmp(y),
+        _ => Ordering::Equal,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "keys compare as floats first, exactly then")]
+fn number(data: &Data) -> Option<f64> {
+    match data {
+        Data::Bool(flag) => Some(f64::from(u8::from(*flag))),
+        Data::Int(int) => Some(*int as f64),
+        Data::UInt(int) => Some(*int as f64),
+        Data::Float(float) => Some(*float),
+        _ => None,
+    }
+}
+
+fn rank(data: &Data) -> u8 {
+    match data {
+        Data::Null => 0,
+        Data::Bool(_) => 1,
+        Data::Int(_) => 2,
+        Data::UInt(_) => 3,
+        Data::Float(_) => 4,
+        Data::Map(_) => 5,
+        Data::Seq(_) => 6,
+        Data::String(_) => 7,
+    }
+}
+
+/// Letters sort after everything else, runs of digits by their value.
+fn natural(a: &str, b: &str) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
+    let x: Vec<char> = a.chars().collect();
+    let y: Vec<char> = b.chars().collect();
+    let Some(at) = x.iter().zip(&y).position(|(p, q)| p != q) else {
+        return x.len().cmp(&y.len());
+    };
+    let (p, q) = (x[at], y[at]);
+    match (p.is_alphabetic(), q.is_alphabetic()) {
+        (true, true) => return p.cmp(&q),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    // A zero inside a number counts as a digit, a leading one does not.
+    let inside_number = (p == '0' || q == '0')
+        && x[..at].iter().rev().take_while(|digit| digit.is_numeric()).any(|digit| *digit != '0');
+    let (value_x, end_x) = digits(&x, at, inside_number);
+    let (value_y, end_y) = digits(&y, at, inside_number);
+    value_x.cmp(&value_y).then(end_x.cmp(&end_y)).then(p.cmp(&q))
+}
+
+/// The number at `at`, as a key counts it, and where it ends.
+fn digits(text: &[char], at: usize, inside_number: bool) -> (i64, usize) {
+    let mut value = i64::from(inside_number);
+    let mut end = at;
+    while let Some(digit) = text.get(end).filter(|character| character.is_numeric()) {
+        let digit = i64::from(u32::from(*digit)) - i64::from(u32::from('0'));
+        value = value.wrapping_mul(10).wrapping_add(digit);
+        end += 1;
+    }
+    (value, end)
+}
