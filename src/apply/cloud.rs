@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
-use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Executable, Files, Watch};
+use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
 use crate::state::{Change, Intent, State, Store};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -30,16 +31,16 @@ impl<'a> Cloud<'a> {
     pub(super) fn connect(
         environment: &'a Environment,
         mut store: Store,
-        executable: Executable,
+        located: Located,
         stage: &Stage,
     ) -> Result<Self> {
         // The director id must be known before a CPI tags anything with it.
         store.establish()?;
         let cpi = Cpi::connect(
-            executable,
+            located.executable,
             &store.state().director_id,
             &environment.paths.work,
-            serde_json::Map::new(),
+            located.context,
             &mut watch(environment, stage),
         )?;
         Ok(Cloud { environment, cpi, store, stemcell_api_version: None })

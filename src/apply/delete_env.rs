@@ -34,7 +34,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     }
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located.executable, located.context, &connecting)?;
+    let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
     let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
     let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
     cloud.negotiate(version);

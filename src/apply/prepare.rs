@@ -23,7 +23,6 @@ pub(super) struct Prepared {
 
 /// An artifact on this machine that is not unpacked yet.
 struct Obtained {
-    name: String,
     source: Source,
     expected: Option<Digest>,
     identity: Identity,
@@ -61,22 +60,22 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
         .releases
         .iter()
         .map(|wanted| {
-            let obtained = obtain(environment, &wanted.artifact, &directory, stage)
+            let (source, expected) = obtain(environment, &wanted.artifact, &directory, stage)
                 .context(|| format!("release '{}' cannot be used", wanted.name))?;
-            let identity = release::identify(&obtained.source, None)?;
+            let identity = release::identify(&source, None)?;
             if identity.name != wanted.name {
                 return Err(Error::invalid(format!(
                     "`releases` calls it '{}', but the release's own name is '{}'",
                     wanted.name, identity.name
                 )));
             }
-            Ok(Obtained { name: wanted.name.clone(), identity, ..obtained })
+            Ok(Obtained { source, expected, identity })
         })
         .collect::<Result<Vec<_>>>()?;
-    let obtained = obtain(environment, &deployment.stemcell, &directory, stage)
+    let (source, expected) = obtain(environment, &deployment.stemcell, &directory, stage)
         .context(|| "the stemcell cannot be used")?;
-    let identity = stemcell::identify(&obtained.source, None)?;
-    let stemcell = Obtained { name: identity.name.clone(), identity, ..obtained };
+    let identity = stemcell::identify(&source, None)?;
+    let stemcell = Obtained { source, expected, identity };
     Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
 }
 
@@ -94,7 +93,12 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     }
 }
 
-fn obtain(environment: &Environment, wanted: &ArtifactRef, directory: &Path, stage: &Stage) -> Result<Obtained> {
+fn obtain(
+    environment: &Environment,
+    wanted: &ArtifactRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<(Source, Option<Digest>)> {
     let home = environment.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
     let location = Location::parse(&wanted.url, directory, home.as_deref())?;
     let expected = match &wanted.sha1 {
@@ -102,8 +106,7 @@ fn obtain(environment: &Environment, wanted: &ArtifactRef, directory: &Path, sta
         None => None,
     };
     let source = location.obtain(expected.as_ref(), &environment.paths.work, stage)?;
-    let identity = Identity::unknown();
-    Ok(Obtained { name: String::new(), source, expected, identity })
+    Ok((source, expected))
 }
 
 impl Prepared {
@@ -120,8 +123,8 @@ impl Prepared {
         let work = &environment.paths.work;
         let mut releases = Vec::new();
         for wanted in &self.releases {
-            let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.name));
-            let directory = work.join("releases").join(&wanted.name);
+            let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
+            let directory = work.join("releases").join(&wanted.identity.name);
             create_directory(&directory)?;
             releases.push(release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?);
             unpacking.finish();
@@ -130,7 +133,7 @@ impl Prepared {
             let release = find(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
-        let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.name));
+        let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.identity.name));
         let directory = work.join("stemcell");
         create_directory(&directory)?;
         let stemcell =

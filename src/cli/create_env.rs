@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::{ManifestArgs, paths, session::Session};
 use crate::apply;
-use crate::{Error, Result};
+use crate::Result;
 
 /// Create or update an environment
 #[derive(Debug, Clone, Args)]
@@ -31,6 +31,10 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     skip_drain: bool,
 
+    /// Drop calls of an interrupted run whose outcome cannot be known
+    #[arg(long)]
+    forget_open_calls: bool,
+
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
@@ -44,10 +48,9 @@ impl CreateEnvArgs {
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             skip_drain: self.skip_drain,
+            forget_open_calls: self.forget_open_calls,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
-        let _ = (&request, &surroundings.environment);
-        // CONNECT: apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
-        Err(Error::environment("not built yet"))
+        apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -45,10 +45,13 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
     }
     plan.push(Step::CreateVm, reason.clone());
     let current = state.current_disk();
-    if let Some(spec) = wanted.disk {
-        disk_steps(&mut plan, current, spec, options);
-    }
+    let superseded = wanted.disk.is_some_and(|spec| disk_steps(&mut plan, current, spec, options));
     plan.push(Step::DeployJobs, reason);
+
+    // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
+    if let Some(current) = current.filter(|_| superseded) {
+        plan.push(Step::DeleteDisk { cid: current.cid.clone() }, "its data is on the new disk");
+    }
 
     // What an earlier run left behind, or this one replaces.
     for disk in state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str())) {
@@ -71,11 +74,12 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
     plan
 }
 
-fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) {
+/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.
+fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) -> bool {
     let Some(current) = current else {
         plan.push(Step::CreateDisk(spec.clone()), format!("a persistent disk of {} MiB is wanted", spec.size));
         plan.push(Step::AttachDisk(DiskRef::New), "it is new");
-        return;
+        return false;
     };
     plan.push(Step::AttachDisk(DiskRef::Existing(current.cid.clone())), "the VM is new");
     let reason = if options.recreate_persistent_disks {
@@ -85,13 +89,13 @@ fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options:
     } else if current.cloud_properties != spec.cloud_properties {
         "its cloud properties changed".to_owned()
     } else {
-        return;
+        return false;
     };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
     plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
     plan.push(Step::MigrateDisk, reason.clone());
     plan.push(Step::DetachDisk { cid: current.cid.clone() }, "its data is on the new disk");
-    plan.push(Step::DeleteDisk { cid: current.cid.clone() }, "its data is on the new disk");
+    true
 }
 
 /// Why a deploy is needed; `None` when nothing changed.
