@@ -76,7 +76,7 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let mut trailing_plain = plain.clone();
     trailing_plain.extend(b"garbage".repeat(100));
     let mut trailing_gzip = whole.clone();
-    trailing_gzip.extend(b"garbage");
+    trailing_gzip.extend(b"garbage that is longer than a gzip header");
     let mut second_member = whole.clone();
     second_member.extend(t().file("c", "z").tgz());
     vec![
