@@ -252,7 +252,7 @@ impl<R: Read> Entries<R> {
     }
 
     fn skip_rest(&mut self) -> Result<(), ArchiveError> {
-        self.data += std::mem::take(&mut self.padding);
+        self.data = self.data.saturating_add(std::mem::take(&mut self.padding));
         io::copy(&mut self.by_ref_data(), &mut io::sink()).map_err(read_error)?;
         Ok(())
     }
