@@ -66,7 +66,13 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
         let sink: Arc<dyn ui::Sink> = ui::renderer(
-            ui::Options { format: ui::Format::Json, color: false, verbose: false },
+            ui::Options {
+                format: ui::Format::Json,
+                color: false,
+                unicode: false,
+                verbose: false,
+                product: false,
+            },
             ui::Redactor::default(),
         )
         .sink();

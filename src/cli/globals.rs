@@ -6,6 +6,7 @@ use clap::builder::FalseyValueParser;
 /// The flags valid everywhere. Names and environment variables are upstream's
 /// (`docs/cli-global-flags` of bosh.io).
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Don't ask for input
     #[arg(short = 'n', long, global = true, env = "BOSH_NON_INTERACTIVE", hide_env_values = true,

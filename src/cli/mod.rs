@@ -62,6 +62,16 @@ enum Command {
     Completion(completion::CompletionArgs),
 }
 
+impl Command {
+    /// Whether the command prints something of its own, which has standard output to itself.
+    fn has_product(&self) -> bool {
+        match self {
+            Command::CreateEnv(_) | Command::DeleteEnv(_) => false,
+            Command::Interpolate(_) | Command::Completion(_) => true,
+        }
+    }
+}
+
 /// The command line's grammar, for completions and documentation.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -79,7 +89,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals);
+    let session = Session::begin(&cli.globals, cli.command.has_product());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
