@@ -42,7 +42,7 @@ pub struct CreateEnvArgs {
 
 impl CreateEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let request = apply::CreateEnv {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,

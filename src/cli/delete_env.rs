@@ -33,7 +33,7 @@ pub struct DeleteEnvArgs {
 
 impl DeleteEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let question =
             format!("Delete the environment recorded in {}, its persistent disks included?", state.display());
         if session.interactive() && !ui::prompt::confirm(&question)? {

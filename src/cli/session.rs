@@ -26,8 +26,8 @@ pub(super) struct Surroundings {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging.
-    pub(super) fn begin(globals: &Globals) -> Session {
+    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own.
+    pub(super) fn begin(globals: &Globals, product: bool) -> Session {
         let redactor = Redactor::default();
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
@@ -35,12 +35,16 @@ impl Session {
         let options = ui::Options {
             format: match () {
                 () if globals.json => ui::Format::Json,
+                // A product is not followed stage by stage.
+                () if product => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && std::io::stderr().is_terminal() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
             },
-            color: color && terminal,
+            color: color && (terminal || globals.tty),
+            unicode: unicode(),
             verbose: globals.verbose > 0,
+            product,
         };
         let renderer = ui::renderer(options, redactor.clone());
         logging::install(globals.verbose, &redactor, &renderer);
@@ -87,6 +91,18 @@ impl Session {
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }
+}
+
+/// Whether the locale speaks UTF-8, by the variables that decide it, in their order.
+fn unicode() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(paths::variable)
+        .and_then(|value| value.into_string().ok())
+        .is_some_and(|locale| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        })
 }
 
 /// A directory of this run alone, mode 0700: below `$TMPDIR` if that is set, else below the cache, because

@@ -115,7 +115,9 @@ impl CreatedVm {
                     (cid, Some(networks).filter(|networks| !networks.is_null()).cloned())
                 }
                 _ => {
-                    return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}"));
+                    return Err(format!(
+                        "`create_vm` must answer a CID, or a CID and networks, not {result}"
+                    ));
                 }
             },
             _ => return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}")),
