@@ -4,7 +4,8 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{ManifestArgs, session::Session};
-use crate::{Error, Result};
+use crate::Result;
+use crate::manifest::{self, Options};
 
 /// Print a manifest with ops files applied and variables filled in
 #[derive(Debug, Clone, Args)]
@@ -13,8 +14,8 @@ pub struct InterpolateArgs {
     manifest: ManifestArgs,
 
     /// Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0
-    #[arg(long, value_name = "OP-PATH", value_hint = ValueHint::Other)]
-    path: Option<String>,
+    #[arg(id = "op-path", long = "path", value_name = "OP-PATH", value_hint = ValueHint::Other)]
+    op_path: Option<String>,
 
     /// Fail if a variable has no value
     #[arg(long)]
@@ -26,10 +27,14 @@ pub struct InterpolateArgs {
 }
 
 impl InterpolateArgs {
-    pub(super) fn run(self, _session: &Session) -> Result<Finished> {
-        let inputs = self.manifest.inputs();
-        let _ = (&inputs, &self.path, self.var_errs, self.var_errs_unused);
-        // CONNECT: manifest::interpolate(...) -> text, then Finished::Output(text)
-        Err(Error::environment("not built yet"))
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let options = Options {
+            all_found: self.var_errs,
+            all_used: self.var_errs_unused,
+            path: self.op_path.filter(|path| !path.is_empty()),
+        };
+        let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options)?;
+        loaded.tell(&session.reporter);
+        Ok(Finished::Output(text.into_bytes()))
     }
 }

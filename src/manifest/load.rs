@@ -8,6 +8,7 @@ use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Node};
 use super::{Inputs, files, ops, secrets};
+use crate::ui::Reporter;
 use crate::{Error, Result};
 
 /// How long before a certificate expires a warning is given.
@@ -27,6 +28,14 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The vars store that was used.
     pub vars_store: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// Tells the operator the notes and warnings.
+    pub fn tell(&self, reporter: &Reporter) {
+        self.notes.iter().for_each(|note| reporter.note(note));
+        self.warnings.iter().for_each(|warning| reporter.warn(warning));
+    }
 }
 
 /// What [`load_with`] insists on.
@@ -108,8 +117,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     if let Some(path) = &inputs.vars_store {
         return Store::open(path).map(Some);
     }
-    let needed =
-        || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
+    let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
         Some(path) if needed() => Store::open(path).map(Some),
         _ => Ok(None),

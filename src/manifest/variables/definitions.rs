@@ -91,9 +91,8 @@ impl Definition {
                 node.kind()
             )));
         }
-        let name = text(node, "name")?.ok_or_else(|| {
-            Error::invalid(format!("{place}: an entry of 'variables' has no 'name'"))
-        })?;
+        let name = text(node, "name")?
+            .ok_or_else(|| Error::invalid(format!("{place}: an entry of 'variables' has no 'name'")))?;
         let update_mode = match text(node, "update_mode")?.as_deref() {
             // `overwrite` would make a new value on every run; without a server to ask that is nobody's wish.
             None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
@@ -150,7 +149,10 @@ mod tests {
         .unwrap();
         assert_eq!(definitions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b", "12"]);
         let b = definitions.get("b").unwrap();
-        assert_eq!((b.kind.as_deref(), b.update_mode, b.position.line), (Some("password"), UpdateMode::Converge, 3));
+        assert_eq!(
+            (b.kind.as_deref(), b.update_mode, b.position.line),
+            (Some("password"), UpdateMode::Converge, 3)
+        );
         assert!(definitions.get("12").unwrap().options.is_none());
         assert_eq!(of("- a").unwrap().iter().count(), 0);
         assert_eq!(of("variables: ~").unwrap().iter().count(), 0);
@@ -163,10 +165,7 @@ mod tests {
             ("variables: [5]", "m.yml:1:13: an entry of 'variables' is a integer, not a mapping"),
             ("variables: [{type: x}]", "m.yml:1:13: an entry of 'variables' has no 'name'"),
             ("variables: [{name: [x]}]", "m.yml:1:20: 'name' of a variable is a sequence, not a string"),
-            (
-                "variables:\n- name: a\n- name: a",
-                "m.yml:3:3: variable 'a' is declared already, at m.yml:2:3",
-            ),
+            ("variables:\n- name: a\n- name: a", "m.yml:3:3: variable 'a' is declared already, at m.yml:2:3"),
             ("variables: [{name: a, update_mode: b}]", "m.yml:1:13: update_mode of variable 'a' is 'b'"),
         ] {
             assert_eq!(of(text).unwrap_err().to_string(), expected);

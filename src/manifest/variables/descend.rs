@@ -64,8 +64,7 @@ fn list(names: &[&str]) -> String {
         0 => "none".into(),
         count => {
             let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect();
-            let rest =
-                if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+            let rest = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
             format!("{}{rest}", shown.join(", "))
         }
     }
@@ -76,7 +75,9 @@ mod tests {
     use super::*;
 
     fn value() -> Node {
-        Node::from_json(&serde_json::json!({"certificate": "c", "list": [1, 2, {"1": "one"}], "x": {"y": null}}))
+        Node::from_json(
+            &serde_json::json!({"certificate": "c", "list": [1, 2, {"1": "one"}], "x": {"y": null}}),
+        )
     }
 
     fn at(path: &str) -> Result<Node, String> {

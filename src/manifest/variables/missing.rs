@@ -105,8 +105,7 @@ impl Missing {
 
 impl Entry {
     fn describe(&self, name: &str, meant: Option<String>) -> String {
-        let mut places: Vec<String> =
-            self.places.iter().take(PLACES_SHOWN).map(Position::describe).collect();
+        let mut places: Vec<String> = self.places.iter().take(PLACES_SHOWN).map(Position::describe).collect();
         if self.places.len() > PLACES_SHOWN {
             places.push(format!("{} more places", self.places.len() - PLACES_SHOWN));
         }
@@ -139,11 +138,7 @@ mod tests {
     #[test]
     fn names_everything_at_once_with_places_and_suggestions() {
         let mut missing = Missing::default();
-        let place = |line| Position {
-            source: Some(std::sync::Arc::new("bosh.yml".into())),
-            line,
-            column: 5,
-        };
+        let place = |line| Position { source: Some(std::sync::Arc::new("bosh.yml".into())), line, column: 5 };
         missing.variable("internal_ipp", &place(3), None);
         missing.variable("internal_ipp", &place(9), None);
         missing.variable("domain", &place(4), Some("tls"));

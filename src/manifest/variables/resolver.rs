@@ -118,7 +118,9 @@ impl<'a> Resolver<'a> {
         let stored = store.get(name).cloned();
         let definition = self.definitions.get(name);
         match (stored, definition) {
-            (stored, Some(definition)) if stored.is_none() || definition.update_mode == UpdateMode::Converge => {
+            (stored, Some(definition))
+                if stored.is_none() || definition.update_mode == UpdateMode::Converge =>
+            {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored) };
                 if self.making.iter().any(|one| one == name) {
                     let from = self.making.iter().position(|one| one == name).unwrap_or_default();
@@ -363,7 +365,9 @@ fn fill_positions(mut node: Node, place: &Position) -> Node {
         Data::Seq(items) => Data::Seq(items.into_iter().map(|item| fill_positions(item, place)).collect()),
         Data::Map(map) => Data::Map(
             map.iter()
-                .map(|(key, value)| (fill_positions(key.clone(), place), fill_positions(value.clone(), place)))
+                .map(|(key, value)| {
+                    (fill_positions(key.clone(), place), fill_positions(value.clone(), place))
+                })
                 .collect(),
         ),
         other => other,

@@ -97,10 +97,7 @@ fn from_var(pair: &str) -> Result<(String, Node)> {
 }
 
 fn without_quotes(text: &str) -> &str {
-    ['"', '\'']
-        .iter()
-        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
-        .unwrap_or(text)
+    ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(text)
 }
 
 /// `NAME=PATH`: the variable is the text of the file.
@@ -244,10 +241,7 @@ mod tests {
         std::fs::write(&later, "c: later vars-file\n").unwrap();
         let sources = sources(Inputs {
             vars: vec!["a=var".into()],
-            var_files: vec![
-                format!("a={}", text.display()),
-                format!("b={}", text.display()),
-            ],
+            var_files: vec![format!("a={}", text.display()), format!("b={}", text.display())],
             vars_files: vec![vars, later],
             vars_env: vec!["MY".into()],
             environment: ["a", "b", "c", "d"]

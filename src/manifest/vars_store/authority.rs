@@ -2,10 +2,10 @@
 
 use super::signing_key::SigningKey;
 use super::x509::Certificate;
+use crate::Error;
 use crate::Result;
 use crate::error::ResultExt;
 use crate::manifest::yaml::Node;
-use crate::Error;
 
 /// A CA that signs certificates.
 pub struct Authority {

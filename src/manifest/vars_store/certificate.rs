@@ -48,7 +48,10 @@ pub fn generate(
         .checked_add(Duration::days(options.days.min(MAX_DAYS)))
         .filter(|end| end.year() <= 9999)
         .ok_or_else(|| {
-            Error::invalid(format!("option 'duration' is {} days, which ends after the year 9999", options.days))
+            Error::invalid(format!(
+                "option 'duration' is {} days, which ends after the year 9999",
+                options.days
+            ))
         })?;
     let extensions = extensions(options, &key_id, authority_key_id.as_deref());
     let algorithm = signer.algorithm();
@@ -81,8 +84,7 @@ fn serial() -> Result<[u8; 16]> {
 
 fn subject(options: &CertificateOptions) -> Vec<u8> {
     let attribute = |kind: &[u8], text: &str| der::set(&der::sequence([&der::oid(kind), &der::text(text)]));
-    let mut attributes =
-        [attribute(COUNTRY, "US"), attribute(ORGANIZATION, &options.organization)].concat();
+    let mut attributes = [attribute(COUNTRY, "US"), attribute(ORGANIZATION, &options.organization)].concat();
     if let Some(name) = &options.common_name {
         attributes.extend(attribute(COMMON_NAME, name));
     }
@@ -90,7 +92,8 @@ fn subject(options: &CertificateOptions) -> Vec<u8> {
 }
 
 fn extensions(options: &CertificateOptions, key_id: &[u8], authority_key_id: Option<&[u8]>) -> Vec<u8> {
-    let critical = |id: &[u8], value: &[u8]| der::sequence([&der::oid(id), der::TRUE, &der::octet_string(value)]);
+    let critical =
+        |id: &[u8], value: &[u8]| der::sequence([&der::oid(id), der::TRUE, &der::octet_string(value)]);
     let plain = |id: &[u8], value: &[u8]| der::sequence([&der::oid(id), &der::octet_string(value)]);
     let usage = options.key_usage.unwrap_or(if options.is_ca { CA_KEY_USAGE } else { LEAF_KEY_USAGE });
     let mut all = critical(KEY_USAGE, &der::flags(usage));

@@ -87,7 +87,10 @@ impl CertificateOptions {
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
         let (dns_names, addresses) = alternative_names(get("alternative_names"))?;
         let parsed = CertificateOptions {
-            common_name: get("common_name").map(|value| text("common_name", value)).transpose()?.filter(|name| !name.is_empty()),
+            common_name: get("common_name")
+                .map(|value| text("common_name", value))
+                .transpose()?
+                .filter(|name| !name.is_empty()),
             organization: get("organization")
                 .map(|value| text("organization", value))
                 .transpose()?
@@ -127,10 +130,7 @@ pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
         let name = key.as_str().unwrap_or_default();
         if !known.contains(&name) {
             let meant = closest(name, known.iter().copied());
-            let error = Error::invalid(format!(
-                "{}: there is no option '{name}'",
-                key.position.describe()
-            ));
+            let error = Error::invalid(format!("{}: there is no option '{name}'", key.position.describe()));
             return Err(match meant {
                 Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
                 None => error.with_hint(format!("the options of this type are {}", known.join(", "))),
@@ -272,9 +272,15 @@ mod tests {
         .unwrap();
         assert_eq!(options.common_name.as_deref(), Some("10.0.0.1"));
         assert_eq!(options.dns_names, ["a.b"]);
-        assert_eq!(options.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.1", "::1", "1.2.3.4"]);
+        assert_eq!(
+            options.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["10.0.0.1", "::1", "1.2.3.4"]
+        );
         assert_eq!(options.ca, Some(CaReference::Name("root".into())));
-        assert_eq!((options.key_usage, options.days, options.key_size), (Some(0b100_0001), 30, KeySize::Rsa4096));
+        assert_eq!(
+            (options.key_usage, options.days, options.key_size),
+            (Some(0b100_0001), 30, KeySize::Rsa4096)
+        );
     }
 
     #[test]
@@ -294,12 +300,24 @@ mod tests {
             ("{common_nam: x}", "m.yml:1:2: there is no option 'common_nam'", "did you mean 'common_name'?"),
             ("{foo: x}", "m.yml:1:2: there is no option 'foo'", "the options of this type are common_name"),
             ("5", "m.yml:1:1: 'options' is a integer, not a mapping", ""),
-            ("{ca: x, key_length: 1024}", "m.yml:1:21: option 'key_length' is 1024; it may be 2048, 3072 or 4096", ""),
+            (
+                "{ca: x, key_length: 1024}",
+                "m.yml:1:21: option 'key_length' is 1024; it may be 2048, 3072 or 4096",
+                "",
+            ),
             ("{ca: x, duration: x}", "m.yml:1:19: option 'duration' is a string, not an integer", ""),
             ("{ca: x, is_ca: x}", "m.yml:1:16: option 'is_ca' is a string, not a boolean", ""),
-            ("{ca: x, alternative_names: x}", "m.yml:1:28: option 'alternative_names' is a string, not a sequence", ""),
+            (
+                "{ca: x, alternative_names: x}",
+                "m.yml:1:28: option 'alternative_names' is a string, not a sequence",
+                "",
+            ),
             ("{ca: x, alternative_names: [é]}", "m.yml:1:29: alternative name 'é' is not ASCII", "xn--"),
-            ("{ca: x, extended_key_usage: [x]}", "m.yml:1:30: there is no extended key usage 'x'", "client_auth"),
+            (
+                "{ca: x, extended_key_usage: [x]}",
+                "m.yml:1:30: there is no extended key usage 'x'",
+                "client_auth",
+            ),
             ("{ca: x, key_usage: [x]}", "m.yml:1:21: there is no key usage 'x'", "crl_sign"),
         ] {
             let error = parse(text).unwrap_err();

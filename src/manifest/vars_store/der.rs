@@ -96,8 +96,10 @@ pub fn octet_string(bytes: &[u8]) -> Vec<u8> {
 
 /// A PrintableString where the text allows it, else a UTF8String.
 pub fn text(text: &str) -> Vec<u8> {
-    let printable =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'\'' | b'(' | b')' | b'+'..=b'/' | b':' | b'=' | b'?');
+    let printable = |byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b' ' | b'\'' | b'(' | b')' | b'+'..=b'/' | b':' | b'=' | b'?')
+    };
     let tag = if text.bytes().all(printable) { PRINTABLE_STRING } else { UTF8_STRING };
     element(tag, text.as_bytes())
 }
@@ -186,9 +188,7 @@ mod tests {
 
     #[test]
     fn times_change_form_in_2050() {
-        let at = |text| {
-            OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).unwrap()
-        };
+        let at = |text| OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).unwrap();
         assert_eq!(time(at("2049-12-31T23:59:59Z")), element(UTC_TIME, b"491231235959Z"));
         assert_eq!(time(at("2050-01-01T00:00:00+01:00")), element(UTC_TIME, b"491231230000Z"));
         assert_eq!(time(at("2050-01-01T00:00:00Z")), element(GENERALIZED_TIME, b"20500101000000Z"));

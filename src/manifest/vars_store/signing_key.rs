@@ -92,7 +92,8 @@ impl SigningKey {
         match self {
             SigningKey::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).map_err(failed)?;
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
+                    .map_err(failed)?;
                 Ok(signature)
             }
             SigningKey::Ecdsa(pair, _) => {

@@ -133,9 +133,9 @@ impl Spec {
             Spec::Certificate(options) => {
                 let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
                 match Certificate::from_pem(text) {
-                    Ok(certificates) => {
-                        certificates.first().map_or_else(Vec::new, |first| differences(options, first, authority))
-                    }
+                    Ok(certificates) => certificates
+                        .first()
+                        .map_or_else(Vec::new, |first| differences(options, first, authority)),
                     Err(_) => vec!["it holds no readable certificate".into()],
                 }
             }
@@ -212,10 +212,9 @@ fn differences(
             !certificate.is_signed_by(authority.certificate()),
             format!("it is not signed by '{}'", authority.name()),
         ),
-        None => note(
-            options.ca.is_none() && !certificate.is_self_signed(),
-            "it is not signed by itself".into(),
-        ),
+        None => {
+            note(options.ca.is_none() && !certificate.is_self_signed(), "it is not signed by itself".into())
+        }
     }
     found
 }

@@ -127,10 +127,8 @@ impl Store {
         };
         let text = yaml::emit(&Data::Map(self.values.clone()).into());
         // `NamedTempFile` makes files of mode 0600.
-        let mut file = tempfile::Builder::new()
-            .prefix(".vars-store-")
-            .tempfile_in(directory)
-            .map_err(failed)?;
+        let mut file =
+            tempfile::Builder::new().prefix(".vars-store-").tempfile_in(directory).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         if self.lock.is_some() {
@@ -232,6 +230,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();
-        assert!(Store::open(&path).unwrap_err().to_string().ends_with("is a sequence, not a mapping of names to values"));
+        assert!(
+            Store::open(&path)
+                .unwrap_err()
+                .to_string()
+                .ends_with("is a sequence, not a mapping of names to values")
+        );
     }
 }

@@ -47,8 +47,9 @@ pub struct Certificate {
 impl Certificate {
     /// Reads one from DER.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
-        let (rest, parsed) = X509Certificate::from_der(bytes)
-            .map_err(|error| Error::invalid("the certificate cannot be read").with_source(error.to_string()))?;
+        let (rest, parsed) = X509Certificate::from_der(bytes).map_err(|error| {
+            Error::invalid("the certificate cannot be read").with_source(error.to_string())
+        })?;
         if !rest.is_empty() {
             return Err(Error::invalid("the certificate cannot be read: there is something behind it"));
         }
@@ -91,7 +92,8 @@ impl Certificate {
                     (usage.email_protection, "email_protection"),
                     (usage.time_stamping, "timestamping"),
                 ];
-                self.extended_key_usage = named.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+                self.extended_key_usage =
+                    named.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
             }
             ParsedExtension::SubjectAlternativeName(names) => {
                 for name in &names.general_names {
