@@ -1,1 +1,3 @@
 //! What ships inside the binary: the `local` CPI and the agent its VMs run.
+
+pub mod agent;
