@@ -4,4 +4,6 @@ mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
 mod completions;
+mod ops;
 mod support;
+mod yaml;
