@@ -5,4 +5,6 @@ mod cli_output;
 mod cli_usage;
 mod completions;
 mod hello;
+mod ops;
 mod support;
+mod yaml;

@@ -44,7 +44,7 @@ pub(super) fn nearest_entry<'a>(key: &str, wanted: &str, values: impl Iterator<I
     }
     let mut values = values.peekable();
     if values.peek().is_none() {
-        return format!("no item has a '{key}'");
+        return format!("no item has a string as its '{key}'");
     }
     nearest(wanted, values, |value| format!("{key}={value}"))
 }

@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base64::Engine;
-use granit_parser::Marker;
-
 use super::scalar::{self, Plain};
-use super::tree::{self, Id, Kind, MAX_DEPTH, Tree};
+use super::tree::{self, Id, Kind, MAX_DEPTH, Place, Tree};
 use super::{Data, Mapping, Node, Position};
 use crate::Error;
+use base64::Engine;
 
 /// How many bytes of text aliases may repeat.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
@@ -32,8 +30,8 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    pub(super) fn at(mark: Marker, problem: impl Into<String>) -> Self {
-        LoadError { line: mark.line(), column: mark.col() + 1, problem: problem.into(), hint: None }
+    pub(super) fn at(place: Place, problem: impl Into<String>) -> Self {
+        LoadError { line: place.line, column: place.column, problem: problem.into(), hint: None }
     }
 
     fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -63,6 +61,9 @@ pub fn load(text: &str, source: &Path) -> crate::Result<Node> {
 
 fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
     let tree = tree::parse(text)?;
+    if tree.more {
+        tracing::warn!(file = %source.display(), "only the first of several YAML documents is read");
+    }
     let Some(root) = tree.root else {
         return Ok(Node {
             data: Data::Null,
@@ -83,7 +84,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
 }
 
 struct Decoder<'a> {
-    tree: &'a Tree<'a>,
+    tree: &'a Tree,
     source: &'a Arc<PathBuf>,
     /// Per node of the tree, whether it is being decoded further up the stack.
     open: Vec<bool>,
@@ -135,8 +136,8 @@ impl Key {
 }
 
 impl Entries {
-    /// Sets a key; the result is the place of an earlier entry that forbids it.
-    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), Position> {
+    /// Sets a key, or gives it back with the place of the earlier entry that forbids it.
+    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), (Node, Position)> {
         let Some(hash) = Key::of(&key.data) else {
             self.entries.push((key, value));
             return Ok(());
@@ -149,7 +150,7 @@ impl Entries {
             std::collections::hash_map::Entry::Occupied(mut occupied) => {
                 let slot = occupied.get_mut();
                 if !merged && !slot.merged {
-                    return Err(self.entries[slot.at].0.position.clone());
+                    return Err((key, self.entries[slot.at].0.position.clone()));
                 }
                 slot.merged &= merged;
                 self.entries[slot.at] = (key, value);
@@ -159,14 +160,22 @@ impl Entries {
     }
 }
 
+/// A key in an error. What it leads to may be secret, the key is not.
+fn name(key: &Node) -> String {
+    match super::emit(key).trim_end() {
+        text if text.len() > 60 || text.contains('\n') => "this key".into(),
+        text => format!("the key '{}'", text.trim_matches(['\'', '"'])),
+    }
+}
+
 impl Decoder<'_> {
     fn position(&self, id: Id) -> Position {
-        let mark = self.tree.nodes[id].mark;
-        Position { source: Some(Arc::clone(self.source)), line: mark.line(), column: mark.col() + 1 }
+        let Place { line, column } = self.tree.nodes[id].place;
+        Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
     fn error(&self, id: Id, problem: impl Into<String>) -> LoadError {
-        LoadError::at(self.tree.nodes[id].mark, problem)
+        LoadError::at(self.tree.nodes[id].place, problem)
     }
 
     fn node(&mut self, id: Id) -> Result<Node, LoadError> {
@@ -259,11 +268,14 @@ impl Decoder<'_> {
                 return Err(self.error(*key, format!("a {} cannot be a key", key_node.kind())));
             }
             let value_node = self.node(*value)?;
-            if let Err(first) = into.set(key_node, value_node, merged) {
-                return Err(self.error(
-                    *key,
-                    format!("this key is set already at line {}, column {}", first.line, first.column),
-                ));
+            if let Err((key_node, first)) = into.set(key_node, value_node, merged) {
+                let problem = format!(
+                    "{} is set already at line {}, column {}",
+                    name(&key_node),
+                    first.line,
+                    first.column
+                );
+                return Err(self.error(*key, problem));
             }
         }
         self.leave(id);
@@ -274,7 +286,8 @@ impl Decoder<'_> {
         let raw = &self.tree.nodes[key];
         match &raw.kind {
             Kind::Scalar { text, plain } => {
-                text == "<<" && (*plain || raw.tag.as_deref() == Some("tag:yaml.org,2002:merge"))
+                text == "<<"
+                    && (*plain || matches!(raw.tag.as_deref(), Some("!" | "tag:yaml.org,2002:merge")))
             }
             _ => false,
         }
@@ -283,7 +296,6 @@ impl Decoder<'_> {
     fn merge(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
         match &self.tree.nodes[id].kind {
             Kind::Seq(items) => {
-                self.count(id)?;
                 // Earlier mappings win, and the last one set wins.
                 for item in items.iter().rev() {
                     self.merge_one(*item, into)?;
@@ -304,7 +316,7 @@ impl Decoder<'_> {
                     decoder.mapping(target, into, true)
                 })
             }
-            _ => Err(self.error(id, "`<<` takes a mapping or a sequence of mappings")),
+            _ => Err(self.error(id, "'<<' takes a mapping or a sequence of mappings")),
         }
     }
 
@@ -317,7 +329,7 @@ impl Decoder<'_> {
                 _ => string(),
             });
         };
-        let mismatch = |wanted: &str| Err(self.error(id, format!("this is not a {wanted}, as its tag says")));
+        let mismatch = |wanted: &str| Err(self.error(id, format!("this is not {wanted}, as its tag says")));
         match tag.strip_prefix(TAG_PREFIX) {
             Some("binary") => {
                 let bytes = base64::engine::general_purpose::STANDARD
@@ -329,23 +341,23 @@ impl Decoder<'_> {
             }
             Some("bool") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ Data::Bool(_)) => Ok(data),
-                _ => mismatch("boolean"),
+                _ => mismatch("a boolean"),
             },
             Some("int") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
-                _ => mismatch("integer"),
+                _ => mismatch("an integer"),
             },
             #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
             Some("float") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ Data::Float(_)) => Ok(data),
                 Plain::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
-                _ => mismatch("float"),
+                _ => mismatch("a float"),
             },
             Some("null") => match scalar::resolve_typed(text) {
                 Plain::Value(Data::Null) => Ok(Data::Null),
                 _ => mismatch("null"),
             },
-            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("timestamp"),
+            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("a timestamp"),
             _ => Ok(string()),
         }
     }
