@@ -16,6 +16,7 @@ mod manifest_args;
 mod paths;
 mod session;
 mod signals;
+mod vars;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ enum Command {
     DeleteEnv(delete_env::DeleteEnvArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
+    Vars(vars::VarsArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
+        Command::Vars(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)

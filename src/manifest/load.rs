@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use time::OffsetDateTime;
 
 use super::variables::{Definitions, Resolver, Sources};
+use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Node};
 use super::{Inputs, files, ops, secrets};
@@ -60,10 +61,7 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
     let wanted = options.path.as_deref().map(parse_path).transpose()?;
     let sources = Sources::read(inputs)?;
-    let mut root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
-    for path in &inputs.ops_files {
-        root = ops::apply(root, &files::read(path, "ops file")?, path)?;
-    }
+    let mut root = document(inputs)?;
     let definitions = Definitions::of(&root)?;
     let mut notes = Vec::new();
     let mut store = open_store(inputs, &sources, &definitions)?;
@@ -110,6 +108,25 @@ pub fn interpolate(inputs: &Inputs, options: &Options) -> Result<(String, Loaded
 
 fn parse_path(text: &str) -> Result<ops::Path> {
     text.parse().map_err(|error| Error::usage(format!("--path '{text}' is no path")).with_source(error))
+}
+
+/// What manifests declare, for looking at a vars store apart from a deployment.
+pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
+    let mut declared = Declared::default();
+    for inputs in manifests {
+        declared.sources = Sources::read(inputs)?;
+        declared.manifests.push(Definitions::of(&document(inputs)?)?);
+    }
+    Ok(declared)
+}
+
+/// The manifest with its ops files applied.
+fn document(inputs: &Inputs) -> Result<Node> {
+    let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
+    inputs.ops_files.iter().try_fold(root, |root, path| {
+        let text = files::read(path, "ops file")?;
+        ops::apply(root, &text, path)
+    })
 }
 
 /// The store that was named; else the default one, if something declared has to be generated.

@@ -30,6 +30,7 @@ pub struct Resolver<'a> {
     missing: Missing,
     unresolved: usize,
     budget: usize,
+    read_only: bool,
     notes: Vec<String>,
 }
 
@@ -53,8 +54,15 @@ impl<'a> Resolver<'a> {
             missing: Missing::default(),
             unresolved: 0,
             budget: BUDGET,
+            read_only: false,
             notes: Vec::new(),
         }
+    }
+
+    /// A resolver that makes nothing: a declared variable that is not in the store has no value.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
     }
 
     /// Makes every declared variable that has a type and no value, and writes the store. What was made
@@ -119,7 +127,8 @@ impl<'a> Resolver<'a> {
         let definition = self.definitions.get(name);
         match (stored, definition) {
             (stored, Some(definition))
-                if stored.is_none() || definition.update_mode == UpdateMode::Converge =>
+                if !self.read_only
+                    && (stored.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored) };
                 if self.making.iter().any(|one| one == name) {
@@ -145,26 +154,7 @@ impl<'a> Resolver<'a> {
 
     /// A new value for a declared variable, or the stored one where it still fits.
     fn make(&mut self, definition: &Definition, kind: &str, stored: Option<Node>) -> Result<Option<Node>> {
-        let mut options = definition.options.clone();
-        let unresolved = self.unresolved;
-        if let Some(options) = &mut options {
-            self.interpolate(options)?;
-        }
-        if self.unresolved > unresolved {
-            return Ok(stored);
-        }
-        let spec = Spec::parse(kind, options.as_ref())?;
-        let authority = match spec.ca() {
-            None => None,
-            Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
-            Some(CaReference::Name(ca)) => {
-                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
-                match self.resolve(ca, place.unwrap_or(&definition.position))? {
-                    Some(value) => Some(Authority::from_value(ca, &value)?),
-                    None => return Ok(stored),
-                }
-            }
-        };
+        let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored) };
         if let Some(stored) = stored {
             let mismatches = spec.mismatches(&stored, authority.as_ref());
             if mismatches.is_empty() {
@@ -181,6 +171,36 @@ impl<'a> Resolver<'a> {
             store.set(&definition.name, value.clone());
         }
         Ok(Some(value))
+    }
+
+    /// What a declared variable of this type is to be, and the CA that signs it; nothing if its options
+    /// refer to variables without a value.
+    pub fn prepare(
+        &mut self,
+        definition: &Definition,
+        kind: &str,
+    ) -> Result<Option<(Spec, Option<Authority>)>> {
+        let mut options = definition.options.clone();
+        let unresolved = self.unresolved;
+        if let Some(options) = &mut options {
+            self.interpolate(options)?;
+        }
+        if self.unresolved > unresolved {
+            return Ok(None);
+        }
+        let spec = Spec::parse(kind, options.as_ref())?;
+        let authority = match spec.ca() {
+            None => None,
+            Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
+            Some(CaReference::Name(ca)) => {
+                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
+                match self.resolve(ca, place.unwrap_or(&definition.position))? {
+                    Some(value) => Some(Authority::from_value(ca, &value)?),
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some((spec, authority)))
     }
 
     /// Replaces every reference below `node` that has a value. What has none stays, and is remembered.
@@ -341,6 +361,11 @@ impl<'a> Resolver<'a> {
     /// The names in the vars store.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
         self.store.as_deref().into_iter().flat_map(Store::names)
+    }
+
+    /// The variables that have no value.
+    pub fn missing_names(&self) -> Vec<&str> {
+        self.missing.names().collect()
     }
 
     /// What the operator should know.
