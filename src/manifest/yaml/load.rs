@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base64::Engine;
-use granit_parser::Marker;
-
 use super::scalar::{self, Plain};
-use super::tree::{self, Id, Kind, MAX_DEPTH, Tree};
+use super::tree::{self, Id, Kind, MAX_DEPTH, Place, Tree};
 use super::{Data, Mapping, Node, Position};
 use crate::Error;
+use base64::Engine;
 
 /// How many bytes of text aliases may repeat.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
@@ -32,8 +30,8 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    pub(super) fn at(mark: Marker, problem: impl Into<String>) -> Self {
-        LoadError { line: mark.line(), column: mark.col() + 1, problem: problem.into(), hint: None }
+    pub(super) fn at(place: Place, problem: impl Into<String>) -> Self {
+        LoadError { line: place.line, column: place.column, problem: problem.into(), hint: None }
     }
 
     fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -63,6 +61,9 @@ pub fn load(text: &str, source: &Path) -> crate::Result<Node> {
 
 fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
     let tree = tree::parse(text)?;
+    if tree.more {
+        tracing::warn!(file = %source.display(), "only the first of several YAML documents is read");
+    }
     let Some(root) = tree.root else {
         return Ok(Node {
             data: Data::Null,
@@ -83,7 +84,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
 }
 
 struct Decoder<'a> {
-    tree: &'a Tree<'a>,
+    tree: &'a Tree,
     source: &'a Arc<PathBuf>,
     /// Per node of the tree, whether it is being decoded further up the stack.
     open: Vec<bool>,
@@ -161,12 +162,12 @@ impl Entries {
 
 impl Decoder<'_> {
     fn position(&self, id: Id) -> Position {
-        let mark = self.tree.nodes[id].mark;
-        Position { source: Some(Arc::clone(self.source)), line: mark.line(), column: mark.col() + 1 }
+        let Place { line, column } = self.tree.nodes[id].place;
+        Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
     fn error(&self, id: Id, problem: impl Into<String>) -> LoadError {
-        LoadError::at(self.tree.nodes[id].mark, problem)
+        LoadError::at(self.tree.nodes[id].place, problem)
     }
 
     fn node(&mut self, id: Id) -> Result<Node, LoadError> {
@@ -274,7 +275,8 @@ impl Decoder<'_> {
         let raw = &self.tree.nodes[key];
         match &raw.kind {
             Kind::Scalar { text, plain } => {
-                text == "<<" && (*plain || raw.tag.as_deref() == Some("tag:yaml.org,2002:merge"))
+                text == "<<"
+                    && (*plain || matches!(raw.tag.as_deref(), Some("!" | "tag:yaml.org,2002:merge")))
             }
             _ => false,
         }
@@ -283,7 +285,6 @@ impl Decoder<'_> {
     fn merge(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
         match &self.tree.nodes[id].kind {
             Kind::Seq(items) => {
-                self.count(id)?;
                 // Earlier mappings win, and the last one set wins.
                 for item in items.iter().rev() {
                     self.merge_one(*item, into)?;

@@ -1,4 +1,4 @@
-//! The order in which keys are written: numbers before strings, strings the natural way (`a2` before
+//! The order in which keys are written: numbers, null, strings, and those the natural way (`a2` before
 //! `a10`).
 
 use std::cmp::Ordering;
@@ -8,8 +8,27 @@ use super::{Data, Mapping, Node};
 /// The entries of a mapping in the order they are written.
 pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
     let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_by(|(a, _), (b, _)| compare(a, b));
-    entries
+    // Three keys can form a circle in this order (`04`, `0b`, `1-`), which the standard library's sorts
+    // may answer with a panic. A fixed start makes the outcome the same however they were written.
+    entries.sort_by_cached_key(|(key, _)| key.as_str().map(str::to_owned));
+    merge_sort(entries)
+}
+
+fn merge_sort<'a>(mut left: Vec<(&'a Node, &'a Node)>) -> Vec<(&'a Node, &'a Node)> {
+    if left.len() < 2 {
+        return left;
+    }
+    let right = merge_sort(left.split_off(left.len() / 2));
+    let left = merge_sort(left);
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        let next = if compare(b.0, a.0) == Ordering::Less { right.next() } else { left.next() };
+        merged.extend(next);
+    }
+    merged.extend(left);
+    merged.extend(right);
+    merged
 }
 
 fn compare(a: &Node, b: &Node) -> Ordering {
@@ -48,11 +67,11 @@ fn number(data: &Data) -> Option<f64> {
 
 fn rank(data: &Data) -> u8 {
     match data {
-        Data::Null => 0,
-        Data::Bool(_) => 1,
-        Data::Int(_) => 2,
-        Data::UInt(_) => 3,
-        Data::Float(_) => 4,
+        Data::Bool(_) => 0,
+        Data::Int(_) => 1,
+        Data::UInt(_) => 2,
+        Data::Float(_) => 3,
+        Data::Null => 4,
         Data::Map(_) => 5,
         Data::Seq(_) => 6,
         Data::String(_) => 7,

@@ -246,7 +246,7 @@ pub(super) fn is_base60(text: &str) -> bool {
 }
 
 /// A float as it is written: the shortest text that reads back, with an exponent below 1e-4 and from
-/// 1e21 on.
+/// 1e6 on.
 pub(super) fn format_float(float: f64) -> String {
     if float.is_nan() {
         return ".nan".into();
@@ -258,7 +258,7 @@ pub(super) fn format_float(float: f64) -> String {
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return format!("{float}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -1,27 +1,49 @@
 //! The document as parsed, before aliases and merge keys are followed and scalars resolved.
+//!
+//! The parser speaks YAML 1.2. What upstream's YAML 1.1 takes beyond that, and what people do write, is
+//! made up for here.
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::LoadError;
 
 /// How deep a document may nest. Every walk over a tree is recursive and must fit the stack.
 pub const MAX_DEPTH: usize = 500;
 
+/// How many bytes are parsed again to make up for badly indented quoted scalars.
+const MAX_REREAD: usize = 32 << 20;
+
 /// Index of a [`Raw`] in its tree.
 pub(super) type Id = usize;
 
+/// Line and column, both from 1.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl From<Marker> for Place {
+    fn from(mark: Marker) -> Self {
+        Place { line: mark.line(), column: mark.col() + 1 }
+    }
+}
+
 /// A node as written.
-pub(super) struct Raw<'a> {
-    pub mark: Marker,
+pub(super) struct Raw {
+    pub place: Place,
     pub tag: Option<String>,
-    pub kind: Kind<'a>,
+    pub kind: Kind,
 }
 
 /// What a [`Raw`] is.
-pub(super) enum Kind<'a> {
+pub(super) enum Kind {
     /// Text, and whether it may resolve to something else than a string.
     Scalar {
-        text: std::borrow::Cow<'a, str>,
+        text: String,
         plain: bool,
     },
     Alias(Id),
@@ -30,10 +52,70 @@ pub(super) enum Kind<'a> {
 }
 
 /// A document.
-pub(super) struct Tree<'a> {
-    pub nodes: Vec<Raw<'a>>,
+#[derive(Default)]
+pub(super) struct Tree {
+    pub nodes: Vec<Raw>,
     /// None for a document without content.
     pub root: Option<Id>,
+    /// Whether more documents follow.
+    pub more: bool,
+}
+
+/// Reads the first document of a text.
+pub(super) fn parse(text: &str) -> Result<Tree, LoadError> {
+    // A line break of YAML 1.1 that the parser does not know.
+    let mut text =
+        if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
+    let mut indented = HashMap::new();
+    let mut reread = 0;
+    loop {
+        let outcome = Builder::default().read(&text);
+        if let Err(Failure::Parser(error)) = &outcome
+            && *error.kind() == ErrorKind::InvalidQuotedScalarIndent
+            && reread < MAX_REREAD
+            && let Some((patched, width)) = indent(&text, error.marker())
+        {
+            // Upstream lets the lines of a quoted scalar start anywhere.
+            reread += text.len();
+            *indented.entry(error.marker().line()).or_insert(0) += width;
+            text = Cow::Owned(patched);
+            continue;
+        }
+        let unindent = |place: &mut Place| {
+            place.column -= indented.get(&place.line).copied().unwrap_or(0).min(place.column - 1);
+        };
+        return match outcome {
+            Ok(mut tree) => {
+                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.place));
+                Ok(tree)
+            }
+            Err(failure) => {
+                let (mut place, problem) = match failure {
+                    Failure::Parser(error) => (Place::from(*error.marker()), error.info()),
+                    Failure::Here(place, problem) => (place, problem),
+                };
+                unindent(&mut place);
+                Err(LoadError::at(place, problem))
+            }
+        };
+    }
+}
+
+/// The text with a line of a quoted scalar indented far enough, and by how much: deeper than any block
+/// that is open there. Leading spaces do not count in such a line.
+fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
+    let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
+    let start = before.rfind(['\n', '\r']).map_or(0, |at| at + 1);
+    let prefix = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
+    let width = 1 + text[..start].split(['\n', '\r']).map(prefix).max().unwrap_or(0);
+    // Already as deep as can be: the parser wants something else.
+    (mark.col() < width).then(|| (format!("{}{:width$}{}", &text[..start], "", &text[start..]), width))
+}
+
+/// What ends the reading.
+enum Failure {
+    Parser(ScanError),
+    Here(Place, String),
 }
 
 /// A collection whose end has not been seen.
@@ -43,89 +125,101 @@ struct Open {
     key: Option<Id>,
 }
 
-/// Reads the first document of a text.
-pub(super) fn parse(text: &str) -> Result<Tree<'_>, LoadError> {
-    let mut options = granit_parser::options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-    };
-    options.set_emit_comments(false);
-    let mut tree = Tree { nodes: Vec::new(), root: None };
-    let mut open: Vec<Open> = Vec::new();
-    let mut anchors = std::collections::HashMap::new();
-    for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| LoadError::at(*error.marker(), describe(&error)))?;
+#[derive(Default)]
+struct Builder {
+    tree: Tree,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Id>,
+}
+
+impl Builder {
+    fn read(mut self, text: &str) -> Result<Tree, Failure> {
+        let mut options = granit_parser::options! {
+            flow_nesting_limit: MAX_DEPTH,
+            block_nesting_limit: MAX_DEPTH,
+            emit_anchor_events: true,
+        };
+        options.set_emit_comments(false);
+        let mut events = Parser::new_from_str_with_options(text, options);
+        while let Some(event) = events.next() {
+            let (event, span) = event.map_err(Failure::Parser)?;
+            if matches!(event, Event::DocumentEnd) {
+                self.tree.more = events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
+                break;
+            }
+            self.event(event, &span, text)?;
+        }
+        Ok(self.tree)
+    }
+
+    fn event(&mut self, event: Event<'_>, span: &Span, text: &str) -> Result<(), Failure> {
         let (kind, tag, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                let tag = tag.map(|tag| full_tag(&tag));
-                // The non-specific tag `!` stands for no tag on a plain scalar, whatever the quotes.
-                let plain = match tag.as_deref() {
-                    Some("!") => true,
-                    Some(_) => false,
-                    None => style == ScalarStyle::Plain,
-                };
-                (Kind::Scalar { text, plain }, tag.filter(|tag| tag != "!"), anchor)
+            Event::Scalar(content, style, anchor, tag) => {
+                let mut content = content.into_owned();
+                // A block scalar that the end of the file cuts off has no last line break.
+                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if block && content.ends_with('\n') && is_cut_off(span, text) {
+                    content.pop();
+                }
+                let plain = tag.is_none() && style == ScalarStyle::Plain;
+                (Kind::Scalar { text: content, plain }, tag, anchor)
             }
-            Event::SequenceStart(_, anchor, tag) => {
-                (Kind::Seq(Vec::new()), tag.map(|tag| full_tag(&tag)), anchor)
-            }
-            Event::MappingStart(_, anchor, tag) => {
-                (Kind::Map(Vec::new()), tag.map(|tag| full_tag(&tag)), anchor)
-            }
-            Event::Alias(anchor) => {
-                let Some(target) = anchors.get(&anchor) else {
-                    return Err(LoadError::at(span.start, "there is no such anchor before this alias"));
-                };
-                (Kind::Alias(*target), None, 0)
-            }
+            Event::SequenceStart(_, anchor, tag) => (Kind::Seq(Vec::new()), tag, anchor),
+            Event::MappingStart(_, anchor, tag) => (Kind::Map(Vec::new()), tag, anchor),
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some(target) => (Kind::Alias(*target), None, 0),
+                None => return Err(Failure::Here(span.start.into(), "this anchor is not known".into())),
+            },
             Event::SequenceEnd | Event::MappingEnd => {
-                open.pop();
-                continue;
+                self.open.pop();
+                return Ok(());
             }
-            Event::DocumentEnd => break,
-            _ => continue,
+            // Where YAML 1.1 ends the name, 1.2 goes on: a document must not mean two things.
+            Event::Anchor(_, name)
+                if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) =>
+            {
+                let problem = "the name of an anchor has only letters, digits, '-' and '_'";
+                return Err(Failure::Here(span.start.into(), problem.into()));
+            }
+            _ => return Ok(()),
         };
         let is_open = matches!(kind, Kind::Seq(_) | Kind::Map(_));
-        let id = tree.nodes.len();
-        tree.nodes.push(Raw { mark: start(&span, text), tag, kind });
+        let id = self.tree.nodes.len();
+        let tag = tag.map(|tag: Cow<'_, Tag>| format!("{}{}", tag.handle(), tag.suffix()));
+        self.tree.nodes.push(Raw { place: span.start.into(), tag, kind });
         if anchor != 0 {
-            anchors.insert(anchor, id);
+            self.anchors.insert(anchor, id);
         }
-        attach(&mut tree, &mut open, id);
+        self.attach(id);
         if is_open {
-            open.push(Open { id, key: None });
-            if open.len() > MAX_DEPTH {
-                return Err(LoadError::at(span.start, format!("nested deeper than {MAX_DEPTH} levels")));
+            self.open.push(Open { id, key: None });
+            if self.open.len() > MAX_DEPTH {
+                let problem = format!("nested deeper than {MAX_DEPTH} levels");
+                return Err(Failure::Here(span.start.into(), problem));
             }
         }
+        Ok(())
     }
-    Ok(tree)
-}
 
-/// Makes a node the child of the innermost open collection.
-fn attach(tree: &mut Tree<'_>, open: &mut [Open], id: Id) {
-    let Some(parent) = open.last_mut() else {
-        tree.root.get_or_insert(id);
-        return;
-    };
-    match &mut tree.nodes[parent.id].kind {
-        Kind::Seq(items) => items.push(id),
-        Kind::Map(entries) => match parent.key.take() {
-            None => parent.key = Some(id),
-            Some(key) => entries.push((key, id)),
-        },
-        Kind::Scalar { .. } | Kind::Alias(_) => {}
+    /// Makes a node the child of the innermost open collection.
+    fn attach(&mut self, id: Id) {
+        let Some(parent) = self.open.last_mut() else {
+            self.tree.root.get_or_insert(id);
+            return;
+        };
+        match &mut self.tree.nodes[parent.id].kind {
+            Kind::Seq(items) => items.push(id),
+            Kind::Map(entries) => match parent.key.take() {
+                None => parent.key = Some(id),
+                Some(key) => entries.push((key, id)),
+            },
+            Kind::Scalar { .. } | Kind::Alias(_) => {}
+        }
     }
 }
 
-fn full_tag(tag: &Tag) -> String {
-    format!("{}{}", tag.handle(), tag.suffix())
-}
-
-fn start(span: &Span, _text: &str) -> Marker {
-    span.start
-}
-
-fn describe(error: &granit_parser::ScanError) -> String {
-    error.info()
+/// Whether nothing follows a node, not even the line break of its last line.
+fn is_cut_off(span: &Span, text: &str) -> bool {
+    !text.ends_with(['\n', '\r'])
+        && span.end.byte_offset().and_then(|end| text.get(end..)).is_some_and(str::is_empty)
 }
