@@ -14,6 +14,7 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod scratch;
 mod session;
 mod signals;
 
