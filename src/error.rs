@@ -156,3 +156,15 @@ impl<T> ResultExt<T> for Result<T> {
         self.map_err(|error| error.context(message()))
     }
 }
+
+/// The name nearest to `name`, if one is near enough to be a typing error of it.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| {
+            *distance <= (candidate.chars().count().max(name.chars().count()) / 3).max(1)
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

@@ -1,1 +1,15 @@
 //! Talks to the agent on the VM: the HTTPS mbus client and its blobstore.
+//!
+//! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to"}`, answered by
+//! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
+//! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
+
+mod client;
+mod endpoint;
+mod error;
+mod messages;
+
+pub use client::{Agent, Backoff};
+pub use endpoint::Endpoint;
+pub use error::AgentError;
+pub use messages::{CompiledPackage, PackageSource};

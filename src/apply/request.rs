@@ -54,6 +54,8 @@ pub struct CreateEnv {
     pub recreate_persistent_disks: bool,
     /// `--skip-drain`.
     pub skip_drain: bool,
+    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    pub forget_open_calls: bool,
 }
 
 /// `delete-env`.
@@ -63,4 +65,6 @@ pub struct DeleteEnv {
     pub inputs: Inputs,
     /// `--skip-drain`.
     pub skip_drain: bool,
+    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    pub forget_open_calls: bool,
 }

@@ -6,8 +6,8 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{ManifestArgs, paths, session::Session};
+use crate::Result;
 use crate::apply;
-use crate::{Error, Result};
 
 /// Create or update an environment
 #[derive(Debug, Clone, Args)]
@@ -31,6 +31,10 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     skip_drain: bool,
 
+    /// Drop calls of an interrupted run whose outcome cannot be known
+    #[arg(long)]
+    forget_open_calls: bool,
+
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
@@ -38,16 +42,15 @@ pub struct CreateEnvArgs {
 
 impl CreateEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let request = apply::CreateEnv {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             skip_drain: self.skip_drain,
+            forget_open_calls: self.forget_open_calls,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
-        let _ = (&request, &surroundings.environment);
-        // CONNECT: apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
-        Err(Error::environment("not built yet"))
+        apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -22,6 +22,10 @@ pub struct DeleteEnvArgs {
     #[arg(long)]
     skip_drain: bool,
 
+    /// Drop calls of an interrupted run whose outcome cannot be known
+    #[arg(long)]
+    forget_open_calls: bool,
+
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
@@ -29,17 +33,18 @@ pub struct DeleteEnvArgs {
 
 impl DeleteEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.path)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let question =
             format!("Delete the environment recorded in {}, its persistent disks included?", state.display());
         if session.interactive() && !ui::prompt::confirm(&question)? {
             return Err(Error::usage("not confirmed: nothing was deleted"));
         }
-        let request =
-            apply::DeleteEnv { inputs: self.manifest.inputs_beside(&state), skip_drain: self.skip_drain };
+        let request = apply::DeleteEnv {
+            inputs: self.manifest.inputs_beside(&state),
+            skip_drain: self.skip_drain,
+            forget_open_calls: self.forget_open_calls,
+        };
         let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
-        let _ = (&request, &surroundings.environment);
-        // CONNECT: apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
-        Err(Error::environment("not built yet"))
+        apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -52,6 +52,11 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     }
 }
 
+/// A command that panicked, caught so that the exit code is ours: the hook has told.
+pub(super) fn panicked() -> ExitCode {
+    ExitCode::from(ErrorKind::Environment.exit_code())
+}
+
 /// A command line that clap refused, or help and version, which it also answers with an "error".
 pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     if !error.use_stderr() {
@@ -66,7 +71,13 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
         let sink: Arc<dyn ui::Sink> = ui::renderer(
-            ui::Options { format: ui::Format::Json, color: false, verbose: false },
+            ui::Options {
+                format: ui::Format::Json,
+                color: false,
+                unicode: false,
+                verbose: false,
+                product: false,
+            },
             ui::Redactor::default(),
         )
         .sink();
@@ -96,8 +107,8 @@ fn write_output(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// A panic is a bug of this program: it says so, briefly, and where. The message is left out, because it may
-/// hold values of the manifest.
+/// A panic is a bug of this program: it says so, briefly, and where. The message is left out of release
+/// builds, because it may hold values of the manifest.
 pub(super) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
@@ -107,5 +118,8 @@ pub(super) fn install_panic_hook() {
             "monopile {}: this is a bug{place}. The state file and its journal are intact; run again to go on.",
             env!("CARGO_PKG_VERSION"),
         );
+        if cfg!(debug_assertions) {
+            let _ = writeln!(std::io::stderr(), "{panic}");
+        }
     }));
 }

@@ -79,9 +79,6 @@ fn run(command: InternalCommand) -> Result<()> {
         },
         // CONNECT: builtin::local::boot::run(&args)
         InternalCommand::VmBoot { args } => Err(Error::environment(format!("not built yet: {args:?}"))),
-        // CONNECT: builtin::agent::run(&settings, &base)
-        InternalCommand::Agent { settings, base } => {
-            Err(Error::environment(format!("not built yet: {} {}", settings.display(), base.display())))
-        }
+        InternalCommand::Agent { settings, base } => crate::builtin::agent::run(&settings, &base),
     }
 }

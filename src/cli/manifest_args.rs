@@ -12,7 +12,7 @@ use crate::manifest::Inputs;
 pub struct ManifestArgs {
     /// Path to the manifest
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub path: PathBuf,
+    pub manifest: PathBuf,
 
     /// Set a variable; VALUE is YAML
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
@@ -45,7 +45,7 @@ impl ManifestArgs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         Inputs {
-            manifest: expand(&self.path),
+            manifest: expand(&self.manifest),
             ops_files: self.ops_files.iter().map(expand).collect(),
             vars: self.vars.clone(),
             var_files: self.var_files.iter().map(|pair| expand_pair(pair, home.as_deref())).collect(),

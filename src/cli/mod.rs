@@ -14,6 +14,7 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod scratch;
 mod session;
 mod signals;
 mod vars;
@@ -21,7 +22,7 @@ mod vars;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use globals::Globals;
 use session::Session;
@@ -64,6 +65,16 @@ enum Command {
     Completion(completion::CompletionArgs),
 }
 
+impl Command {
+    /// Whether the command prints something of its own, which has standard output to itself.
+    fn has_product(&self) -> bool {
+        match self {
+            Command::CreateEnv(_) | Command::DeleteEnv(_) => false,
+            Command::Interpolate(_) | Command::Completion(_) => true,
+        }
+    }
+}
+
 /// The command line's grammar, for completions and documentation.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -72,16 +83,21 @@ pub fn command() -> clap::Command {
 /// Runs the program: parses the arguments of this process, does what they ask, and says how it went.
 pub fn main() -> ExitCode {
     finish::install_panic_hook();
+    std::panic::catch_unwind(run).unwrap_or_else(|_| finish::panicked())
+}
+
+fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // What monopile starts of itself comes first: it must not meet threads or signal handlers.
     if let Some(code) = internal::try_run(&args) {
         return code;
     }
-    let cli = match Cli::try_parse_from(&args) {
+    let parsed = command().args(globals::ignored()).try_get_matches_from(&args);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals);
+    let session = Session::begin(&cli.globals, cli.command.has_product());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
@@ -90,4 +106,12 @@ pub fn main() -> ExitCode {
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_grammar_is_sound() {
+        super::command().args(super::globals::ignored()).debug_assert();
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
 
+pub mod deployment;
 mod files;
 mod inputs;
 mod load;
@@ -12,5 +13,6 @@ pub mod variables;
 pub mod vars_store;
 pub mod yaml;
 
+pub use deployment::Deployment;
 pub use inputs::Inputs;
 pub use load::{Loaded, Options, interpolate, load, load_with};

@@ -1,1 +1,19 @@
 //! The state file, its lock and its journal.
+//!
+//! A run opens the state read-only with [`State::read`], or takes the lock and gets a [`Store`], the only
+//! type with write methods. Every change goes through one transition function, [`State::apply`]; an effect
+//! on the world is announced in the [`Journal`] before it and settled after it.
+
+mod atomic;
+mod change;
+mod file;
+mod journal;
+mod lock;
+mod store;
+
+pub use atomic::write_atomically;
+pub use change::{Change, Rejected};
+pub use file::{Disk, Extension, FORMAT, Release, State, Stemcell, Vm};
+pub use journal::{Answer, Intent, Journal, OpenCall};
+pub use lock::Holder;
+pub use store::Store;

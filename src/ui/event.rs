@@ -43,6 +43,7 @@ pub enum Event {
         /// The stage.
         id: StageId,
         /// How.
+        #[serde(flatten)]
         outcome: Outcome,
         /// After how long.
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]

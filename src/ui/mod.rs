@@ -3,10 +3,14 @@
 //! dialoguer appear nowhere else.
 
 mod event;
+mod json;
 mod plain;
+mod progress;
 pub mod prompt;
 mod redact;
 mod renderer;
+mod text;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

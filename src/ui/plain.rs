@@ -1,27 +1,277 @@
-//! Text without a terminal.
+//! Text for logs: a timestamped line for every stage's start and end, and for the result. A stage that takes
+//! long says every minute that it still runs, so that a CI system does not think the job dead.
 
-use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use super::renderer::{Options, Screen};
-use super::{Event, Sink};
+use super::text::{self, Color, Lines, paint};
+use super::tree::Tree;
+use super::{Event, Outcome, Sink};
+
+/// How often a long stage shows a sign of life.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 /// See the module.
-pub(super) struct Plain {}
+pub(super) struct Plain {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    lines: Lines,
+    state: Mutex<State>,
+    /// Wakes the thread that shows signs of life when the run is over.
+    over: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    tree: Tree,
+    watched: bool,
+    over: bool,
+}
 
 impl Plain {
-    pub(super) fn new(_: Options) -> Self {
-        Plain {}
+    pub(super) fn new(options: Options, lines: Lines) -> Self {
+        Plain { inner: Arc::new(Inner { options, lines, state: Mutex::default(), over: Condvar::new() }) }
     }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        self.inner.lock().over = true;
+        self.inner.over.notify_all();
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stage's line. Commands that print a product are not followed stage by stage.
+    fn stage_line(&self, depth: usize, text: &str) {
+        if !self.lines.product || self.options.verbose {
+            self.lines.news(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
+        }
+    }
+
+    /// What lines begin with.
+    fn time(&self) -> String {
+        match self.lines.product {
+            true => String::new(),
+            false => format!("{} ", paint(self.options.color, Color::Dim, &text::now())),
+        }
+    }
+
+    fn emit(self: &Arc<Self>, event: &Event) {
+        let color = self.options.color;
+        let mut state = self.lock();
+        match event {
+            Event::StageStarted { id, parent, name } => {
+                let stage = state.tree.start(*id, *parent, name);
+                self.stage_line(stage.depth, &format!("{} ...", stage.name));
+                if !state.watched {
+                    state.watched = true;
+                    watch(self);
+                }
+            }
+            Event::StageProgress { id, done, total, unit } => {
+                if let Some(stage) = state.tree.get_mut(*id) {
+                    stage.progress = Some((*done, *total, *unit));
+                }
+            }
+            Event::StageLog { id, line } => {
+                let line = text::clean_line(line);
+                if let Some(stage) = state.tree.get_mut(*id) {
+                    if self.options.verbose {
+                        stage.shown = std::time::Instant::now();
+                        self.stage_line(stage.depth, &format!("  | {line}"));
+                    }
+                    stage.log = Some(line);
+                }
+            }
+            Event::StageFinished { id, outcome, elapsed } => {
+                if let Some(stage) = state.tree.finish(*id) {
+                    let time = text::duration(*elapsed);
+                    let outcome = match outcome {
+                        Outcome::Done => format!("{} in {time}", paint(color, Color::Green, "done")),
+                        Outcome::Skipped { reason } => format!("skipped ({})", text::clean_line(reason)),
+                        Outcome::Failed => format!("{} after {time}", paint(color, Color::Red, "failed")),
+                    };
+                    self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
+                }
+            }
+            Event::Note { text } => {
+                self.lines.news(&format!("{}note: {}", self.time(), text::clean(text)));
+            }
+            Event::Warning { text } => {
+                let label = paint(color, Color::Yellow, "warning:");
+                self.lines.trouble(&format!("{}{label} {}", self.time(), text::clean(text)));
+            }
+            Event::RunFinished { success: true, summary, elapsed, .. } => {
+                let label = paint(color, Color::Green, "Succeeded");
+                let summary = text::clean(summary);
+                self.lines.news(&format!(
+                    "{}{label} in {}: {summary}",
+                    self.time(),
+                    text::duration(*elapsed)
+                ));
+            }
+            Event::RunFinished { errors, hints, .. } => {
+                let text = text::failure(color, errors, hints).join("\n");
+                self.lines.trouble(&format!("{}{text}", self.time()));
+            }
+        }
+    }
+
+    fn show_signs_of_life(&self, state: &mut State) {
+        for stage in state.tree.take_quiet(SIGN_OF_LIFE) {
+            let mut line = format!("{}: still running after {}", stage.name, text::duration(stage.elapsed()));
+            if let Some(amount) = stage.amount() {
+                line.push_str(&format!(", {amount}"));
+            }
+            if let Some(log) = &stage.log {
+                line.push_str(&format!("; last: {log}"));
+            }
+            self.stage_line(stage.depth, &line);
+        }
+    }
+}
+
+/// Starts the thread that shows signs of life. It ends with the renderer. Without it (no thread to be had) the
+/// run is only quieter.
+fn watch(inner: &Arc<Inner>) {
+    let weak: Weak<Inner> = Arc::downgrade(inner);
+    let thread = move || {
+        while let Some(inner) = weak.upgrade() {
+            let state = inner.lock();
+            let wait = inner.over.wait_timeout_while(state, SIGN_OF_LIFE / 12, |state| !state.over);
+            let (mut state, _) = wait.unwrap_or_else(PoisonError::into_inner);
+            if state.over {
+                return;
+            }
+            inner.show_signs_of_life(&mut state);
+        }
+    };
+    let _ = std::thread::Builder::new().name("signs-of-life".into()).spawn(thread);
 }
 
 impl Sink for Plain {
     fn emit(&self, event: &Event) {
-        self.log_line(&format!("{event:?}"));
+        self.inner.emit(event);
     }
 }
 
 impl Screen for Plain {
     fn log_line(&self, line: &str) {
-        let _ = writeln!(std::io::stderr(), "{line}");
+        self.inner.lines.trouble(&text::clean(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::{Format, Reporter, Unit};
+
+    /// What a run with two nested stages shows, without the times.
+    fn shown(verbose: bool, product: bool) -> String {
+        let captured = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Lines { product, captured: Some(Arc::clone(&captured)) };
+        let options = Options { format: Format::Plain, color: false, unicode: true, verbose, product };
+        let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
+        let deploying = reporter.stage("deploying");
+        let creating = deploying.reporter().stage("creating VM");
+        creating.log_line("\x1b[1mRunInstances\x1b[0m\r");
+        creating.finish();
+        deploying.reporter().stage("creating disk").skip("unchanged");
+        reporter.note("the state is in x.json");
+        reporter.warn("expires soon");
+        drop(deploying);
+        reporter.emit(Event::RunFinished {
+            success: false,
+            summary: "it failed".to_owned(),
+            elapsed: Duration::from_secs(3),
+            errors: vec!["it failed".to_owned(), "because".to_owned()],
+            hints: vec!["look".to_owned()],
+            exit_code: 1,
+        });
+        reporter.emit(Event::RunFinished {
+            success: true,
+            summary: "it runs".to_owned(),
+            elapsed: Duration::from_secs(75),
+            errors: Vec::new(),
+            hints: Vec::new(),
+            exit_code: 0,
+        });
+        let lines = captured.lock().unwrap().join("\n");
+        let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();
+        let lines = time.replace_all(&lines, "T").into_owned();
+        regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
+    }
+
+    #[test]
+    fn a_line_for_every_start_and_end() {
+        insta::assert_snapshot!(shown(false, false), @r"
+        out T deploying ...
+        out T   creating VM ...
+        out T   creating VM: done in N s
+        out T   creating disk ...
+        out T   creating disk: skipped (unchanged)
+        out T note: the state is in x.json
+        err T warning: expires soon
+        out T deploying: failed after N s
+        err T error: it failed
+          cause: because
+          hint: look
+        out T Succeeded in 1 min 15 s: it runs
+        ");
+    }
+
+    #[test]
+    fn verbose_shows_logs_as_they_come() {
+        let lines = shown(true, false);
+        assert!(lines.contains("out T     | RunInstances\n"), "{lines}");
+    }
+
+    #[test]
+    fn beside_a_product_only_notes_and_results_are_shown() {
+        insta::assert_snapshot!(shown(false, true), @r"
+        err note: the state is in x.json
+        err warning: expires soon
+        err error: it failed
+          cause: because
+          hint: look
+        err Succeeded in 1 min 15 s: it runs
+        ");
+    }
+
+    #[test]
+    fn a_long_stage_shows_a_sign_of_life() {
+        let mut tree = Tree::default();
+        tree.start(1, None, "deploying");
+        tree.start(2, Some(1), "uploading");
+        let stage = tree.get_mut(2).unwrap();
+        stage.log = Some("part 3".to_owned());
+        stage.progress = Some((3, Some(7), Unit::Items));
+        stage.started -= Duration::from_secs(90);
+        let captured = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
+        let options =
+            Options { format: Format::Plain, color: false, unicode: true, verbose: false, product: false };
+        let plain = Plain::new(options, lines);
+        let mut state = State { tree, ..State::default() };
+        plain.inner.show_signs_of_life(&mut state);
+        assert_eq!(captured.lock().unwrap().len(), 0, "something was shown a moment ago");
+        state.tree.get_mut(2).unwrap().shown -= SIGN_OF_LIFE;
+        plain.inner.show_signs_of_life(&mut state);
+        plain.inner.show_signs_of_life(&mut state);
+        let captured = captured.lock().unwrap();
+        assert_eq!(captured.len(), 1, "{captured:?}");
+        assert!(
+            captured[0].ends_with("Z   uploading: still running after 1 min 30 s, 3/7; last: part 3"),
+            "{captured:?}"
+        );
     }
 }

@@ -1,9 +1,12 @@
-//! Chooses a renderer and wraps it, so that whatever is shown has passed the redactor.
+//! Chooses a renderer and stands before it, so that whatever is shown has passed the redactor.
 
 use std::sync::Arc;
 
+use super::json::Json;
 use super::plain::Plain;
-use super::{Event, Redactor, Sink};
+use super::progress::Progress;
+use super::text::Lines;
+use super::{Event, Outcome, Redactor, Sink};
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +26,13 @@ pub struct Options {
     pub format: Format,
     /// Whether colours may be used.
     pub color: bool,
+    /// Whether the terminal shows more than ASCII.
+    pub unicode: bool,
     /// Whether the log lines of stages are shown as they come, and not only the last one.
     pub verbose: bool,
+    /// Whether standard output is for the command's product (a manifest, a script), so that everything else
+    /// goes to standard error.
+    pub product: bool,
 }
 
 /// A sink that can also take lines of the log, without tearing what it has on the screen.
@@ -54,14 +62,86 @@ impl Renderer {
 
 impl Sink for Renderer {
     fn emit(&self, event: &Event) {
-        self.screen.emit(event);
+        self.screen.emit(&redacted(event, &self.redactor));
     }
 }
 
 /// The renderer that `options` ask for.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
+    let lines = Lines::standard(options.product);
     let screen: Arc<dyn Screen> = match options.format {
-        Format::Plain | Format::Progress | Format::Json => Arc::new(Plain::new(options)),
+        Format::Plain => Arc::new(Plain::new(options, lines)),
+        Format::Progress => Arc::new(Progress::new(options, lines)),
+        Format::Json => Arc::new(Json::new(lines)),
     };
     Renderer { screen, redactor }
+}
+
+/// `event` with every text in it redacted. Texts are redacted before they are rendered, so that a secret that
+/// happens to be `event` or a digit of the time cannot garble the format.
+fn redacted(event: &Event, redactor: &Redactor) -> Event {
+    let hide = |text: &String| redactor.apply(text).into_owned();
+    let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
+    match event {
+        Event::StageStarted { id, parent, name } => {
+            Event::StageStarted { id: *id, parent: *parent, name: hide(name) }
+        }
+        Event::StageLog { id, line } => Event::StageLog { id: *id, line: hide(line) },
+        Event::StageFinished { id, outcome, elapsed } => Event::StageFinished {
+            id: *id,
+            outcome: match outcome {
+                Outcome::Skipped { reason } => Outcome::Skipped { reason: hide(reason) },
+                Outcome::Done => Outcome::Done,
+                Outcome::Failed => Outcome::Failed,
+            },
+            elapsed: *elapsed,
+        },
+        Event::Note { text } => Event::Note { text: hide(text) },
+        Event::Warning { text } => Event::Warning { text: hide(text) },
+        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code } => Event::RunFinished {
+            success: *success,
+            summary: hide(summary),
+            elapsed: *elapsed,
+            errors: hide_all(errors),
+            hints: hide_all(hints),
+            exit_code: *exit_code,
+        },
+        Event::StageProgress { .. } => event.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn no_event_shows_a_secret() {
+        let redactor = Redactor::default();
+        redactor.add("hunter22");
+        let secret = || "x hunter22 y".to_owned();
+        let events = [
+            Event::StageStarted { id: 1, parent: None, name: secret() },
+            Event::StageLog { id: 1, line: secret() },
+            Event::StageFinished {
+                id: 1,
+                outcome: Outcome::Skipped { reason: secret() },
+                elapsed: Duration::ZERO,
+            },
+            Event::Note { text: secret() },
+            Event::Warning { text: secret() },
+            Event::RunFinished {
+                success: false,
+                summary: secret(),
+                elapsed: Duration::ZERO,
+                errors: vec![secret(), secret()],
+                hints: vec![secret()],
+                exit_code: 1,
+            },
+        ];
+        for event in events {
+            let shown = serde_json::to_string(&redacted(&event, &redactor)).unwrap();
+            assert!(shown.contains("x <redacted> y") && !shown.contains("hunter22"), "{shown}");
+        }
+    }
 }

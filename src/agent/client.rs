@@ -1,0 +1,276 @@
+//! The exchange itself: one POST per message, tasks followed to their end, blobs put and got.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+
+use super::endpoint::Endpoint;
+use super::error::AgentError;
+
+/// The largest answer to a message, in bytes.
+const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a synchronous message may take.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often in a row a task may be out of sight before it is given up.
+const LOST_POLLS: u32 = 10;
+
+/// A client of one agent. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Agent {
+    http: ureq::Agent,
+    endpoint: Endpoint,
+    authorization: String,
+    reply_to: String,
+    interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+}
+
+/// Waiting that begins short and grows, so that what is quick is seen quickly and what is slow is left alone.
+#[derive(Debug)]
+pub struct Backoff {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Backoff {
+    /// Begins at 10 ms and grows by half each time, up to `longest`.
+    pub fn up_to(longest: Duration) -> Self {
+        Backoff { next: Duration::from_millis(10), longest }
+    }
+
+    /// Waits, and makes the next wait longer.
+    pub fn wait(&mut self) {
+        std::thread::sleep(self.next);
+        self.next = (self.next * 3 / 2).min(self.longest);
+    }
+}
+
+impl Agent {
+    /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether the
+    /// operator wants out, and by which signal.
+    pub fn new(
+        endpoint: Endpoint,
+        reply_to: &str,
+        interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+    ) -> Self {
+        use base64::Engine;
+        let roots: Vec<Certificate<'static>> =
+            endpoint.roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .build();
+        let http = ureq::Agent::config_builder()
+            .tls_config(tls)
+            // The agent is reached directly: proxies of the environment are for downloads.
+            .proxy(None)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .no_delay(true)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(MESSAGE_TIMEOUT))
+            .build()
+            .new_agent();
+        let credentials = format!("{}:{}", endpoint.user, endpoint.password);
+        let authorization =
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
+        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted }
+    }
+
+    /// Scheme, host and port of the agent.
+    pub fn address(&self) -> &str {
+        self.endpoint.address()
+    }
+
+    /// Sends a message and returns its value; the value of a long action is its task.
+    pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        let message = json!({"method": method, "arguments": arguments, "reply_to": self.reply_to});
+        tracing::debug!(method, "asking the agent");
+        let response = self
+            .http
+            .post(format!("{}/agent", self.endpoint.base))
+            .header("Authorization", &self.authorization)
+            .header("Content-Type", "application/json")
+            .send(message.to_string())
+            .map_err(|error| self.transport(error))?;
+        let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
+        self.check_status(method, response.status().as_u16())?;
+        let mut body = Vec::new();
+        response
+            .into_body()
+            .into_with_config()
+            .limit(ANSWER_LIMIT)
+            .reader()
+            .read_to_end(&mut body)
+            .map_err(|error| protocol(format!("reading it failed: {error}")))?;
+        let answer: Value =
+            serde_json::from_slice(&body).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
+        if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
+            let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
+            return Err(AgentError::Exception { method: method.to_owned(), message: message.to_owned() });
+        }
+        answer
+            .get("value")
+            .cloned()
+            .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+    }
+
+    /// Sends a message and, where it starts a task, follows that to its end.
+    pub fn perform(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        let mut value = self.send(method, arguments)?;
+        let mut backoff = Backoff::up_to(Duration::from_millis(500));
+        let mut lost = 0;
+        while let Some(task) = running_task(&value) {
+            if let Some(signal) = (self.interrupted)() {
+                return Err(AgentError::Interrupted { signal });
+            }
+            backoff.wait();
+            match self.send("get_task", json!([task])) {
+                Ok(next) => {
+                    value = next;
+                    lost = 0;
+                }
+                Err(AgentError::Exception { message, .. }) => {
+                    return Err(AgentError::Exception { method: method.to_owned(), message });
+                }
+                Err(error) if error.may_pass() && lost < LOST_POLLS => lost += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(value)
+    }
+
+    /// Waits until the agent answers `ping`, for at most `patience`.
+    pub fn wait_until_ready(&self, patience: Duration) -> Result<(), AgentError> {
+        let begun = Instant::now();
+        let mut backoff = Backoff::up_to(Duration::from_millis(500));
+        loop {
+            match self.send("ping", json!([])) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.may_pass() && begun.elapsed() < patience => {
+                    if let Some(signal) = (self.interrupted)() {
+                        return Err(AgentError::Interrupted { signal });
+                    }
+                    tracing::trace!(%error, "the agent is not there yet");
+                    backoff.wait();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Uploads a file under this id; `on_bytes` hears how much of it has been read.
+    pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
+        let local =
+            |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
+        let file = File::open(path).map_err(local)?;
+        let length = file.metadata().map_err(local)?.len();
+        let mut reader = Counted { inner: file, done: 0, on_bytes };
+        let response = self
+            .http
+            .put(self.blob_url(id))
+            .config()
+            .timeout_recv_response(None)
+            .build()
+            .header("Authorization", &self.authorization)
+            .header("Content-Length", length.to_string())
+            .send(ureq::SendBody::from_reader(&mut reader))
+            .map_err(|error| self.transport(error))?;
+        self.check_status("put blob", response.status().as_u16())
+    }
+
+    /// Downloads a blob into a writer; returns its size in bytes.
+    pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
+        let response = self
+            .http
+            .get(self.blob_url(id))
+            .header("Authorization", &self.authorization)
+            .call()
+            .map_err(|error| self.transport(error))?;
+        self.check_status("get blob", response.status().as_u16())?;
+        let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
+        io::copy(&mut body, into)
+            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })
+    }
+
+    /// Sleeps, unless the operator wants out.
+    pub(super) fn pause(&self, duration: Duration) -> Result<(), AgentError> {
+        let end = Instant::now() + duration;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            if let Some(signal) = (self.interrupted)() {
+                return Err(AgentError::Interrupted { signal });
+            }
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+        Ok(())
+    }
+
+    fn blob_url(&self, id: &str) -> String {
+        format!("{}/blobs/{id}", self.endpoint.base)
+    }
+
+    fn check_status(&self, method: &str, status: u16) -> Result<(), AgentError> {
+        match status {
+            200..=299 => Ok(()),
+            401 => Err(AgentError::Unauthorized { address: self.endpoint.base.clone() }),
+            status => Err(AgentError::Protocol {
+                method: method.to_owned(),
+                problem: format!("HTTP status {status}"),
+            }),
+        }
+    }
+
+    fn transport(&self, error: ureq::Error) -> AgentError {
+        let address = self.endpoint.base.clone();
+        match error {
+            ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
+            ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
+            ureq::Error::HostNotFound => AgentError::Unreachable {
+                address,
+                problem: "the host name does not resolve (DNS)".to_owned(),
+            },
+            ureq::Error::Io(source) => match rustls_cause(&source) {
+                Some(problem) => AgentError::Untrusted { address, problem },
+                None => AgentError::Unreachable { address, problem: format!("TCP: {source}") },
+            },
+            ureq::Error::Timeout(_) => {
+                AgentError::Unreachable { address, problem: "no answer in time (timeout)".to_owned() }
+            }
+            other => AgentError::Unreachable { address, problem: other.to_string() },
+        }
+    }
+}
+
+/// rustls reports a failed handshake through `io::Error`.
+fn rustls_cause(error: &io::Error) -> Option<String> {
+    error.get_ref()?.downcast_ref::<rustls::Error>().map(ToString::to_string)
+}
+
+fn running_task(value: &Value) -> Option<String> {
+    if value.get("state").and_then(Value::as_str) != Some("running") {
+        return None;
+    }
+    value.get("agent_task_id").and_then(Value::as_str).map(str::to_owned)
+}
+
+struct Counted<'a> {
+    inner: File,
+    done: u64,
+    on_bytes: &'a mut dyn FnMut(u64),
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.done += read as u64;
+        (self.on_bytes)(self.done);
+        Ok(read)
+    }
+}

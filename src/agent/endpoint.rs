@@ -1,0 +1,56 @@
+//! Where the agent is and how it is recognised: the mbus URL and the CA.
+
+use url::Url;
+
+use crate::{Error, Result};
+
+/// An agent's address, the credentials it expects, and the CA that vouches for it.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(super) base: String,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) roots: Vec<rustls_pki_types::CertificateDer<'static>>,
+}
+
+impl Endpoint {
+    /// From `cloud_provider.mbus` and `cloud_provider.cert.ca`.
+    pub fn new(mbus: &str, ca: Option<&str>) -> Result<Self> {
+        let url = Url::parse(mbus)
+            .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;
+        if url.scheme() != "https" {
+            return Err(Error::invalid(format!(
+                "`cloud_provider.mbus` must be an https:// URL, not {}://",
+                url.scheme()
+            )));
+        }
+        let Some(host) = url.host_str() else {
+            return Err(Error::invalid("`cloud_provider.mbus` names no host"));
+        };
+        let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
+            Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
+                .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
+        })?;
+        let roots = pem::parse_many(ca)
+            .map_err(|error| Error::invalid("`cloud_provider.cert.ca` is not PEM").with_source(error))?
+            .into_iter()
+            .filter(|block| block.tag() == "CERTIFICATE")
+            .map(|block| rustls_pki_types::CertificateDer::from(block.into_contents()))
+            .collect::<Vec<_>>();
+        if roots.is_empty() {
+            return Err(Error::invalid("`cloud_provider.cert.ca` holds no certificate"));
+        }
+        Ok(Endpoint {
+            base: format!("https://{host}:{}", url.port().unwrap_or(443)),
+            user: decode(url.username()),
+            password: decode(url.password().unwrap_or_default()),
+            roots,
+        })
+    }
+
+    /// Scheme, host and port, without credentials.
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+}

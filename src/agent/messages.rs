@@ -1,0 +1,156 @@
+//! The agent's actions that have a shape of their own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::client::Agent;
+use super::error::AgentError;
+
+/// A compiled package in the agent's blobstore.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompiledPackage {
+    /// The package's name.
+    pub name: String,
+    /// Its version, which is its fingerprint.
+    pub version: String,
+    /// The digest of the compiled archive, as the agent gave it.
+    pub sha1: String,
+    /// Where it is in the blobstore.
+    pub blobstore_id: String,
+}
+
+/// A package's source in the agent's blobstore.
+#[derive(Debug, Clone)]
+pub struct PackageSource {
+    /// The package's name.
+    pub name: String,
+    /// Its fingerprint.
+    pub version: String,
+    /// The digest of the source archive.
+    pub digest: String,
+    /// Where it is in the blobstore.
+    pub blobstore_id: String,
+}
+
+impl Agent {
+    /// The agent's state.
+    pub fn get_state(&self) -> Result<Value, AgentError> {
+        self.send("get_state", json!([]))
+    }
+
+    /// Tells the agent about a disk. An agent that does not know the message gets the hint when it mounts.
+    pub fn add_persistent_disk(&self, cid: &str, hint: &Value) -> Result<bool, AgentError> {
+        match self.perform("add_persistent_disk", json!([cid, hint])) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_unknown_message() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a disk out of the agent's settings.
+    pub fn remove_persistent_disk(&self, cid: &str) -> Result<(), AgentError> {
+        match self.perform("remove_persistent_disk", json!([cid])) {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_unknown_message() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Mounts a disk; with a hint for agents that were not told before.
+    pub fn mount_disk(&self, cid: &str, hint: Option<&Value>) -> Result<(), AgentError> {
+        let arguments = match hint {
+            Some(hint) => json!([cid, hint]),
+            None => json!([cid]),
+        };
+        self.perform("mount_disk", arguments).map(drop)
+    }
+
+    /// Unmounts a disk.
+    pub fn unmount_disk(&self, cid: &str) -> Result<(), AgentError> {
+        self.perform("unmount_disk", json!([cid])).map(drop)
+    }
+
+    /// The disks the agent has mounted.
+    pub fn list_disk(&self) -> Result<Vec<String>, AgentError> {
+        let value = self.send("list_disk", json!([]))?;
+        serde_json::from_value(value).map_err(|error| AgentError::Protocol {
+            method: "list_disk".to_owned(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Copies what is on the mounted disk to the one attached last.
+    pub fn migrate_disk(&self) -> Result<(), AgentError> {
+        self.perform("migrate_disk", json!([])).map(drop)
+    }
+
+    /// Applies a spec.
+    pub fn apply(&self, spec: &Value) -> Result<(), AgentError> {
+        self.perform("apply", json!([spec])).map(drop)
+    }
+
+    /// Starts the jobs.
+    pub fn start(&self) -> Result<(), AgentError> {
+        self.perform("start", json!([])).map(drop)
+    }
+
+    /// Stops the jobs.
+    pub fn stop(&self) -> Result<(), AgentError> {
+        self.perform("stop", json!([])).map(drop)
+    }
+
+    /// Runs a lifecycle script of every job that has it.
+    pub fn run_script(&self, name: &str) -> Result<(), AgentError> {
+        self.perform("run_script", json!([name, {}])).map(drop)
+    }
+
+    /// Drains the jobs before a shutdown. A job that drains dynamically is asked again after the time it names,
+    /// until it says that it is done.
+    pub fn drain(&self) -> Result<(), AgentError> {
+        let seconds = |value: &Value| {
+            value.as_i64().ok_or_else(|| AgentError::Protocol {
+                method: "drain".to_owned(),
+                problem: format!("{value} is not a number of seconds"),
+            })
+        };
+        let mut answer = seconds(&self.perform("drain", json!(["shutdown", {}]))?)?;
+        loop {
+            self.pause(Duration::from_secs(answer.unsigned_abs()))?;
+            if answer >= 0 {
+                return Ok(());
+            }
+            answer = seconds(&self.perform("drain", json!(["status", {}]))?)?;
+        }
+    }
+
+    /// Compiles a package whose source and compiled dependencies are in the blobstore.
+    pub fn compile_package(
+        &self,
+        source: &PackageSource,
+        dependencies: &BTreeMap<String, CompiledPackage>,
+    ) -> Result<CompiledPackage, AgentError> {
+        let arguments =
+            json!([source.blobstore_id, source.digest, source.name, source.version, dependencies]);
+        let value = self.perform("compile_package", arguments)?;
+        let field = |name: &str| {
+            value
+                .get("result")
+                .and_then(|result| result.get(name))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .ok_or_else(|| AgentError::Protocol {
+                    method: "compile_package".to_owned(),
+                    problem: format!("`result.{name}` is missing"),
+                })
+        };
+        Ok(CompiledPackage {
+            name: source.name.clone(),
+            version: source.version.clone(),
+            sha1: field("sha1")?,
+            blobstore_id: field("blobstore_id")?,
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! The CPI as a run uses it: calls that are announced, watched, retried and recorded.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cpi_source::Located;
+use super::effect::Effect;
+use super::request::Environment;
+use super::signals;
+use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
+use crate::state::{Change, Intent, State, Store};
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// How often a call is made again when the CPI says that this may help.
+const RETRIES: u32 = 3;
+/// The wait before the first retry; it doubles.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The state and the CPI that changes what it describes.
+pub(super) struct Cloud<'a> {
+    environment: &'a Environment,
+    cpi: Cpi,
+    store: Store,
+    stemcell_api_version: Option<u32>,
+}
+
+impl<'a> Cloud<'a> {
+    /// Puts the state on record and asks the CPI what it is.
+    pub(super) fn connect(
+        environment: &'a Environment,
+        mut store: Store,
+        located: Located,
+        stage: &Stage,
+    ) -> Result<Self> {
+        // The director id must be known before a CPI tags anything with it.
+        store.establish()?;
+        let cpi = Cpi::connect(
+            located.executable,
+            &store.state().director_id,
+            &environment.paths.work,
+            located.context,
+            &mut watch(environment, stage),
+        )?;
+        Ok(Cloud { environment, cpi, store, stemcell_api_version: None })
+    }
+
+    /// Decides the contract with a stemcell; calls about a VM say its version from now on.
+    pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
+        self.stemcell_api_version = Some(stemcell_api_version);
+        Contract::negotiate(self.cpi.info().api_version, stemcell_api_version)
+    }
+
+    /// The stemcell formats the CPI takes, where it says so.
+    pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
+        self.cpi.info().stemcell_formats.as_deref()
+    }
+
+    pub(super) fn state(&self) -> &State {
+        self.store.state()
+    }
+
+    pub(super) fn commit(&mut self, change: Change) -> Result<()> {
+        self.store.commit(change)
+    }
+
+    pub(super) fn into_store(self) -> Store {
+        self.store
+    }
+
+    fn call<'c>(&self, method: &'c str, arguments: Vec<Value>) -> Call<'c> {
+        let request_id = uuid::Uuid::new_v4().to_string();
+        Call { method, arguments, stemcell_api_version: self.stemcell_api_version, request_id }
+    }
+
+    /// Makes a call that changes the world: announced before, recorded after. Returns its result, or `None` for a
+    /// deletion of what was not there.
+    pub(super) fn effect(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Option<Value>> {
+        signals::check(self.environment)?;
+        let mut attempt = 0;
+        loop {
+            let call = self.call(effect.method(), arguments.clone());
+            let intent = Intent {
+                request_id: call.request_id.clone(),
+                method: call.method.to_owned(),
+                why: why.to_owned(),
+                effect: effect.clone(),
+            };
+            let open = self.store.journal().begin(&intent)?;
+            let request_id = call.request_id.clone();
+            let answer = open.answer_file().map_err(|error| Error::io("creating the answer file of a call", error));
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    open.settle()?;
+                    return Err(error);
+                }
+            };
+            let files = Files { answer, answer_path: open.answer_path(), log_path: open.log_path() };
+            let outcome = self.cpi.call(call, files, &mut watch(self.environment, stage));
+            let problem = match outcome {
+                Ok(result) => match effect.changes(&result) {
+                    Ok(changes) => {
+                        for change in changes {
+                            self.store.commit(change)?;
+                        }
+                        open.settle()?;
+                        return Ok(Some(result));
+                    }
+                    Err(problem) => CpiError::NoAnswer {
+                        method: effect.method().to_owned(),
+                        request_id,
+                        problem,
+                        log_tail: String::new(),
+                    },
+                },
+                Err(error) => error,
+            };
+            match problem {
+                CpiError::Answered { ref kind, .. } if is_gone(effect, kind) => {
+                    for change in effect.deleted() {
+                        self.store.commit(change)?;
+                    }
+                    open.settle()?;
+                    return Ok(None);
+                }
+                CpiError::Answered { ok_to_retry: true, ref message, .. } if attempt < RETRIES => {
+                    open.settle()?;
+                    let pause = RETRY_PAUSE * 2u32.pow(attempt);
+                    attempt += 1;
+                    stage.reporter().warn(format!(
+                        "the CPI's `{}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+                        effect.method(),
+                        attempt + 1,
+                        RETRIES + 1,
+                        pause.as_secs()
+                    ));
+                    signals::pause(self.environment, pause)?;
+                }
+                error @ CpiError::Abandoned { .. } => return Err(error.into()),
+                error @ CpiError::NoAnswer { .. } if effect.creates() => {
+                    return Err(super::resume::unknown_outcome(effect, error.into()));
+                }
+                error => {
+                    open.settle()?;
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Makes a call that changes nothing.
+    pub(super) fn ask(&self, stage: &Stage, method: &str, arguments: Vec<Value>) -> Result<Value, CpiError> {
+        let call = self.call(method, arguments);
+        self.cpi.ask(call, &mut watch(self.environment, stage))
+    }
+
+    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
+        match self.ask(stage, "has_vm", vec![json!(cid)]) {
+            Ok(Value::Bool(exists)) => Ok(exists),
+            Ok(other) => Err(Error::environment(format!("the CPI's `has_vm` must answer true or false, not {other}"))),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
+            Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sets metadata, which a CPI need not implement.
+    pub(super) fn set_metadata(&self, stage: &Stage, method: &str, cid: &str, metadata: Value) -> Result<()> {
+        match self.ask(stage, method, vec![json!(cid), metadata]) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                tracing::info!(method, "the CPI does not implement it");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn is_gone(effect: &Effect, kind: &CpiErrorKind) -> bool {
+    matches!(
+        (effect, kind),
+        (Effect::DeleteVm { .. }, CpiErrorKind::VmNotFound)
+            | (Effect::DeleteDisk { .. }, CpiErrorKind::DiskNotFound)
+            | (Effect::DeleteStemcell { .. }, CpiErrorKind::StemcellNotFound)
+    )
+}
+
+/// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
+fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+    Watch {
+        on_log: Box::new(move |line: &str| {
+            tracing::debug!(target: "cpi", "{line}");
+            stage.log_line(line);
+        }),
+        stop: Box::new(move || signals::insisted(environment)),
+    }
+}

@@ -1,0 +1,75 @@
+//! `create-env`: makes the world as the manifest says.
+
+use super::cloud::Cloud;
+use super::request::{CreateEnv, Environment};
+use super::run::Run;
+use super::{cpi_source, prepare, resume, signals};
+use crate::agent::Endpoint;
+use crate::plan::{self, Options, Wanted};
+use crate::state::{Holder, Store};
+use crate::template::native::NativeRenderer;
+use crate::{Error, Result};
+
+/// Creates or updates the environment; returns one sentence that says what came of it.
+pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
+    let mut store = Store::open(&environment.paths.state, &Holder::this_process("create-env"))?;
+    environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
+    resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
+
+    let validating = environment.reporter.stage("Validating");
+    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
+    let releases = prepared.release_identities();
+    let wanted = Wanted {
+        manifest_sha: &prepared.manifest_sha,
+        stemcell: prepared.stemcell_identity(),
+        releases: &releases,
+        disk: prepared.deployment.disk.as_ref(),
+    };
+    let options =
+        Options { recreate: request.recreate, recreate_persistent_disks: request.recreate_persistent_disks };
+    let plan = plan::create(store.state(), &wanted, options);
+    if plan.is_empty() {
+        validating.finish();
+        return Ok("Nothing changed: deployment, stemcell and releases are as deployed".to_owned());
+    }
+    let opened = prepared.open(environment, &validating)?;
+    let provider = &prepared.deployment.cloud_provider;
+    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+    let located = cpi_source::locate(environment, provider, &prepared.manifest_path)?;
+    let renderer = NativeRenderer::new();
+    let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request.skip_drain);
+    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
+    run.render_what_can_be(store.state(), &validating)?;
+    validating.finish();
+    signals::check(environment)?;
+
+    let connecting = environment.reporter.stage("Asking the CPI what it is");
+    let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
+    check_formats(cloud.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let contract = cloud.negotiate(opened.stemcell.api_version);
+    connecting.finish();
+
+    run.take(&plan, &mut cloud, contract)?;
+    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
+}
+
+fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -> String {
+    format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
+}
+
+fn check_formats(cpi: Option<&[String]>, stemcell: &[String]) -> Result<()> {
+    match cpi {
+        Some(known) if !known.is_empty() && !stemcell.is_empty() => {
+            if stemcell.iter().any(|format| known.contains(format)) {
+                return Ok(());
+            }
+            Err(Error::invalid(format!(
+                "the CPI takes stemcells in the formats {}, and this one comes as {}",
+                known.join(", "),
+                stemcell.join(", ")
+            ))
+            .with_hint("use the stemcell made for this IaaS"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,46 @@
+//! `delete-env`: takes down everything that the state records.
+
+use super::cloud::Cloud;
+use super::request::{DeleteEnv, Environment};
+use super::run::Teardown;
+use super::{cpi_source, prepare, resume};
+use crate::agent::Endpoint;
+use crate::manifest::Deployment;
+use crate::plan;
+use crate::state::{Holder, Store};
+use crate::{Error, Result};
+
+/// Deletes the environment; returns one sentence that says what came of it.
+pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
+    let mut store = Store::open(&environment.paths.state, &Holder::this_process("delete-env"))?;
+    if !store.exists() {
+        return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
+            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere"));
+    }
+    environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
+    resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
+
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+    prepare::redact_provider(environment, &provider);
+    let plan = plan::delete(store.state());
+    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+    let located = cpi_source::locate(environment, &provider, &request.inputs.manifest)?;
+    validating.finish();
+    if plan.is_empty() {
+        store.remove()?;
+        return Ok("Nothing was left to delete".to_owned());
+    }
+
+    let connecting = environment.reporter.stage("Asking the CPI what it is");
+    let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
+    let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
+    let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
+    cloud.negotiate(version);
+    connecting.finish();
+
+    Teardown::new(environment, endpoint, request.skip_drain).take(&plan, &mut cloud)?;
+    cloud.into_store().remove()?;
+    Ok("Deleted the environment".to_owned())
+}

@@ -1,0 +1,95 @@
+//! Persistent disks: making, attaching, moving and deleting them.
+
+use serde_json::{Map, json};
+
+use super::cloud::Cloud;
+use super::effect::Effect;
+use super::run::Run;
+use super::vm;
+use crate::agent::Agent;
+use crate::manifest::deployment::DiskSpec;
+use crate::state::{Change, Disk};
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// Creates a disk and returns its CID.
+pub(super) fn create(cloud: &mut Cloud<'_>, spec: &DiskSpec, why: &str, stage: &Stage) -> Result<String> {
+    let creating = stage.reporter().stage(format!("Creating disk ({} MiB)", spec.size));
+    let id = uuid::Uuid::new_v4().to_string();
+    let record = Disk {
+        id: id.clone(),
+        cid: String::new(),
+        size: spec.size,
+        cloud_properties: spec.cloud_properties.clone(),
+        hint: None,
+        cpi: None,
+        unknown: Map::new(),
+    };
+    let vm = vm::vm_cid(cloud)?;
+    let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm)];
+    cloud.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
+    let cid = cloud
+        .state()
+        .disks
+        .iter()
+        .find(|disk| disk.id == id)
+        .map(|disk| disk.cid.clone())
+        .ok_or_else(|| Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"))?;
+    creating.finish();
+    Ok(cid)
+}
+
+/// Attaches a disk to the VM and has the agent mount it.
+pub(super) fn attach(
+    run: &Run<'_>,
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    cid: &str,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let vm = vm::vm_cid(cloud)?;
+    let attaching = stage.reporter().stage(format!("Attaching disk '{cid}' to VM '{vm}'"));
+    let effect = Effect::AttachDisk { vm: vm.clone(), cid: cid.to_owned() };
+    cloud.effect(&attaching, why, &effect, vec![json!(vm), json!(cid)])?;
+    cloud.set_metadata(&attaching, "set_disk_metadata", cid, vm::disk_metadata(&run.prepared.deployment))?;
+    let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
+    let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == crate::cpi::Contract::V2));
+    match sent {
+        // An agent that does not know the first message gets the hint with the second.
+        Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
+        _ => agent.mount_disk(cid, None)?,
+    }
+    attaching.finish();
+    Ok(())
+}
+
+/// Copies the data of the mounted disk to the one attached last, which is in use from then on.
+pub(super) fn migrate(cloud: &mut Cloud<'_>, agent: &Agent, new: &str, stage: &Stage) -> Result<()> {
+    let migrating = stage.reporter().stage(format!("Migrating disk content to '{new}'"));
+    agent.migrate_disk()?;
+    cloud.commit(Change::DiskUsed { cid: new.to_owned() })?;
+    migrating.finish();
+    Ok(())
+}
+
+/// Takes a disk off the VM.
+pub(super) fn detach(cloud: &mut Cloud<'_>, agent: &Agent, cid: &str, why: &str, stage: &Stage) -> Result<()> {
+    let vm = vm::vm_cid(cloud)?;
+    let detaching = stage.reporter().stage(format!("Detaching disk '{cid}'"));
+    agent.remove_persistent_disk(cid)?;
+    let effect = Effect::DetachDisk { vm: vm.clone(), cid: cid.to_owned() };
+    cloud.effect(&detaching, why, &effect, vec![json!(vm), json!(cid)])?;
+    detaching.finish();
+    Ok(())
+}
+
+/// Deletes a disk.
+pub(super) fn delete(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
+    let deleting = stage.reporter().stage(format!("Deleting disk '{cid}'"));
+    match cloud.effect(&deleting, why, &Effect::DeleteDisk { cid: cid.to_owned() }, vec![json!(cid)])? {
+        Some(_) => deleting.finish(),
+        None => deleting.skip("it does not exist any more"),
+    }
+    Ok(())
+}

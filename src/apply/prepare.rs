@@ -1,0 +1,164 @@
+//! From a request to everything a plan and its run need, without an effect on the world.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha512};
+
+use super::request::Environment;
+use crate::artifact::{Digest, Identity, Location, Release, Source, Stemcell, release, stemcell};
+use crate::error::ResultExt;
+use crate::manifest::deployment::{ArtifactRef, Deployment};
+use crate::manifest::{self, Inputs, Loaded, yaml};
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// A manifest that can be deployed, as far as it and its artifacts alone can tell.
+pub(super) struct Prepared {
+    pub(super) deployment: Deployment,
+    pub(super) manifest_sha: String,
+    pub(super) manifest_path: PathBuf,
+    stemcell: Obtained,
+    releases: Vec<Obtained>,
+}
+
+/// An artifact on this machine that is not unpacked yet.
+struct Obtained {
+    source: Source,
+    expected: Option<Digest>,
+    identity: Identity,
+}
+
+/// The artifacts, verified and unpacked.
+pub(super) struct Opened {
+    pub(super) stemcell: Stemcell,
+    pub(super) releases: Vec<Release>,
+}
+
+/// Reads a manifest and remembers what in it must not be shown.
+pub(super) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
+    let loaded = manifest::load(inputs)?;
+    for secret in &loaded.secrets {
+        environment.redactor.add(secret);
+    }
+    for warning in &loaded.warnings {
+        environment.reporter.warn(warning);
+    }
+    for note in &loaded.notes {
+        environment.reporter.note(note);
+    }
+    Ok(loaded)
+}
+
+/// Reads and validates the manifest and finds out what its artifacts are.
+pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage) -> Result<Prepared> {
+    let loaded = load(environment, inputs)?;
+    let deployment = Deployment::parse(&loaded.root)?;
+    redact_provider(environment, &deployment.cloud_provider);
+    let manifest_sha = format!("{:x}", HexBytes(&Sha512::digest(yaml::emit(&loaded.root))));
+    let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
+    let releases = deployment
+        .releases
+        .iter()
+        .map(|wanted| {
+            let (source, expected) = obtain(environment, &wanted.artifact, &directory, stage)
+                .context(|| format!("release '{}' cannot be used", wanted.name))?;
+            let identity = release::identify(&source, None)?;
+            if identity.name != wanted.name {
+                return Err(Error::invalid(format!(
+                    "`releases` calls it '{}', but the release's own name is '{}'",
+                    wanted.name, identity.name
+                )));
+            }
+            Ok(Obtained { source, expected, identity })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let (source, expected) = obtain(environment, &deployment.stemcell, &directory, stage)
+        .context(|| "the stemcell cannot be used")?;
+    let identity = stemcell::identify(&source, None)?;
+    let stemcell = Obtained { source, expected, identity };
+    Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
+}
+
+/// Everything in `cloud_provider` that opens doors.
+pub(super) fn redact_provider(environment: &Environment, provider: &manifest::deployment::CloudProvider) {
+    environment.redactor.add(&provider.mbus);
+    if let Ok(url) = url::Url::parse(&provider.mbus)
+        && let Some(password) = url.password()
+    {
+        environment.redactor.add(password);
+        environment.redactor.add(&percent_encoding::percent_decode_str(password).decode_utf8_lossy());
+    }
+    if let Some(key) = &provider.cert.private_key {
+        environment.redactor.add(key);
+    }
+}
+
+fn obtain(
+    environment: &Environment,
+    wanted: &ArtifactRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<(Source, Option<Digest>)> {
+    let home = environment.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+    let location = Location::parse(&wanted.url, directory, home.as_deref())?;
+    let expected = match &wanted.sha1 {
+        Some(text) => Some(Digest::parse(text, &wanted.url)?),
+        None => None,
+    };
+    let source = location.obtain(expected.as_ref(), &environment.paths.work, stage)?;
+    Ok((source, expected))
+}
+
+impl Prepared {
+    pub(super) fn stemcell_identity(&self) -> &Identity {
+        &self.stemcell.identity
+    }
+
+    pub(super) fn release_identities(&self) -> Vec<Identity> {
+        self.releases.iter().map(|release| release.identity.clone()).collect()
+    }
+
+    /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
+    pub(super) fn open(&self, environment: &Environment, stage: &Stage) -> Result<Opened> {
+        let work = &environment.paths.work;
+        let mut releases = Vec::new();
+        for wanted in &self.releases {
+            let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
+            let directory = work.join("releases").join(&wanted.identity.name);
+            create_directory(&directory)?;
+            releases.push(release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?);
+            unpacking.finish();
+        }
+        for job in &self.deployment.group.jobs {
+            let release = find(&releases, &job.release)?;
+            release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
+        }
+        let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.identity.name));
+        let directory = work.join("stemcell");
+        create_directory(&directory)?;
+        let stemcell =
+            stemcell::open(&self.stemcell.source, self.stemcell.expected.as_ref(), &directory, &unpacking)?;
+        unpacking.finish();
+        Ok(Opened { stemcell, releases })
+    }
+}
+
+/// The release of this name; the manifest was checked to name only known ones.
+pub(super) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Release> {
+    releases
+        .iter()
+        .find(|release| release.name == name)
+        .ok_or_else(|| Error::invalid(format!("there is no release '{name}' in `releases`")))
+}
+
+fn create_directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
+}
+
+struct HexBytes<'a>(&'a [u8]);
+
+impl std::fmt::LowerHex for HexBytes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,140 @@
+//! From job templates to the archive the agent unpacks: `<job>/monit` and `<job>/<target>` for every job.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::prepare::find;
+use crate::artifact::archive::{Input, Packer};
+use crate::artifact::release::Job;
+use crate::artifact::{Algorithm, Release};
+use crate::manifest::Deployment;
+use crate::manifest::deployment::JobRef;
+use crate::template::{Context, Renderer, has_code};
+use crate::{Error, Result};
+
+/// The largest template that is read, in bytes.
+const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// Rendered jobs, packed.
+pub(super) struct RenderedJobs {
+    /// The archive.
+    pub(super) archive: PathBuf,
+    /// Its digest in BOSH's notation.
+    pub(super) digest: String,
+    /// Name and fingerprint of each job.
+    pub(super) jobs: Vec<(String, String)>,
+    /// Changes when anything rendered changes.
+    pub(super) configuration_hash: String,
+}
+
+/// Renders every template of the instance group's jobs.
+pub(super) fn render(
+    renderer: &dyn Renderer,
+    deployment: &Deployment,
+    releases: &[Release],
+    networks: &Map<String, Value>,
+    instance_id: &str,
+    work: &Path,
+) -> Result<RenderedJobs> {
+    let root = work.join("rendered");
+    let archive = work.join("rendered.tgz");
+    let mut files = Vec::new();
+    let mut jobs = Vec::new();
+    for reference in &deployment.group.jobs {
+        let release = find(releases, &reference.release)?;
+        let job = release.job(&reference.name)?;
+        let context = Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
+        let templates = job.templates.iter().map(|template| (job.template_path(template), template.target.as_str()));
+        let monit = job.monit.iter().map(|monit| (monit.clone(), "monit"));
+        for (source, target) in templates.chain(monit) {
+            let name = format!("{}/{}", job.name, target);
+            let text = read(&source)?;
+            let label = format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
+            let rendered =
+                if has_code(&text) { renderer.render(&label, &text, &context).map_err(Error::from)? } else { text };
+            let path = root.join(&name);
+            write(&path, &rendered)?;
+            files.push((name, path, target.starts_with("bin/")));
+        }
+        jobs.push((job.name.clone(), job.fingerprint.clone()));
+    }
+    files.sort();
+    let mut packer = Packer::create(&archive)?;
+    let mut hash = Sha256::new();
+    for (name, path, executable) in &files {
+        packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*executable) })?;
+        hash.update(name);
+        hash.update([0]);
+        hash.update(fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?);
+    }
+    let digest = packer.finish()?;
+    let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();
+    let configuration_hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
+}
+
+/// The evaluation context in the form upstream gives its renderer (`job_evaluation_context.go`), with the
+/// networks as they are instead of an empty default.
+fn context(
+    deployment: &Deployment,
+    release: &Release,
+    job: &Job,
+    reference: &JobRef,
+    networks: &Map<String, Value>,
+    instance_id: &str,
+) -> Value {
+    let default_network = deployment.default_network_name();
+    let address = default_network
+        .and_then(|name| networks.get(name))
+        .and_then(|network| network.get("ip"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let mut networks = networks.clone();
+    // Upstream's templates find the address under this name, whatever the network is called.
+    if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
+        networks.entry("default").or_insert(network);
+    }
+    let defaults: Map<String, Value> = job
+        .properties
+        .iter()
+        .map(|property| (property.name.clone(), property.default.clone().unwrap_or(Value::Null)))
+        .collect();
+    json!({
+        "index": 0,
+        "id": instance_id,
+        "az": "unknown",
+        "bootstrap": true,
+        "job": {"name": job.name},
+        "name": deployment.group.name,
+        "deployment": deployment.name,
+        "release": {"name": release.name, "version": release.version},
+        "address": address,
+        "ip": address,
+        "networks": networks,
+        "global_properties": deployment.properties,
+        "cluster_properties": deployment.group.properties,
+        "job_properties": reference.properties,
+        "default_properties": defaults,
+    })
+}
+
+fn read(path: &Path) -> Result<String> {
+    let failed = |error| Error::io(format!("reading the template '{}'", path.display()), error);
+    if fs::metadata(path).map_err(failed)?.len() > TEMPLATE_LIMIT {
+        return Err(Error::invalid(format!("the template '{}' is larger than 16 MiB", path.display())));
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Error::invalid(format!("the template '{}' is not UTF-8 text", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    fs::write(path, text).map_err(failed)
+}

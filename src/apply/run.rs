@@ -1,0 +1,174 @@
+//! Takes the steps of a plan one after the other.
+
+use super::cloud::Cloud;
+use super::jobs;
+use super::prepare::{Opened, Prepared};
+use super::render::{self, RenderedJobs};
+use super::request::Environment;
+use super::{disk, signals, vm};
+use crate::agent::{Agent, Endpoint};
+use crate::cpi::Contract;
+use crate::plan::{DiskRef, Plan, Step};
+use crate::state::{Change, Release, State};
+use crate::template::Renderer;
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// A `create-env` under way.
+pub(super) struct Run<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) prepared: &'a Prepared,
+    pub(super) opened: &'a Opened,
+    pub(super) renderer: &'a dyn Renderer,
+    teardown: Teardown<'a>,
+    rendered: Option<RenderedJobs>,
+}
+
+/// The steps that `delete-env` shares with `create-env`.
+pub(super) struct Teardown<'a> {
+    environment: &'a Environment,
+    endpoint: Endpoint,
+    skip_drain: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        environment: &'a Environment,
+        prepared: &'a Prepared,
+        opened: &'a Opened,
+        renderer: &'a dyn Renderer,
+        endpoint: Endpoint,
+        skip_drain: bool,
+    ) -> Self {
+        let teardown = Teardown::new(environment, endpoint, skip_drain);
+        Run { environment, prepared, opened, renderer, teardown, rendered: None }
+    }
+
+    /// Renders the templates now, unless they may need an address that only the IaaS will say.
+    pub(super) fn render_what_can_be(&mut self, state: &State, stage: &Stage) -> Result<()> {
+        if self.prepared.deployment.has_dynamic_network() {
+            return Ok(());
+        }
+        let rendering = stage.reporter().stage("Rendering job templates");
+        let networks = &self.prepared.deployment.vm.networks;
+        self.rendered = Some(self.render(state, networks)?);
+        rendering.finish();
+        Ok(())
+    }
+
+    fn render(&self, state: &State, networks: &serde_json::Map<String, serde_json::Value>) -> Result<RenderedJobs> {
+        render::render(
+            self.renderer,
+            &self.prepared.deployment,
+            &self.opened.releases,
+            networks,
+            &state.installation_id,
+            &self.environment.paths.work,
+        )
+    }
+
+    /// Takes every step, then records the deploy and deletes what it superseded.
+    pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
+        let deploying = self.environment.reporter.stage("Deploying");
+        if plan.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm | Step::DeleteVm { .. })) {
+            cloud.commit(Change::DeployBegun)?;
+        }
+        let mut new_disk = None;
+        let agent = self.teardown.agent(cloud.state());
+        for planned in &plan.steps {
+            signals::check(self.environment)?;
+            let why = planned.reason.as_str();
+            match &planned.step {
+                Step::CreateStemcell => vm::create_stemcell(cloud, &self.opened.stemcell, why, &deploying)?,
+                Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
+                Step::CreateDisk(spec) => new_disk = Some(disk::create(cloud, spec, why, &deploying)?),
+                Step::AttachDisk(which) => {
+                    let cid = self.resolve(which, new_disk.as_deref())?;
+                    disk::attach(&self, cloud, &agent, cid, why, &deploying)?;
+                    if *which == DiskRef::New && cloud.state().current_disk().is_none() {
+                        cloud.commit(Change::DiskUsed { cid: cid.to_owned() })?;
+                    }
+                }
+                Step::MigrateDisk => {
+                    let cid = self.resolve(&DiskRef::New, new_disk.as_deref())?;
+                    disk::migrate(cloud, &agent, cid, &deploying)?;
+                }
+                Step::DetachDisk { cid } => disk::detach(cloud, &agent, cid, why, &deploying)?,
+                Step::DeployJobs => self.deploy_jobs(cloud, &agent, &deploying)?,
+                other => self.teardown.step(other, why, cloud, &agent, &deploying)?,
+            }
+        }
+        deploying.finish();
+        Ok(())
+    }
+
+    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d str>) -> Result<&'d str> {
+        match which {
+            DiskRef::Existing(cid) => Ok(cid),
+            DiskRef::New => new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one")),
+        }
+    }
+
+    /// Brings the jobs to run and records that the manifest is deployed: what follows is only cleaning up.
+    fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let networks = jobs::resolve_networks(self, agent)?;
+        let rendered = match self.rendered.take() {
+            Some(rendered) => rendered,
+            None => {
+                let rendering = stage.reporter().stage("Rendering job templates");
+                let rendered = self.render(cloud.state(), &networks)?;
+                rendering.finish();
+                rendered
+            }
+        };
+        jobs::deploy(self, agent, &rendered, &networks, stage)?;
+        let releases = self
+            .prepared
+            .release_identities()
+            .into_iter()
+            .map(|identity| Release {
+                id: uuid::Uuid::new_v4().to_string(),
+                digest: Some(identity.digest.to_string()),
+                name: identity.name,
+                version: identity.version,
+                unknown: serde_json::Map::new(),
+            })
+            .collect();
+        cloud.commit(Change::Deployed { manifest_sha: self.prepared.manifest_sha.clone(), releases })
+    }
+}
+
+impl<'a> Teardown<'a> {
+    pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, skip_drain: bool) -> Self {
+        Teardown { environment, endpoint, skip_drain }
+    }
+
+    fn agent(&self, state: &State) -> Agent {
+        let environment = self.environment.clone();
+        let interrupted = std::sync::Arc::new(move || signals::first(&environment));
+        Agent::new(self.endpoint.clone(), &state.director_id, interrupted)
+    }
+
+    /// Takes every step of a deletion.
+    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<()> {
+        let deleting = self.environment.reporter.stage("Deleting");
+        let agent = self.agent(cloud.state());
+        cloud.commit(Change::DeploymentForgotten)?;
+        for planned in &plan.steps {
+            signals::check(self.environment)?;
+            self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?;
+        }
+        deleting.finish();
+        Ok(())
+    }
+
+    fn step(&self, step: &Step, why: &str, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        match step {
+            Step::StopVm { cid } => vm::stop(cloud, agent, cid, self.skip_drain, stage),
+            Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),
+            Step::DeleteDisk { cid } => disk::delete(cloud, cid, why, stage),
+            Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
+            other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
+        }
+    }
+}

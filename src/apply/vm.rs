@@ -1,0 +1,217 @@
+//! The VM and its stemcell: making them, stopping what runs, taking them down.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::cloud::Cloud;
+use super::effect::Effect;
+use super::run::Run;
+use crate::agent::{Agent, AgentError};
+use crate::artifact;
+use crate::cpi::Contract;
+use crate::manifest::Deployment;
+use crate::state::{Change, Stemcell, Vm};
+use crate::ui::Stage;
+use crate::{Error, ErrorKind, Result};
+
+/// How long a new VM may take to boot.
+const BOOT_PATIENCE: Duration = Duration::from_secs(600);
+/// How long the agent of an old VM may take to answer before the VM counts as dead.
+const OLD_AGENT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Uploads the stemcell.
+pub(super) fn create_stemcell(
+    cloud: &mut Cloud<'_>,
+    stemcell: &artifact::Stemcell,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let uploading = stage.reporter().stage(format!("Uploading stemcell '{}/{}'", stemcell.name, stemcell.version));
+    let record = Stemcell {
+        id: uuid::Uuid::new_v4().to_string(),
+        name: stemcell.name.clone(),
+        version: stemcell.version.clone(),
+        api_version: Some(stemcell.api_version),
+        cid: String::new(),
+        cpi: None,
+        digest: Some(stemcell.identity().digest.to_string()),
+        unknown: Map::new(),
+    };
+    let arguments = vec![json!(stemcell.image), stemcell.cloud_properties.clone()];
+    cloud.effect(&uploading, why, &Effect::CreateStemcell { record }, arguments)?;
+    uploading.finish();
+    Ok(())
+}
+
+/// Creates the VM and waits until its own agent answers.
+pub(super) fn create(
+    run: &Run<'_>,
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    contract: Contract,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let deployment = &run.prepared.deployment;
+    let wanted = run.prepared.stemcell_identity();
+    let digest = wanted.digest.to_string();
+    let stemcell = cloud
+        .state()
+        .stemcells
+        .iter()
+        .find(|known| {
+            known.name == wanted.name
+                && known.version == wanted.version
+                && known.digest.as_ref().is_none_or(|known| *known == digest)
+        })
+        .cloned()
+        .ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))?;
+    let creating = stage
+        .reporter()
+        .stage(format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid));
+    let agent_id = uuid::Uuid::new_v4().to_string();
+    let record = Vm {
+        cid: String::new(),
+        agent_id: agent_id.clone(),
+        contract,
+        networks: None,
+        cpi: None,
+        instance: deployment.instance(),
+    };
+    let disks: Vec<&str> = cloud.state().disks.iter().map(|disk| disk.cid.as_str()).collect();
+    let arguments = vec![
+        json!(agent_id),
+        json!(stemcell.cid),
+        json!(deployment.vm.cloud_properties),
+        json!(deployment.vm.networks),
+        json!(disks),
+        json!(deployment.vm.env),
+    ];
+    cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
+    cloud.commit(Change::StemcellUsed { id: stemcell.id })?;
+    let cid = vm_cid(cloud)?;
+    cloud.set_metadata(&creating, "set_vm_metadata", &cid, metadata(deployment))?;
+    creating.finish();
+
+    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
+    agent.wait_until_ready(BOOT_PATIENCE)?;
+    if let Some(other) = stranger(agent, &agent_id)? {
+        return Err(Error::new(
+            ErrorKind::AgentUnreachable,
+            format!("the agent at {} is not the one of VM '{cid}': its id is {other}, not {agent_id}", agent.address()),
+        )
+        .with_hint("another VM has this address; find and remove it in the IaaS, then run the same command again"));
+    }
+    waiting.finish();
+    Ok(())
+}
+
+/// The CID of the VM on record.
+pub(super) fn vm_cid(cloud: &Cloud<'_>) -> Result<String> {
+    cloud.state().vm_cid().map(str::to_owned).ok_or_else(|| Error::environment("no VM is on record"))
+}
+
+/// The id of the agent that answers, if it is not the one expected. Nothing but `get_state` is asked of it.
+fn stranger(agent: &Agent, expected: &str) -> Result<Option<String>, AgentError> {
+    let state = agent.get_state()?;
+    let id = state.get("agent_id").and_then(Value::as_str).unwrap_or_default();
+    Ok((!id.is_empty() && id != expected).then(|| id.to_owned()))
+}
+
+/// What the IaaS shall show of the VM.
+fn metadata(deployment: &Deployment) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("deployment".into(), json!(deployment.name));
+    metadata.insert("director".into(), json!("bosh-init"));
+    metadata.insert("job".into(), json!(deployment.group.name));
+    metadata.insert("instance_group".into(), json!(deployment.group.name));
+    metadata.insert("index".into(), json!("0"));
+    metadata.insert("name".into(), json!(deployment.instance()));
+    metadata.insert("created_at".into(), json!(now()));
+    metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Value::Object(metadata)
+}
+
+/// What the IaaS shall show of a disk.
+pub(super) fn disk_metadata(deployment: &Deployment) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("deployment".into(), json!(deployment.name));
+    metadata.insert("director".into(), json!("bosh-init"));
+    metadata.insert("instance_group".into(), json!(deployment.group.name));
+    metadata.insert("instance_index".into(), json!("0"));
+    metadata.insert("attached_at".into(), json!(now()));
+    metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Value::Object(metadata)
+}
+
+fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
+}
+
+/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
+/// nothing to stop.
+pub(super) fn stop(cloud: &Cloud<'_>, agent: &Agent, cid: &str, skip_drain: bool, stage: &Stage) -> Result<()> {
+    let instance = cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
+    let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
+    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
+    if !cloud.has_vm(&waiting, cid)? {
+        waiting.skip("the VM does not exist any more");
+        return Ok(());
+    }
+    match agent.wait_until_ready(OLD_AGENT_PATIENCE) {
+        Ok(()) => {}
+        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) => {
+            waiting.skip(format!("its agent does not answer, so nothing on it can be stopped: {error}"));
+            return Ok(());
+        }
+    }
+    if let Some(expected) = expected
+        && let Some(other) = stranger(agent, &expected)?
+    {
+        waiting.skip(format!("the agent that answers is not the VM's own (id {other}), so it is left alone"));
+        return Ok(());
+    }
+    waiting.finish();
+
+    let step = |name: String, action: &dyn Fn() -> Result<(), AgentError>| -> Result<()> {
+        let step = stage.reporter().stage(name);
+        action()?;
+        step.finish();
+        Ok(())
+    };
+    if !skip_drain {
+        step(format!("Running the pre-stop scripts of {instance}"), &|| agent.run_script("pre-stop"))?;
+        step(format!("Draining the jobs of {instance}"), &|| agent.drain())?;
+    }
+    step(format!("Stopping the jobs of {instance}"), &|| agent.stop())?;
+    step(format!("Running the post-stop scripts of {instance}"), &|| agent.run_script("post-stop"))?;
+    for disk in agent.list_disk()? {
+        step(format!("Unmounting disk '{disk}'"), &|| agent.unmount_disk(&disk))?;
+    }
+    Ok(())
+}
+
+/// Deletes the VM. One that does not exist is deleted all the same, because a CPI may keep more than the VM.
+pub(super) fn delete(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
+    let deleting = stage.reporter().stage(format!("Deleting VM '{cid}'"));
+    match cloud.effect(&deleting, why, &Effect::DeleteVm { cid: cid.to_owned() }, vec![json!(cid)])? {
+        Some(_) => deleting.finish(),
+        None => deleting.skip("it does not exist any more"),
+    }
+    Ok(())
+}
+
+/// Deletes a stemcell.
+pub(super) fn delete_stemcell(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
+    let deleting = stage.reporter().stage(format!("Deleting stemcell '{cid}'"));
+    match cloud.effect(&deleting, why, &Effect::DeleteStemcell { cid: cid.to_owned() }, vec![json!(cid)])? {
+        Some(_) => deleting.finish(),
+        None => deleting.skip("it does not exist any more"),
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! Reads the entries of a tar stream: ustar, GNU long names and PAX, nothing more.
+//!
+//! The `tar` crate decodes the header fields; its own entry iterator is not used because it reads names and
+//! extension headers of any length into memory and applies what a hostile header says.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use tar::{EntryType, Header, PaxExtensions};
+
+use super::{ArchiveError, Limits, printable};
+
+const BLOCK: usize = 512;
+/// Longest extension header (long name, PAX records) that is read. Real ones have some hundred bytes; PAX
+/// ones with extended attributes some thousand.
+const MAX_EXTENSION: u64 = 256 << 10;
+
+/// A reader that stops when more comes out of an archive than the limits allow.
+pub(super) struct Budget<R> {
+    inner: R,
+    limits: Limits,
+    /// Bytes taken from the archive file so far, counted below the decompressor.
+    packed: Rc<Cell<u64>>,
+    unpacked: u64,
+}
+
+impl<R: Read> Budget<R> {
+    pub(super) fn new(inner: R, limits: Limits, packed: Rc<Cell<u64>>) -> Self {
+        Budget { inner, limits, packed, unpacked: 0 }
+    }
+}
+
+impl<R: Read> Read for Budget<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.unpacked += count as u64;
+        if self.unpacked > self.limits.bytes {
+            let refused = ArchiveError::TooLarge { what: "bytes", limit: self.limits.bytes };
+            return Err(io::Error::other(refused));
+        }
+        let ratio = self.unpacked / self.packed.get().max(1);
+        if self.unpacked > Limits::RATIO_FLOOR && ratio > self.limits.ratio {
+            let refused =
+                ArchiveError::TooLarge { what: "bytes per compressed byte", limit: self.limits.ratio };
+            return Err(io::Error::other(refused));
+        }
+        Ok(count)
+    }
+}
+
+/// What went wrong while reading, as an archive error.
+pub(super) fn read_error(error: io::Error) -> ArchiveError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => ArchiveError::Truncated,
+        // What the decompressor says of corrupt data.
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ArchiveError::Damaged(error.to_string()),
+        _ => match error.downcast::<ArchiveError>() {
+            Ok(refused) => refused,
+            Err(error) => ArchiveError::Read(error),
+        },
+    }
+}
+
+/// One entry: its header, with extension headers applied. Its data is next in the reader.
+pub(super) struct Entry {
+    pub(super) name: Vec<u8>,
+    pub(super) kind: EntryType,
+    pub(super) link: Option<Vec<u8>>,
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    /// Seconds since 1970.
+    pub(super) mtime: u64,
+}
+
+/// The entries of a tar stream, one after the other.
+pub(super) struct Entries<R> {
+    inner: R,
+    /// Data and padding of the current entry that have not been read.
+    data: u64,
+    padding: u64,
+    count: u64,
+    limits: Limits,
+}
+
+/// What extension headers said about the next entry.
+#[derive(Default)]
+struct Extension {
+    name: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl<R: Read> Entries<R> {
+    pub(super) fn new(inner: R, limits: Limits) -> Self {
+        Entries { inner, data: 0, padding: 0, count: 0, limits }
+    }
+
+    /// How many headers were read so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The next entry; none at the end-of-archive marker. Data not read is skipped.
+    pub(super) fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
+        let mut extension = Extension::default();
+        loop {
+            self.skip_rest()?;
+            let Some(header) = self.header()? else { return Ok(None) };
+            self.count += 1;
+            if self.count > self.limits.entries {
+                return Err(ArchiveError::TooLarge { what: "entries", limit: self.limits.entries });
+            }
+            let kind = header.entry_type();
+            let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
+            let size = header.entry_size().map_err(damaged)?;
+            match kind {
+                EntryType::GNULongName => extension.name = Some(self.long_name(size)?),
+                EntryType::GNULongLink => extension.link = Some(self.long_name(size)?),
+                EntryType::XHeader => self.pax(size, &mut extension)?,
+                EntryType::XGlobalHeader => {
+                    // `git archive` writes its commit here. What would rename every entry is refused.
+                    let mut global = Extension::default();
+                    self.pax(size, &mut global)?;
+                    if global.name.is_some() || global.link.is_some() || global.size.is_some() {
+                        return Err(ArchiveError::Damaged("a global header names or sizes entries".into()));
+                    }
+                }
+                _ => {
+                    let name = extension.name.take().unwrap_or_else(|| header.path_bytes().into_owned());
+                    let link =
+                        extension.link.take().or(header.link_name_bytes().map(|link| link.into_owned()));
+                    // Links and directories have no data, whatever their size field says (POSIX pax).
+                    let bodiless = !matches!(kind, EntryType::Regular | EntryType::Continuous);
+                    let size = if bodiless { 0 } else { extension.size.unwrap_or(size) };
+                    self.begin_data(size);
+                    return Ok(Some(Entry {
+                        name,
+                        kind,
+                        link,
+                        size,
+                        mode: header.mode().map_err(damaged)?,
+                        // A time that cannot be read is no reason to refuse an archive.
+                        mtime: header.mtime().unwrap_or(0),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// After the last entry: nothing but zeros may follow (tar pads to its record size).
+    pub(super) fn finish(mut self) -> Result<(), ArchiveError> {
+        let mut buffer = [0; 8192];
+        loop {
+            let count = retry_read(&mut self.inner, &mut buffer)?;
+            if count == 0 {
+                return Ok(());
+            }
+            if buffer[..count].iter().any(|byte| *byte != 0) {
+                return Err(ArchiveError::TrailingData);
+            }
+        }
+    }
+
+    fn begin_data(&mut self, size: u64) {
+        self.data = size;
+        self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+    }
+
+    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+        let mut header = Header::new_old();
+        let block = header.as_mut_bytes();
+        let mut filled = 0;
+        while filled < BLOCK {
+            match retry_read(&mut self.inner, &mut block[filled..])? {
+                0 if filled == 0 && self.count == 0 => return Err(ArchiveError::Empty),
+                0 => return Err(ArchiveError::Truncated),
+                count => filled += count,
+            }
+        }
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        // The checksum counts its own field as spaces.
+        let sum: u32 = block
+            .iter()
+            .enumerate()
+            .map(|(index, byte)| if (148..156).contains(&index) { 32 } else { u32::from(*byte) })
+            .sum();
+        match header.cksum() {
+            Ok(stored) if stored == sum => Ok(Some(header)),
+            _ if self.count == 0 => Err(ArchiveError::NotAnArchive("it is not a tar archive".into())),
+            _ => Err(ArchiveError::Damaged("the checksum of an entry's header does not match".into())),
+        }
+    }
+
+    fn extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+        if size > MAX_EXTENSION {
+            return Err(ArchiveError::TooLarge {
+                what: "bytes in one extension header",
+                limit: MAX_EXTENSION,
+            });
+        }
+        self.begin_data(size);
+        let mut body = Vec::new();
+        self.by_ref_data().read_to_end(&mut body).map_err(read_error)?;
+        if (body.len() as u64) < size {
+            return Err(ArchiveError::Truncated);
+        }
+        Ok(body)
+    }
+
+    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+        let mut name = self.extension_body(size)?;
+        if name.last() == Some(&0) {
+            name.pop();
+        }
+        Ok(name)
+    }
+
+    fn pax(&mut self, size: u64, extension: &mut Extension) -> Result<(), ArchiveError> {
+        let body = self.extension_body(size)?;
+        for record in PaxExtensions::new(&body) {
+            let record = record.map_err(|error| ArchiveError::Damaged(error.to_string()))?;
+            match record.key_bytes() {
+                b"path" => extension.name = Some(record.value_bytes().to_vec()),
+                b"linkpath" => extension.link = Some(record.value_bytes().to_vec()),
+                b"size" => {
+                    let text = record.value().ok().and_then(|text| text.parse().ok());
+                    let size = text.ok_or_else(|| {
+                        ArchiveError::Damaged(format!("the size '{}'", printable(record.value_bytes())))
+                    })?;
+                    extension.size = Some(size);
+                }
+                key if key.starts_with(b"GNU.sparse.") => {
+                    let name = extension.name.as_deref().map_or("?".into(), printable);
+                    return Err(ArchiveError::Type { name, kind: "sparse file".into() });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn by_ref_data(&mut self) -> Data<'_, R> {
+        Data { entries: self }
+    }
+
+    /// The data of the current entry.
+    pub(super) fn data(&mut self) -> impl Read + '_ {
+        self.by_ref_data()
+    }
+
+    fn skip_rest(&mut self) -> Result<(), ArchiveError> {
+        self.data = self.data.saturating_add(std::mem::take(&mut self.padding));
+        io::copy(&mut self.by_ref_data(), &mut io::sink()).map_err(read_error)?;
+        Ok(())
+    }
+}
+
+/// The data of one entry. Its end before its announced size is an error, not an end.
+struct Data<'a, R> {
+    entries: &'a mut Entries<R>,
+}
+
+impl<R: Read> Read for Data<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer.len().min(usize::try_from(self.entries.data).unwrap_or(usize::MAX));
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let count = self.entries.inner.read(&mut buffer[..wanted])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.entries.data -= count as u64;
+        Ok(count)
+    }
+}
+
+fn retry_read(reader: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ArchiveError> {
+    loop {
+        match reader.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result.map_err(read_error),
+        }
+    }
+}

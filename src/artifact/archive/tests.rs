@@ -1,0 +1,483 @@
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+
+use tar::{EntryType, Header};
+
+use super::*;
+use crate::ErrorKind;
+use crate::artifact::tarballs::{Tar, gzip, sha1, sha256};
+
+struct Scratch {
+    dir: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // What an escape would hit.
+        fs::create_dir(dir.path().join("work")).unwrap();
+        fs::write(dir.path().join("victim"), "untouched").unwrap();
+        Scratch { dir }
+    }
+
+    fn dest(&self) -> PathBuf {
+        self.dir.path().join("work").join("out")
+    }
+
+    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> crate::Result<Unpacked> {
+        unpack_stream(archive, "the test archive", &self.dest(), None, options)
+    }
+
+    fn unpack(&self, archive: &[u8]) -> crate::Result<Unpacked> {
+        self.unpack_with(archive, &Options::default())
+    }
+
+    /// Nothing written outside, nothing left inside.
+    fn assert_untouched(&self, name: &str) {
+        assert_eq!(fs::read_to_string(self.dir.path().join("victim")).unwrap(), "untouched", "{name}");
+        let left: Vec<_> =
+            fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{name}: {left:?}");
+        let left: Vec<_> = fs::read_dir(self.dir.path().join("work")).unwrap().collect();
+        assert!(left.is_empty(), "{name}: {left:?}");
+    }
+}
+
+fn tree_of(root: &Path) -> Vec<String> {
+    super::tree(root).unwrap().into_iter().map(|(name, _)| name.display().to_string()).collect()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// What must be refused, and a word of the reason.
+fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let t = Tar::default;
+    let long = |byte: &str, count: usize| byte.repeat(count).into_bytes();
+    let device = |kind| t().raw(kind, b"dev", 0o644, b"", b"").tgz();
+    let mut negative = Header::new_gnu();
+    negative.as_gnu_mut().unwrap().name[..1].copy_from_slice(b"n");
+    negative.as_gnu_mut().unwrap().size = *b"-0000000001\0";
+    let mut huge = Header::new_gnu();
+    huge.set_mode(0o644);
+    huge.as_gnu_mut().unwrap().name[..1].copy_from_slice(b"h");
+    huge.as_gnu_mut().unwrap().size = [0x80, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    let whole = t().file("a", "x".repeat(3000)).file("b", "y").tgz();
+    let plain = t().file("a", "x".repeat(3000)).file("b", "y").tar();
+    let mut flipped = plain.clone();
+    flipped[2] ^= 1;
+    let mut second_flipped = plain.clone();
+    second_flipped[512 + 3072 + 1] ^= 1;
+    let mut crc = whole.clone();
+    let at = crc.len() - 6;
+    crc[at] ^= 0xff;
+    let mut trailing_plain = plain.clone();
+    trailing_plain.extend(b"garbage".repeat(100));
+    let mut trailing_gzip = whole.clone();
+    trailing_gzip.extend(b"garbage that is longer than a gzip header");
+    let mut second_member = whole.clone();
+    second_member.extend(t().file("c", "z").tgz());
+    vec![
+        ("parent", t().file("../victim", "x").tgz(), "leads out"),
+        ("parent inside", t().dir("a").file("a/../../victim", "x").tgz(), "leads out"),
+        ("parent at the end", t().dir("a/..").tgz(), "leads out"),
+        ("parent directory", t().dir("../new").tgz(), "leads out"),
+        ("absolute", t().file("/tmp/monopile-victim", "x").tgz(), "absolute"),
+        ("absolute, twice", t().file("//tmp/monopile-victim", "x").tgz(), "absolute"),
+        ("root", t().file("/", "x").tgz(), "absolute"),
+        ("no name", t().file("", "x").tgz(), "empty"),
+        ("only dots", t().file("./.", "x").tgz(), "empty"),
+        (
+            "long name, parent",
+            t().long_name(EntryType::GNULongName, b"../victim").file("ok", "x").tgz(),
+            "leads out",
+        ),
+        (
+            "long name, absolute",
+            t().long_name(EntryType::GNULongName, b"/tmp/v").file("ok", "x").tgz(),
+            "absolute",
+        ),
+        ("long name, NUL", t().long_name(EntryType::GNULongName, b"a\0b").file("ok", "x").tgz(), "NUL"),
+        (
+            "huge component",
+            t().long_name(EntryType::GNULongName, &long("x", 5000)).file("ok", "x").tgz(),
+            "too long",
+        ),
+        (
+            "huge path",
+            t().long_name(EntryType::GNULongName, &long("ab/", 4000)).file("ok", "x").tgz(),
+            "too long",
+        ),
+        (
+            "name of a megabyte",
+            t().long_name(EntryType::GNULongName, &long("ab/", 400_000)).file("ok", "x").tgz(),
+            "extension header",
+        ),
+        (
+            "pax parent",
+            t().pax(EntryType::XHeader, &[("path", "../victim")]).file("ok", "x").tgz(),
+            "leads out",
+        ),
+        (
+            "pax absolute",
+            t().pax(EntryType::XHeader, &[("path", "/etc/x")]).file("ok", "x").tgz(),
+            "absolute",
+        ),
+        (
+            "pax link out",
+            t().pax(EntryType::XHeader, &[("linkpath", "../../victim")]).symlink("ok", "fine").tgz(),
+            "leads out",
+        ),
+        (
+            "pax global path",
+            t().pax(EntryType::XGlobalHeader, &[("path", "x")]).file("ok", "x").tgz(),
+            "global",
+        ),
+        ("pax size", t().pax(EntryType::XHeader, &[("size", "minus")]).file("ok", "x").tgz(), "size"),
+        (
+            "pax size too large",
+            t().pax(EntryType::XHeader, &[("size", "99999")]).file("ok", "x").tgz(),
+            "truncated",
+        ),
+        (
+            "pax garbage",
+            t().raw(EntryType::XHeader, b"p", 0o644, b"", b"not records").file("ok", "x").tgz(),
+            "damaged",
+        ),
+        (
+            "pax sparse",
+            t().pax(EntryType::XHeader, &[("GNU.sparse.major", "1"), ("GNU.sparse.realsize", "1")])
+                .file("ok", "x")
+                .tgz(),
+            "sparse",
+        ),
+        ("gnu sparse", device(EntryType::GNUSparse), "sparse"),
+        ("character device", device(EntryType::Char), "character device"),
+        ("block device", device(EntryType::Block), "block device"),
+        ("fifo", device(EntryType::Fifo), "fifo"),
+        ("multi-volume", device(EntryType::new(b'M')), "'M' entry"),
+        ("unknown type", device(EntryType::new(b'!')), "'!' entry"),
+        ("symlink out", t().symlink("l", "../victim").tgz(), "leads out"),
+        ("symlink far out", t().symlink("a/b/l", "../../../victim").tgz(), "leads out"),
+        ("symlink absolute", t().symlink("l", "/etc/passwd").tgz(), "absolute"),
+        ("symlink empty", t().symlink("l", "").tgz(), "empty"),
+        ("symlink up after a name", t().symlink("l", "a/../../victim").tgz(), "'..' after a name"),
+        ("symlink at the root", t().symlink("./", "a").tgz(), "root"),
+        (
+            "chain of links",
+            t().symlink("here", ".").symlink("there", "here/here/../..").tgz(),
+            "'..' after a name",
+        ),
+        (
+            "write through link",
+            t().symlink("d", "e").dir("e").file("d/f", "x").tgz(),
+            "'d' is not a directory",
+        ),
+        ("directory over link", t().dir("e").symlink("d", "e").dir("d").tgz(), "'d' is not a directory"),
+        ("file over link", t().file("f", "x").symlink("l", "f").file("l", "y").tgz(), "twice"),
+        ("link over file", t().file("f", "x").symlink("f", "g").tgz(), "twice"),
+        ("link over directory", t().dir("d").symlink("d", "e").tgz(), "twice"),
+        ("file twice", t().file("f", "x").file("./f", "y").tgz(), "twice"),
+        ("file below file", t().file("f", "x").file("f/g", "y").tgz(), "'f' is not a directory"),
+        ("hard link out", t().hard_link("h", "../victim").tgz(), "leads out"),
+        ("hard link absolute", t().hard_link("h", "/etc/passwd").tgz(), "absolute"),
+        ("hard link to nothing", t().hard_link("h", "later").file("later", "x").tgz(), "no such file"),
+        (
+            "hard link to a link",
+            t().file("f", "").symlink("l", "f").hard_link("h", "l").tgz(),
+            "no such file",
+        ),
+        (
+            "hard link through a link",
+            t().dir("d").file("d/f", "").symlink("l", "d").hard_link("h", "l/f").tgz(),
+            "not a directory",
+        ),
+        ("hard link to a directory", t().dir("d").hard_link("h", "d").tgz(), "no such file"),
+        ("negative size", t().header(negative, b"").tgz(), "damaged"),
+        ("size beyond everything", t().header(huge, b"").tgz(), "truncated"),
+        ("old directory with data", t().raw(EntryType::new(0), b"d/", 0o755, b"", b"data").tgz(), "has data"),
+        ("empty file", Vec::new(), "empty"),
+        ("empty gzip", gzip(b""), "empty"),
+        ("a text", b"<html>404 not found</html>".repeat(40), "not a tar archive"),
+        ("a short text", b"not found".to_vec(), "truncated"),
+        ("zip", b"PK\x03\x04aaaaaaaaaaaaaa".to_vec(), "zip"),
+        ("xz", b"\xfd7zXZ\0aaaaaaaaaaaa".to_vec(), "xz"),
+        ("zstd", b"\x28\xb5\x2f\xfdaaaaaaaaaaaa".to_vec(), "zstd"),
+        ("gzip truncated early", whole[..12].to_vec(), "truncated"),
+        ("gzip truncated", whole[..whole.len() / 2].to_vec(), "truncated"),
+        ("gzip without its checksum", whole[..whole.len() - 8].to_vec(), "truncated"),
+        ("gzip checksum", crc, "damaged"),
+        ("gzip of garbage", gzip(&b"garbage!".repeat(200)), "not a tar archive"),
+        ("tar truncated in data", plain[..1000].to_vec(), "truncated"),
+        ("tar truncated in header", plain[..512 + 3072 + 100].to_vec(), "truncated"),
+        ("tar without its end", plain[..512 + 3072].to_vec(), "truncated"),
+        ("header changed", flipped, "not a tar archive"),
+        ("later header changed", second_flipped, "checksum"),
+        ("data after the end of the tar", trailing_plain, "after its end"),
+        ("data after the end of the gzip", trailing_gzip, "damaged"),
+        ("second archive behind the first", second_member, "after its end"),
+    ]
+}
+
+#[test]
+fn hostile_archives_are_refused_and_leave_nothing() {
+    let cases = hostile();
+    assert!(cases.len() >= 60, "{}", cases.len());
+    for (name, archive, reason) in cases {
+        let scratch = Scratch::new();
+        let error = scratch.unpack(&archive).expect_err(name);
+        let text = error.chain().join(": ");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{name}: {text}");
+        assert!(text.contains(reason), "{name}: '{text}' does not say '{reason}'");
+        assert!(text.contains("the test archive"), "{name}: {text}");
+        scratch.assert_untouched(name);
+    }
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    let whole = Tar::default().dir("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
+    for length in 0..whole.len() {
+        let scratch = Scratch::new();
+        assert!(scratch.unpack(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+        scratch.assert_untouched("truncated");
+    }
+    Scratch::new().unpack(&whole).unwrap();
+}
+
+#[test]
+fn limits_hold() {
+    let limit = |entries, bytes| Options {
+        limits: Limits { entries, bytes, ..Limits::default() },
+        ..Options::default()
+    };
+    let many = (0..50).fold(Tar::default(), |tar, number| tar.file(&format!("f{number}"), "x")).tgz();
+    let scratch = Scratch::new();
+    let error = scratch.unpack_with(&many, &limit(49, 1 << 20)).unwrap_err();
+    assert!(error.chain().join(": ").contains("more than 49 entries"));
+    let error = scratch.unpack_with(&many, &limit(50, 10_000)).unwrap_err();
+    assert!(error.chain().join(": ").contains("more than 10000 bytes"), "{error:?}");
+    scratch.assert_untouched("limits");
+    scratch.unpack_with(&many, &limit(50, 1 << 20)).unwrap();
+}
+
+#[test]
+fn a_bomb_is_refused_by_its_ratio() {
+    // 200 MiB of zeros in 200 KiB; made and refused as a stream, never held in memory.
+    let size = 200u64 << 20;
+    let mut header = Header::new_gnu();
+    header.set_path("zeros").unwrap();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let raw = header.as_bytes().chain(std::io::repeat(0).take(size + 1024));
+    let mut bomb = Vec::new();
+    flate2::read::GzEncoder::new(raw, flate2::Compression::best()).read_to_end(&mut bomb).unwrap();
+    assert!(bomb.len() < 2 << 20);
+    let scratch = Scratch::new();
+    let error = scratch.unpack(&bomb).unwrap_err();
+    assert!(error.chain().join(": ").contains("per compressed byte"), "{error:?}");
+    scratch.assert_untouched("bomb");
+    // Left out, it is a bomb all the same.
+    let none = |_: &Path| false;
+    let error = scratch.unpack_with(&bomb, &Options { only: Some(&none), ..Options::default() }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn ordinary_archives_come_out_as_they_went_in() {
+    let long = format!("{}/{}", "d".repeat(120), "f".repeat(120));
+    let archive = Tar::default()
+        .dir("./")
+        .dir("./bin/")
+        .file_with_mode("./bin/ctl", 0o755, "#!/bin/bash\n")
+        .file_with_mode("setuid", 0o6755, "")
+        .file_with_mode("secret", 0o400, "s")
+        .file("no/parents/given", "x")
+        .symlink("link", "bin/ctl")
+        .symlink("bin/up", "../secret")
+        .symlink("dangling", "nowhere")
+        .hard_link("hard", "bin/ctl")
+        .raw(EntryType::new(0), b"old", 0o644, b"", b"v7")
+        .raw(EntryType::new(0), b"olddir/", 0o755, b"", b"")
+        .long_name(EntryType::GNULongName, long.as_bytes())
+        .file("short", "long")
+        .pax(EntryType::XHeader, &[("path", "päth"), ("mtime", "1.5"), ("SCHILY.xattr.user.x", "y")])
+        .file("other", "pax")
+        .pax(EntryType::XGlobalHeader, &[("comment", "0123456789abcdef")])
+        .file("Case", "1")
+        .file("case", "2")
+        .raw(EntryType::Directory, b"closed", 0o500, b"", b"")
+        .file("closed/inside", "x");
+    let tar = archive.tar();
+    for packed in [tar.clone(), gzip(&tar)] {
+        let scratch = Scratch::new();
+        let hash = [Algorithm::Sha1];
+        let unpacked = scratch.unpack_with(&packed, &Options { hash: &hash, ..Options::default() }).unwrap();
+        let out = scratch.dest();
+        assert_eq!(unpacked.digest.to_string(), sha256(&packed));
+        assert_eq!(unpacked.files[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
+        assert_eq!(unpacked.files[Path::new("hard")], unpacked.files[Path::new("bin/ctl")]);
+        assert_eq!(mode(&out.join("bin/ctl")), 0o755);
+        assert_eq!(mode(&out.join("setuid")), 0o755);
+        assert_eq!(mode(&out.join("secret")), 0o600);
+        assert_eq!(mode(&out.join("closed")), 0o700);
+        assert_eq!(fs::read_link(out.join("link")).unwrap(), Path::new("bin/ctl"));
+        assert_eq!(fs::read_to_string(out.join("bin/up")).unwrap(), "s");
+        assert_eq!(fs::read_to_string(out.join(&long)).unwrap(), "long");
+        assert_eq!(fs::read_to_string(out.join("päth")).unwrap(), "pax");
+        assert_eq!(fs::read_to_string(out.join("old")).unwrap(), "v7");
+        assert_eq!(fs::read_to_string(out.join("case")).unwrap(), "2");
+        assert!(out.join("olddir").is_dir());
+        let modified = fs::metadata(out.join("bin/ctl")).unwrap().modified().unwrap();
+        assert_eq!(modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs(), 1_700_000_000);
+        assert!(!tree_of(&out).iter().any(|name| name.contains("PaxHeaders")));
+    }
+}
+
+#[test]
+fn verbatim_links_are_kept_and_still_not_written_through() {
+    let options = Options { links: Links::Verbatim, ..Options::default() };
+    let scratch = Scratch::new();
+    scratch.unpack_with(&Tar::default().symlink("l", "/var/vcap/packages/x").tgz(), &options).unwrap();
+    assert_eq!(fs::read_link(scratch.dest().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
+
+    let scratch = Scratch::new();
+    let out = scratch.dir.path().display().to_string();
+    for through in [
+        Tar::default().symlink("l", &out).file("l/victim", "x").tgz(),
+        Tar::default().symlink("l", "../..").file("l/victim", "x").tgz(),
+        Tar::default().symlink("l", "../../victim").file("l", "x").tgz(),
+        Tar::default().symlink("l", &out).hard_link("h", "l/victim").tgz(),
+        Tar::default().symlink("l", &format!("{out}/victim")).hard_link("h", "l").tgz(),
+    ] {
+        scratch.unpack_with(&through, &options).unwrap_err();
+        scratch.assert_untouched("verbatim");
+    }
+}
+
+#[test]
+fn only_what_is_wanted_is_written_but_all_is_checked() {
+    let scratch = Scratch::new();
+    let wanted = |path: &Path| path == Path::new("a");
+    let options = Options { only: Some(&wanted), ..Options::default() };
+    scratch.unpack_with(&Tar::default().file("b/c", "x").file("./a", "y").tgz(), &options).unwrap();
+    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+    let scratch = Scratch::new();
+    scratch.unpack_with(&Tar::default().file("a", "y").file("../b", "x").tgz(), &options).unwrap_err();
+    scratch.assert_untouched("only");
+}
+
+#[test]
+fn a_wrong_digest_leaves_nothing() {
+    let archive = Tar::default().file("a", "x").tgz();
+    let scratch = Scratch::new();
+    for wrong in [sha1(b"other"), sha256(b"other")] {
+        let wrong: Digest = wrong.parse().unwrap();
+        let error = unpack_stream(
+            &archive[..],
+            "the release 'x'",
+            &scratch.dest(),
+            Some(&wrong),
+            &Options::default(),
+        )
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+        scratch.assert_untouched("digest");
+    }
+    for right in [sha1(&archive), sha256(&archive)] {
+        let right: Digest = right.parse().unwrap();
+        let scratch = Scratch::new();
+        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&right), &Options::default()).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_archive_that_is_also_the_wrong_one_is_called_the_wrong_one() {
+    let whole = Tar::default().file("a", "x".repeat(5000)).tgz();
+    let expected: Digest = sha1(&whole).parse().unwrap();
+    let cut = &whole[..whole.len() - 20];
+    let scratch = Scratch::new();
+    let error = unpack_stream(cut, "it", &scratch.dest(), Some(&expected), &Options::default()).unwrap_err();
+    let chain = error.chain();
+    assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(cut)), "{chain:?}");
+    assert!(chain[1].contains("truncated"), "{chain:?}");
+    scratch.assert_untouched("cut");
+}
+
+#[test]
+fn what_is_in_the_way_is_not_replaced_but_a_killed_run_is_cleared() {
+    let archive = Tar::default().file("a", "x").tgz();
+    let scratch = Scratch::new();
+    let partial = scratch.dest().with_file_name("out.partial");
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join("half"), "").unwrap();
+    scratch.unpack(&archive).unwrap();
+    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+    assert!(!partial.exists());
+    assert_eq!(scratch.unpack(&archive).unwrap_err().kind(), ErrorKind::Environment);
+    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+}
+
+#[test]
+fn a_member_is_found_without_reading_on() {
+    let archive = Tar::default().file("image", "x".repeat(2000)).file("./stemcell.MF", "name: x").tgz();
+    let member = |name: &str, limit| read_member(&archive[..], Path::new(name), limit);
+    assert_eq!(member("stemcell.MF", 100).unwrap().unwrap(), b"name: x");
+    assert!(member("release.MF", 100).unwrap().is_none());
+    assert!(matches!(member("image", 100), Err(ArchiveError::TooLarge { .. })));
+}
+
+#[test]
+fn equal_directories_pack_to_equal_bytes() {
+    let make = |order: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("tree");
+        fs::create_dir_all(root.join("sub")).unwrap();
+        for name in order {
+            fs::write(root.join(name), name).unwrap();
+        }
+        fs::set_permissions(root.join("a"), fs::Permissions::from_mode(0o775)).unwrap();
+        std::os::unix::fs::symlink("sub/c", root.join("link")).unwrap();
+        let archive = dir.path().join("out.tgz");
+        let digest = pack_directory(&root, &archive).unwrap();
+        (fs::read(archive).unwrap(), digest)
+    };
+    let (first, digest) = make(&["a", "b", "sub/c"]);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let (second, _) = make(&["sub/c", "b", "a"]);
+    assert_eq!(first, second);
+    assert_eq!(digest.hex(Algorithm::Sha1), Some(sha1(&first).as_str()));
+    assert_eq!(&first[..10], &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
+
+    let scratch = Scratch::new();
+    scratch.unpack(&first).unwrap();
+    assert_eq!(tree_of(&scratch.dest()), ["a", "b", "link", "sub", "sub/c"]);
+    assert_eq!(mode(&scratch.dest().join("a")), 0o755);
+    assert_eq!(mode(&scratch.dest().join("b")), 0o644);
+    assert_eq!(fs::read_link(scratch.dest().join("link")).unwrap(), Path::new("sub/c"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+
+    /// Damage anywhere ends in a result, never in a panic or in something outside.
+    #[test]
+    fn damage_never_panics(at in 0usize..4096, with in proptest::prelude::any::<[u8; 4]>()) {
+        let mut tar = Tar::default()
+            .pax(EntryType::XHeader, &[("path", "p"), ("size", "3")])
+            .file("x", "abc")
+            .long_name(EntryType::GNULongName, b"some/name")
+            .file("y", "")
+            .tar();
+        let at = at.min(tar.len() - 4);
+        tar[at..at + 4].copy_from_slice(&with);
+        let scratch = Scratch::new();
+        if scratch.unpack(&tar).is_err() {
+            scratch.assert_untouched("damage");
+        }
+    }
+}

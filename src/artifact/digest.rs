@@ -1,0 +1,350 @@
+//! Digests as manifests and release manifests write them, and readers that compute them in passing.
+//!
+//! `sha1` values come as plain SHA-1 hex, as `sha1:…`, `sha256:…` or `sha512:…`, or as several of these
+//! joined by `;` (docs-bosh `manifest-v2.md`, `sha1` of releases and stemcells). The strongest is checked.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256, Sha512};
+
+use crate::{Error, Result};
+
+/// A hash function, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// SHA-1, 40 hex digits.
+    Sha1,
+    /// SHA-256, 64 hex digits.
+    Sha256,
+    /// SHA-512, 128 hex digits.
+    Sha512,
+}
+
+impl Algorithm {
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "sha1" => Some(Algorithm::Sha1),
+            "sha256" => Some(Algorithm::Sha256),
+            "sha512" => Some(Algorithm::Sha512),
+            _ => None,
+        }
+    }
+
+    fn hex_len(self) -> usize {
+        match self {
+            Algorithm::Sha1 => 40,
+            Algorithm::Sha256 => 64,
+            Algorithm::Sha512 => 128,
+        }
+    }
+}
+
+/// The text is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseDigestError {
+    /// Nothing there.
+    #[error("the digest is empty")]
+    Empty,
+    /// None of the parts names a hash function known here.
+    #[error("'{0}' names no hash function known here (sha1, sha256, sha512)")]
+    UnknownAlgorithm(String),
+    /// Not hex, or not as long as the hash function's output.
+    #[error("'{text}' is not {expected} hex digits")]
+    NotHex {
+        /// The offending text.
+        text: String,
+        /// How many digits there should be.
+        expected: usize,
+    },
+}
+
+impl From<ParseDigestError> for Error {
+    fn from(error: ParseDigestError) -> Self {
+        Error::invalid(error.to_string())
+    }
+}
+
+/// What a file hashes to, by one or several hash functions.
+///
+/// Displays as BOSH writes it: SHA-1 plain, others with their name, joined by `;`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Digest {
+    /// Weakest first, at least one, each function once, hex in lower case.
+    parts: Vec<(Algorithm, String)>,
+}
+
+impl FromStr for Digest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        let mut parts: Vec<(Algorithm, String)> = Vec::new();
+        let mut unknown = None;
+        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let (algorithm, hex) = match part.split_once(':') {
+                None => (Algorithm::Sha1, part),
+                Some((name, hex)) => match Algorithm::from_name(name.trim()) {
+                    Some(algorithm) => (algorithm, hex.trim()),
+                    None => {
+                        unknown = Some(name.to_owned());
+                        continue;
+                    }
+                },
+            };
+            if hex.len() != algorithm.hex_len() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(ParseDigestError::NotHex { text: hex.into(), expected: algorithm.hex_len() });
+            }
+            if !parts.iter().any(|(known, _)| *known == algorithm) {
+                parts.push((algorithm, hex.to_ascii_lowercase()));
+            }
+        }
+        parts.sort();
+        match (parts.is_empty(), unknown) {
+            (false, _) => Ok(Digest { parts }),
+            (true, Some(name)) => Err(ParseDigestError::UnknownAlgorithm(name)),
+            (true, None) => Err(ParseDigestError::Empty),
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (algorithm, hex)) in self.parts.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ";" };
+            let prefix = match algorithm {
+                Algorithm::Sha1 => "",
+                Algorithm::Sha256 => "sha256:",
+                Algorithm::Sha512 => "sha512:",
+            };
+            write!(f, "{separator}{prefix}{hex}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Digest {
+    /// Parses a `sha1` value of `owner` ("the stemcell", "job 'hello' in release.MF").
+    pub fn parse(text: &str, owner: &str) -> Result<Self> {
+        text.parse().map_err(|error: ParseDigestError| {
+            Error::invalid(format!("the sha1 of {owner} cannot be read")).with_source(error)
+        })
+    }
+
+    /// The strongest hash function in it: the one that is checked.
+    pub fn strongest(&self) -> Algorithm {
+        // Cannot be empty: every constructor puts at least one part in.
+        self.parts.last().map_or(Algorithm::Sha1, |(algorithm, _)| *algorithm)
+    }
+
+    /// The hex digits by this function, if it is part of the digest.
+    pub fn hex(&self, algorithm: Algorithm) -> Option<&str> {
+        self.parts.iter().find(|(candidate, _)| *candidate == algorithm).map(|(_, hex)| hex.as_str())
+    }
+
+    /// This digest with only one of its functions, if it is part of it.
+    pub fn only(&self, algorithm: Algorithm) -> Option<Digest> {
+        Some(Digest { parts: vec![(algorithm, self.hex(algorithm)?.to_owned())] })
+    }
+
+    /// Compares what was computed with this, the expected digest, by its strongest function. `file` is
+    /// named in the error.
+    pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {
+        let algorithm = self.strongest();
+        let expected = self.only(algorithm);
+        let found = actual.only(algorithm);
+        if expected.is_some() && expected == found {
+            return Ok(());
+        }
+        let show = |digest: Option<Digest>| digest.map_or("nothing".to_owned(), |digest| digest.to_string());
+        Err(Error::invalid(format!(
+            "the digest of {file} does not match: expected {}, found {}",
+            show(expected),
+            show(found)
+        ))
+        .with_hint("either the file is damaged or changed, or the digest belongs to another version of it"))
+    }
+
+    /// The digest of bytes in memory.
+    pub fn of(bytes: &[u8], algorithms: &[Algorithm]) -> Digest {
+        let mut hasher = Hasher::new(algorithms);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Reads a file once and computes its digest.
+    pub fn of_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
+        let reading = || format!("reading '{}'", path.display());
+        let mut file = std::fs::File::open(path).map_err(|error| Error::io(reading(), error))?;
+        let mut hasher = Hasher::new(algorithms);
+        io::copy(&mut file, &mut hasher).map_err(|error| Error::io(reading(), error))?;
+        Ok(hasher.finish())
+    }
+}
+
+/// Computes a [`Digest`] from bytes that pass by.
+pub struct Hasher {
+    sha1: Option<Sha1>,
+    sha256: Option<Sha256>,
+    sha512: Option<Sha512>,
+}
+
+impl Hasher {
+    /// A hasher of these functions; of SHA-256 when none is named, so that there is always a result.
+    pub fn new(algorithms: &[Algorithm]) -> Self {
+        let algorithms = if algorithms.is_empty() { &[Algorithm::Sha256] } else { algorithms };
+        Hasher {
+            sha1: algorithms.contains(&Algorithm::Sha1).then(Sha1::new),
+            sha256: algorithms.contains(&Algorithm::Sha256).then(Sha256::new),
+            sha512: algorithms.contains(&Algorithm::Sha512).then(Sha512::new),
+        }
+    }
+
+    /// Takes more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        if let Some(hasher) = &mut self.sha1 {
+            hasher.update(bytes);
+        }
+        if let Some(hasher) = &mut self.sha256 {
+            hasher.update(bytes);
+        }
+        if let Some(hasher) = &mut self.sha512 {
+            hasher.update(bytes);
+        }
+    }
+
+    /// The digest of all bytes taken.
+    pub fn finish(self) -> Digest {
+        let mut parts = Vec::with_capacity(3);
+        if let Some(hasher) = self.sha1 {
+            parts.push((Algorithm::Sha1, hex(&hasher.finalize())));
+        }
+        if let Some(hasher) = self.sha256 {
+            parts.push((Algorithm::Sha256, hex(&hasher.finalize())));
+        }
+        if let Some(hasher) = self.sha512 {
+            parts.push((Algorithm::Sha512, hex(&hasher.finalize())));
+        }
+        Digest { parts }
+    }
+}
+
+impl io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A reader whose bytes are hashed as they pass.
+pub struct HashingReader<'h, R> {
+    inner: R,
+    hasher: &'h mut Hasher,
+}
+
+impl<'h, R: Read> HashingReader<'h, R> {
+    /// Feeds what is read from `inner` to `hasher`.
+    pub fn new(inner: R, hasher: &'h mut Hasher) -> Self {
+        HashingReader { inner, hasher }
+    }
+}
+
+impl<R: Read> Read for HashingReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// Lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHA1: &str = "a9993e364706816aba3e25717850c26c9cd0d89d";
+    const SHA256: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    const SHA512: &str = "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                          2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+
+    #[test]
+    fn every_written_form_is_read_and_the_strongest_counts() {
+        for (text, strongest) in [
+            (SHA1.to_owned(), Algorithm::Sha1),
+            (format!("sha1:{SHA1}"), Algorithm::Sha1),
+            (format!("sha256:{SHA256}"), Algorithm::Sha256),
+            (format!("sha512:{SHA512}"), Algorithm::Sha512),
+            (format!("sha256:{SHA256};{SHA1}"), Algorithm::Sha256),
+            (format!("{SHA1}; sha512:{SHA512};sha256:{SHA256}"), Algorithm::Sha512),
+            (format!("sha3:00;sha1:{SHA1}"), Algorithm::Sha1),
+        ] {
+            let digest: Digest = text.parse().unwrap();
+            assert_eq!(digest.strongest(), strongest, "{text}");
+            let all = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+            digest.check(&Digest::of(b"abc", &all), "abc").unwrap();
+            assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        }
+        assert_eq!(SHA1.to_uppercase().parse::<Digest>().unwrap().to_string(), SHA1);
+    }
+
+    #[test]
+    fn what_is_no_digest_is_refused() {
+        assert_eq!("".parse::<Digest>(), Err(ParseDigestError::Empty));
+        assert_eq!(" ; ".parse::<Digest>(), Err(ParseDigestError::Empty));
+        assert_eq!("md5:00".parse::<Digest>(), Err(ParseDigestError::UnknownAlgorithm("md5".into())));
+        assert!(matches!("abc".parse::<Digest>(), Err(ParseDigestError::NotHex { expected: 40, .. })));
+        assert!(matches!(
+            format!("sha256:{SHA1}").parse::<Digest>(),
+            Err(ParseDigestError::NotHex { expected: 64, .. })
+        ));
+    }
+
+    #[test]
+    fn a_weak_match_does_not_excuse_a_strong_mismatch() {
+        let expected: Digest = format!("{SHA1};sha256:{}", "0".repeat(64)).parse().unwrap();
+        let actual = Digest::of(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
+        let error = expected.check(&actual, "release 'x'").unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::InvalidInput);
+        let text = error.to_string();
+        assert!(
+            text.contains("release 'x'") && text.contains(SHA256) && text.contains("sha256:000"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_reader_hashes_what_passes() {
+        let mut hasher = Hasher::new(&[Algorithm::Sha1]);
+        let mut text = String::new();
+        HashingReader::new(&b"abc"[..], &mut hasher).read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), hasher.finish().to_string().as_str()), ("abc", SHA1));
+    }
+}

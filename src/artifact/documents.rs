@@ -1,0 +1,202 @@
+//! The YAML documents inside artifacts: `stemcell.MF`, `release.MF`, `job.MF` (a job's `spec`), and a
+//! package's `spec` and `config/final.yml` of releases in source form.
+//!
+//! Fields that are text are declared as text, so that `version: 1.10` stays `1.10`: serde_yaml hands a plain
+//! scalar to a string field as it was written.
+//!
+//! Formats: docs-bosh `stemcell.md` ("stemcell.MF"), `release.md`, `jobs.md` and `packages.md`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::{Error, Result};
+
+/// Largest document that is read. The release manifest of cf-deployment's largest release has 300 KiB.
+pub(super) const MAX_DOCUMENT: u64 = 8 << 20;
+
+/// Decodes `text`, the content of `file` ("stemcell.MF of the stemcell '…'").
+pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
+    let refused = || Error::invalid(format!("{file} cannot be read"));
+    let text = std::str::from_utf8(text).map_err(|error| refused().with_source(error))?;
+    serde_yaml::from_str(text).map_err(|error| refused().with_source(error))
+}
+
+/// `stemcell.MF`.
+#[derive(Debug, Deserialize)]
+pub(super) struct StemcellManifest {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) operating_system: Option<String>,
+    /// Checked by hand: its error must name the key.
+    #[serde(default)]
+    pub(super) api_version: Option<serde_yaml::Value>,
+    pub(super) sha1: Option<String>,
+    #[serde(default)]
+    pub(super) cloud_properties: Option<Value>,
+    #[serde(default)]
+    pub(super) stemcell_formats: Option<Vec<String>>,
+}
+
+/// `release.MF`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReleaseManifest {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) commit_hash: Option<String>,
+    #[serde(default)]
+    pub(super) uncommitted_changes: Option<bool>,
+    pub(super) jobs: Option<Vec<ArtifactRef>>,
+    pub(super) packages: Option<Vec<ArtifactRef>>,
+    pub(super) compiled_packages: Option<Vec<ArtifactRef>>,
+    pub(super) license: Option<LicenseRef>,
+}
+
+/// A job or package in `release.MF`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ArtifactRef {
+    pub(super) name: String,
+    pub(super) version: Option<String>,
+    pub(super) fingerprint: Option<String>,
+    pub(super) sha1: Option<String>,
+    pub(super) dependencies: Option<Vec<String>>,
+    /// Compiled packages only: `os/version` of the stemcell.
+    pub(super) stemcell: Option<String>,
+}
+
+/// The license in `release.MF`.
+#[derive(Debug, Deserialize)]
+pub(super) struct LicenseRef {
+    pub(super) fingerprint: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) sha1: Option<String>,
+}
+
+/// `job.MF`, which is the job's `spec` file.
+#[derive(Debug, Deserialize)]
+pub(super) struct JobSpec {
+    pub(super) name: String,
+    #[serde(default, deserialize_with = "ordered")]
+    pub(super) templates: Vec<(String, String)>,
+    pub(super) packages: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "ordered")]
+    pub(super) properties: Vec<(String, Option<PropertySpec>)>,
+    pub(super) consumes: Option<Vec<Value>>,
+    pub(super) provides: Option<Vec<Value>>,
+}
+
+/// A property in a job's `spec`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PropertySpec {
+    pub(super) description: Option<String>,
+    #[serde(default)]
+    pub(super) default: Option<Value>,
+}
+
+/// A package's `spec`.
+#[derive(Debug, Deserialize)]
+pub(super) struct PackageSpec {
+    pub(super) name: String,
+    pub(super) dependencies: Option<Vec<String>>,
+    pub(super) files: Option<Vec<String>>,
+    pub(super) excluded_files: Option<Vec<String>>,
+}
+
+/// `config/final.yml` of a release in source form.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FinalConfig {
+    pub(super) name: Option<String>,
+    pub(super) final_name: Option<String>,
+}
+
+/// A mapping in the order it is written; null counts as empty.
+fn ordered<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Pairs<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+        type Value = Vec<(String, T)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a mapping")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+            deserializer.deserialize_map(self)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut pairs: Vec<(String, T)> = Vec::new();
+            while let Some((key, value)) = map.next_entry::<String, T>()? {
+                if pairs.iter().any(|(known, _)| *known == key) {
+                    return Err(serde::de::Error::custom(format!("the key '{key}' occurs twice")));
+                }
+                pairs.push((key, value));
+            }
+            Ok(pairs)
+        }
+    }
+
+    deserializer.deserialize_option(Pairs(PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_stays_as_it_is_written() {
+        for version in ["1.10", "621.0", "0x10", "1e3", "'7'", "0+dev.1", "2_0", "2024-01-01"] {
+            let text = format!("name: 12\nversion: {version}\n");
+            let manifest: StemcellManifest = decode(text.as_bytes(), "stemcell.MF").unwrap();
+            assert_eq!(manifest.version, version.trim_matches('\''));
+            assert_eq!(manifest.name, "12");
+        }
+    }
+
+    #[test]
+    fn a_job_spec_keeps_its_order_and_its_defaults_their_types() {
+        let text = b"name: j\ntemplates: {z.erb: bin/z, a.erb: bin/a}\nproperties:\n  z.port: {default: 80}\n  \
+                     a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: db, type: x}]\n";
+        let spec: JobSpec = decode(text, "job.MF").unwrap();
+        assert_eq!(spec.templates, [("z.erb".into(), "bin/z".into()), ("a.erb".into(), "bin/a".into())]);
+        let names: Vec<&str> = spec.properties.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["z.port", "a", "bare", "list"]);
+        assert_eq!(spec.properties[0].1.as_ref().unwrap().default, Some(80.into()));
+        assert!(spec.properties[1].1.as_ref().unwrap().default.is_none());
+        assert!(spec.properties[2].1.is_none());
+        let list = spec.properties[3].1.as_ref().unwrap().default.clone();
+        assert_eq!(list, Some(serde_json::json!([1, {"k": null}])));
+        assert_eq!(spec.consumes.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn empty_sections_are_empty() {
+        let spec: JobSpec = decode(b"name: j\ntemplates:\nproperties: {}\npackages: ~\n", "job.MF").unwrap();
+        assert!(spec.templates.is_empty() && spec.properties.is_empty() && spec.packages.is_none());
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_place() {
+        let error = decode::<JobSpec>(b"name: j\ntemplates: [a]\n", "job.MF of job 'j'").unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains("job.MF of job 'j'") && text.contains("line 2"), "{text}");
+        assert!(decode::<JobSpec>(b"\xff", "x").is_err());
+        assert!(decode::<JobSpec>(b"name: [", "x").is_err());
+        assert!(decode::<ReleaseManifest>(b"version: 1", "x").unwrap_err().chain()[1].contains("name"));
+    }
+}

@@ -1,0 +1,248 @@
+//! Where an artifact is: what a manifest's `url` means, and what stands there.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::{Algorithm, Digest};
+use super::fetch;
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// The `url` of a stemcell or release. Displays without credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A tarball, or a directory in source form, on this machine.
+    Local(PathBuf),
+    /// To be downloaded.
+    Http(HttpUrl),
+}
+
+/// An `http://` or `https://` URL that shows itself without user and password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpUrl(String);
+
+impl HttpUrl {
+    /// The whole URL, credentials included: for the request only.
+    pub(super) fn with_credentials(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str("<url>") };
+        let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        // Signed URLs carry their credentials in the query.
+        let path = path.find(['?', '#']).map_or(path, |at| &path[..at]);
+        write!(f, "{scheme}://{host}{path}")
+    }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Local(path) => write!(f, "{}", path.display()),
+            Location::Http(url) => url.fmt(f),
+        }
+    }
+}
+
+impl Location {
+    /// What `url` means in a manifest that lies in `manifest_dir` (absolute): `file://` and plain paths,
+    /// absolute or relative to the manifest, `~` for `home`; `http://` and `https://`.
+    pub fn parse(url: &str, manifest_dir: &Path, home: Option<&Path>) -> Result<Self> {
+        let url = url.trim();
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let path = match scheme.as_deref() {
+            Some("http" | "https") => return Ok(Location::Http(HttpUrl(url.to_owned()))),
+            Some("file") => &url["file://".len()..],
+            Some(other) => {
+                return Err(Error::invalid(format!("'{other}://' URLs are not supported"))
+                    .with_hint("use file://, a path, http:// or https://"));
+            }
+            None => url,
+        };
+        if path.is_empty() {
+            return Err(Error::invalid("the URL of an artifact is empty"));
+        }
+        let path = match (path.strip_prefix("~/"), path, home) {
+            (Some(rest), _, Some(home)) => home.join(rest),
+            (None, "~", Some(home)) => home.to_owned(),
+            (Some(_), _, None) | (None, "~", None) => {
+                return Err(Error::invalid(format!(
+                    "'{path}' is below the home directory, which is not known"
+                )));
+            }
+            // `join` keeps an absolute path as it is.
+            (None, path, _) => manifest_dir.join(path),
+        };
+        Ok(Location::Local(path))
+    }
+
+    /// Makes sure that the artifact is on this machine: looks at a local one, downloads a remote one into
+    /// `workdir` (which must exist) and checks its digest. Progress goes to `stage`.
+    pub fn obtain(&self, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Source> {
+        match self {
+            Location::Local(path) => Source::local(path),
+            Location::Http(url) => {
+                let path = fetch::download(url, expected, workdir, stage)?;
+                let mut source = Source::local(&path)?;
+                source.shown = url.to_string();
+                Ok(source)
+            }
+        }
+    }
+}
+
+/// An artifact on this machine.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The tarball or the directory.
+    pub path: PathBuf,
+    /// A directory in source form, to be packed on the fly.
+    pub is_dir: bool,
+    /// Where it came from, for messages.
+    shown: String,
+}
+
+impl Source {
+    /// The file or directory `path`; an error if it is neither.
+    pub fn local(path: &Path) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::invalid(format!("there is no file '{}'", path.display())),
+            _ => Error::io(format!("reading '{}'", path.display()), error),
+        })?;
+        if !metadata.is_dir() && !metadata.is_file() {
+            return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
+        }
+        Ok(Source { path: path.to_owned(), is_dir: metadata.is_dir(), shown: path.display().to_string() })
+    }
+
+    /// How messages call it: `the release '/x/hello.tgz'`.
+    pub(super) fn describe(&self, what: &str) -> String {
+        format!("the {what} '{}'", self.shown)
+    }
+
+    /// A directory has no digest to be checked.
+    pub(super) fn refuse_digest(&self, what: &str, expected: Option<&Digest>) -> Result<()> {
+        match expected {
+            Some(_) => Err(Error::invalid(format!(
+                "a sha1 is given for {}, but it is a directory in source form",
+                self.describe(what)
+            ))
+            .with_hint("remove the sha1, or give the URL of a tarball")),
+            None => Ok(()),
+        }
+    }
+
+    /// The stamp of a tarball; none for a directory, whose time says nothing about its content.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        if self.is_dir { None } else { Stamp::of(&self.path).ok() }
+    }
+
+    /// The SHA-256 of a tarball, or what is `known` of it if it was not touched since.
+    pub(super) fn digest(&self, known: Option<&Identity>) -> Result<Digest> {
+        match known {
+            Some(known) if known.stamp.is_some() && known.stamp == self.stamp() => Ok(known.digest.clone()),
+            _ => Digest::of_file(&self.path, &[Algorithm::Sha256]),
+        }
+    }
+}
+
+/// What tells a file from a changed one without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Nanoseconds since 1970 of its last change.
+    pub mtime: u64,
+    /// Its inode; 0 where there is none.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// Looks at the file `path`.
+    pub fn of(path: &Path) -> std::io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        let mtime = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Stamp { path: path.to_owned(), size: metadata.len(), mtime, inode })
+    }
+}
+
+/// What an artifact is, without having unpacked it. Two artifacts with the same identity (stamps aside)
+/// have the same content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of the tarball, or of the content of a directory in source form.
+    pub digest: Digest,
+    /// Of the tarball: as long as it is the same, `digest` need not be computed again.
+    pub stamp: Option<Stamp>,
+}
+
+impl Identity {
+    /// Whether this is the same artifact with the same content.
+    pub fn same_content(&self, other: &Identity) -> bool {
+        (&self.name, &self.version, &self.digest) == (&other.name, &other.version, &other.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Location> {
+        Location::parse(url, Path::new("/m"), Some(Path::new("/home/u")))
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_manifest() {
+        for (url, path) in [
+            ("file:///a/b.tgz", "/a/b.tgz"),
+            ("file://b.tgz", "/m/b.tgz"),
+            ("file://./b.tgz", "/m/./b.tgz"),
+            ("file://../b.tgz", "/m/../b.tgz"),
+            ("FILE://b.tgz", "/m/b.tgz"),
+            ("file://~/b.tgz", "/home/u/b.tgz"),
+            ("~/b.tgz", "/home/u/b.tgz"),
+            ("b.tgz", "/m/b.tgz"),
+            ("/a/b.tgz", "/a/b.tgz"),
+        ] {
+            assert_eq!(parse(url).unwrap(), Location::Local(path.into()), "{url}");
+        }
+        assert!(Location::parse("file://~/x", Path::new("/m"), None).is_err());
+        assert!(parse("file://").is_err());
+        assert!(parse("").is_err());
+        let error = parse("s3://bucket/x").unwrap_err();
+        assert!(error.to_string().contains("s3://"), "{error}");
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let location = parse("https://user:p%40ss@host:8443/d/x.tgz?X-Signature=secret#f").unwrap();
+        assert_eq!(location.to_string(), "https://host:8443/d/x.tgz");
+        assert_eq!(format!("{location:?}"), "Http(https://host:8443/d/x.tgz)");
+        assert_eq!(parse("http://u:a/b@host").unwrap().to_string(), "http://u:a/b@host");
+    }
+}

@@ -1,0 +1,323 @@
+//! Opens a release: the tarball or the source form into one layout on disk, and that layout into [`Release`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph, nearest};
+use crate::artifact::archive::{self, ArchiveError, Options};
+use crate::artifact::digest::{Algorithm, Digest};
+use crate::artifact::documents::{self, ArtifactRef, JobSpec, MAX_DOCUMENT, ReleaseManifest};
+use crate::artifact::{Identity, Source, Stamp, source_form};
+use crate::error::ResultExt;
+use crate::ui::{Stage, Unit};
+use crate::{Error, Result};
+
+const MANIFEST: &str = "release.MF";
+
+/// What a release is, without unpacking it: reads its `release.MF` and hashes the tarball, or not even that
+/// when `known` is of the same untouched file. Of a directory in source form the content is hashed.
+pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
+    let what = source.describe("release");
+    if source.is_dir {
+        return source_form::release::identify(&source.path, &what);
+    }
+    if let Some(known) = known.filter(|known| known.stamp.is_some() && known.stamp == source.stamp()) {
+        return Ok(known.clone());
+    }
+    let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
+    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
+        .map_err(|error: ArchiveError| error.about(&what))?
+        .ok_or_else(|| no_manifest(&what))?;
+    let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
+    Ok(Identity {
+        name: manifest.name,
+        version: manifest.version,
+        digest: source.digest(None)?,
+        stamp: source.stamp(),
+    })
+}
+
+/// Verifies and unpacks a release: the tarball into `workdir/release`, its jobs into `workdir/jobs/<name>`.
+/// Neither may exist yet; `workdir` must, and is for this release alone.
+pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Release> {
+    let what = source.describe("release");
+    let dir = workdir.join("release");
+    if source.is_dir {
+        source.refuse_digest("release", expected)?;
+        let built = source_form::release::build(&source.path, &what, &dir)?;
+        let loader = Loader { dir: &dir, jobs_dir: workdir.join("jobs"), files: built.files, what: &what };
+        return loader.load(built.digest, None);
+    }
+    let stamp = source.stamp();
+    let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
+    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+    let unpacked = archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
+    let loader = Loader { dir: &dir, jobs_dir: workdir.join("jobs"), files: unpacked.files, what: &what };
+    let jobs_dir = loader.jobs_dir.clone();
+    loader.load(unpacked.digest, stamp).inspect_err(|_| {
+        // Nothing half-made stays; the error that matters is the first one.
+        let _ = fs::remove_dir_all(&dir);
+        let _ = fs::remove_dir_all(&jobs_dir);
+    })
+}
+
+fn no_manifest(what: &str) -> Error {
+    Error::invalid(format!("{what} has no {MANIFEST}")).with_hint(
+        "a release tarball, as `bosh create-release --tarball` makes it, has release.MF at its top",
+    )
+}
+
+/// An unpacked release tarball on its way to become a [`Release`].
+struct Loader<'a> {
+    dir: &'a Path,
+    jobs_dir: PathBuf,
+    /// Digests of the files in `dir`, SHA-1 and SHA-256, computed while they were written.
+    files: BTreeMap<PathBuf, Digest>,
+    what: &'a str,
+}
+
+impl Loader<'_> {
+    fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
+        let manifest_path = self.dir.join(MANIFEST);
+        if !manifest_path.is_file() {
+            return Err(no_manifest(self.what));
+        }
+        let text = read_document(&manifest_path)?;
+        let file = format!("{MANIFEST} of {}", self.what);
+        let manifest: ReleaseManifest = documents::decode(&decode_binary_scalars(text), &file)?;
+        check_name(&manifest.name, &format!("the release in {file}"))?;
+
+        let packages = self.packages(manifest.packages.unwrap_or_default(), "packages")?;
+        let compiled_packages =
+            self.packages(manifest.compiled_packages.unwrap_or_default(), "compiled_packages")?;
+        self.check_dependencies(&packages, &[])?;
+        self.check_dependencies(&compiled_packages, &packages)?;
+
+        let refs = manifest.jobs.unwrap_or_default();
+        check_unique(&refs, "job", self.what)?;
+        fs::create_dir_all(&self.jobs_dir).map_err(|error| {
+            Error::io(format!("making the directory '{}'", self.jobs_dir.display()), error)
+        })?;
+        let mut jobs = Vec::with_capacity(refs.len());
+        for reference in refs {
+            let job = self.job(reference)?;
+            for package in &job.packages {
+                if !packages.iter().chain(&compiled_packages).any(|known| known.name == *package) {
+                    let names: Vec<&str> = packages.iter().map(|known| known.name.as_str()).collect();
+                    return Err(missing_package(
+                        &format!("the job '{}'", job.name),
+                        package,
+                        &names,
+                        self.what,
+                    ));
+                }
+            }
+            jobs.push(job);
+        }
+        let license = match manifest.license {
+            Some(license) if self.dir.join("license.tgz").is_file() => {
+                self.verify(Path::new("license.tgz"), license.sha1.as_deref(), "the license")?;
+                Some(License {
+                    fingerprint: license.fingerprint.or(license.version).unwrap_or_default(),
+                    archive: self.dir.join("license.tgz"),
+                })
+            }
+            _ => None,
+        };
+        Ok(Release {
+            name: manifest.name,
+            version: manifest.version,
+            commit_hash: manifest.commit_hash.unwrap_or_default(),
+            uncommitted_changes: manifest.uncommitted_changes.unwrap_or_default(),
+            jobs,
+            packages,
+            compiled_packages,
+            license,
+            digest,
+            stamp,
+        })
+    }
+
+    fn packages(&self, refs: Vec<ArtifactRef>, section: &str) -> Result<Vec<Package>> {
+        check_unique(&refs, "package", self.what)?;
+        let mut packages = Vec::with_capacity(refs.len());
+        for reference in refs {
+            let owner = format!("the package '{}'", reference.name);
+            check_name(&reference.name, &format!("a package of {}", self.what))?;
+            let path = Path::new(section).join(format!("{}.tgz", reference.name));
+            let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
+            let (version, fingerprint) = version_and_fingerprint(&reference);
+            if section == "compiled_packages" && reference.stemcell.is_none() {
+                return Err(Error::invalid(format!(
+                    "{owner} of {} does not say which stemcell it is compiled for",
+                    self.what
+                )));
+            }
+            packages.push(Package {
+                name: reference.name,
+                version,
+                fingerprint,
+                digest,
+                dependencies: reference.dependencies.unwrap_or_default(),
+                archive: self.dir.join(path),
+                compiled_for: if section == "compiled_packages" { reference.stemcell } else { None },
+            });
+        }
+        Ok(packages)
+    }
+
+    /// Every dependency exists, among `packages` or `others`, and none leads back.
+    fn check_dependencies(&self, packages: &[Package], others: &[Package]) -> Result<()> {
+        let find = |name: &str| packages.iter().chain(others).find(|package| package.name == name);
+        for package in packages {
+            for dependency in &package.dependencies {
+                if find(dependency).is_none() {
+                    let names: Vec<&str> = packages.iter().map(|known| known.name.as_str()).collect();
+                    let owner = format!("the package '{}'", package.name);
+                    return Err(missing_package(&owner, dependency, &names, self.what));
+                }
+            }
+        }
+        let roots: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+        graph::levels(&roots, &find).context(|| format!("{} has a wrong package graph", self.what))?;
+        Ok(())
+    }
+
+    fn job(&self, reference: ArtifactRef) -> Result<Job> {
+        let owner = format!("the job '{}'", reference.name);
+        check_name(&reference.name, &format!("a job of {}", self.what))?;
+        let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
+        let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
+        let archive = self.dir.join(&path);
+        let dir = self.jobs_dir.join(&reference.name);
+        let what = format!("{owner} of {}", self.what);
+        archive::unpack_file(&archive, &what, &dir, None, &Options::default(), &mut |_, _| {})?;
+        let spec_path = dir.join("job.MF");
+        if !spec_path.is_file() {
+            return Err(Error::invalid(format!("{what} has no job.MF")));
+        }
+        let file = format!("job.MF of {what}");
+        let spec: JobSpec = documents::decode(&read_document(&spec_path)?, &file)?;
+        if spec.name != reference.name {
+            return Err(Error::invalid(format!("{file} is of another job, '{}'", spec.name.escape_debug())));
+        }
+        let (version, fingerprint) = version_and_fingerprint(&reference);
+        let monit = dir.join("monit");
+        let mut job = Job {
+            name: reference.name,
+            version,
+            fingerprint,
+            digest,
+            archive,
+            monit: monit.is_file().then_some(monit),
+            dir,
+            templates: Vec::with_capacity(spec.templates.len()),
+            packages: spec.packages.unwrap_or_default(),
+            properties: spec.properties.into_iter().map(property).collect(),
+            consumes: spec.consumes.unwrap_or_default(),
+            provides: spec.provides.unwrap_or_default(),
+        };
+        for (source, target) in spec.templates {
+            let template_what = format!("a template in {file}");
+            check_relative(&source, &template_what)?;
+            check_relative(&target, &template_what)?;
+            let template = Template { source, target };
+            if !job.template_path(&template).is_file() {
+                return Err(Error::invalid(format!(
+                    "{file} names the template '{}', but there is no such file in templates/",
+                    template.source
+                )));
+            }
+            job.templates.push(template);
+        }
+        Ok(job)
+    }
+
+    /// Checks a tarball inside against what `release.MF` says, and returns that.
+    fn verify(&self, path: &Path, sha1: Option<&str>, owner: &str) -> Result<Digest> {
+        let owner = format!("{owner} of {}", self.what);
+        let Some(actual) = self.files.get(path) else {
+            return Err(Error::invalid(format!("{owner} is missing: there is no '{}'", path.display())));
+        };
+        let text = sha1
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| Error::invalid(format!("{MANIFEST} gives no sha1 for {owner}")))?;
+        let expected = Digest::parse(text, &owner)?;
+        let shown = format!("{owner} ('{}')", path.display());
+        if actual.hex(expected.strongest()).is_some() {
+            expected.check(actual, &shown)?;
+        } else {
+            expected.check(&Digest::of_file(&self.dir.join(path), &[expected.strongest()])?, &shown)?;
+        }
+        Ok(expected)
+    }
+}
+
+fn read_document(path: &Path) -> Result<Vec<u8>> {
+    let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
+    let mut text = Vec::new();
+    let file = fs::File::open(path).map_err(reading)?;
+    file.take(MAX_DOCUMENT + 1).read_to_end(&mut text).map_err(reading)?;
+    if text.len() as u64 > MAX_DOCUMENT {
+        return Err(Error::invalid(format!("'{}' is larger than {MAX_DOCUMENT} bytes", path.display())));
+    }
+    Ok(text)
+}
+
+/// Old release tools wrote some digests as base64 blocks tagged `!binary`: `sha1: !binary |-` and the text
+/// in the next line. They become plain scalars; everything else stays as it is.
+fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
+    use base64::Engine as _;
+    let Ok(document) = std::str::from_utf8(&text) else { return text };
+    if !document.contains("!binary |") {
+        return text;
+    }
+    let mut plain = String::with_capacity(document.len());
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        match line.split_once(": !").filter(|(_, rest)| rest.trim_start_matches('!').starts_with("binary |"))
+        {
+            Some((key, _)) => {
+                let encoded = lines.next().unwrap_or_default().trim();
+                let decoded = base64::engine::general_purpose::STANDARD.decode(encoded).ok();
+                let value = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+                plain.push_str(&format!("{key}: {}", serde_json::Value::String(value)));
+            }
+            None => plain.push_str(line),
+        }
+        plain.push('\n');
+    }
+    plain.into_bytes()
+}
+
+fn version_and_fingerprint(reference: &ArtifactRef) -> (String, String) {
+    let fingerprint = reference.fingerprint.clone().or(reference.version.clone()).unwrap_or_default();
+    (reference.version.clone().unwrap_or_else(|| fingerprint.clone()), fingerprint)
+}
+
+fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property {
+    let spec = spec.unwrap_or_default();
+    Property { name, description: spec.description.unwrap_or_default(), default: spec.default }
+}
+
+fn check_unique(refs: &[ArtifactRef], kind: &str, what: &str) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match refs.iter().find(|reference| !seen.insert(&reference.name)) {
+        Some(twice) => {
+            Err(Error::invalid(format!("{MANIFEST} of {what} has the {kind} '{}' twice", twice.name)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn missing_package(owner: &str, package: &str, known: &[&str], what: &str) -> Error {
+    let error =
+        Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in it"));
+    match nearest(package, known) {
+        Some(near) => error.with_hint(format!("did you mean '{near}'?")),
+        None => error,
+    }
+}

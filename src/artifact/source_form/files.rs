@@ -1,0 +1,109 @@
+//! Sets of files: what globs match, and what a set hashes to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use walkdir::WalkDir;
+
+use crate::artifact::archive::{Input, Packer, is_executable};
+use crate::artifact::digest::{Algorithm, Digest, Hasher};
+use crate::{Error, Result};
+
+/// What goes into an archive: names below its root, sorted, and where each comes from.
+pub(super) type FileSet = BTreeMap<PathBuf, Input>;
+
+/// A pattern of a package spec: `*` within one path component, `**` across, `{a,b}`, `[…]`.
+pub(super) fn glob(pattern: &str) -> Result<GlobMatcher> {
+    let clean = pattern.trim_start_matches("./");
+    GlobBuilder::new(clean)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| Error::invalid(format!("the pattern '{pattern}' cannot be read")).with_source(error))
+}
+
+/// The files and links below `root`, by their name there; none if there is no such directory. Directories
+/// that are links are entries themselves and are not entered.
+pub(super) fn list(root: &Path) -> Result<FileSet> {
+    let mut files = FileSet::new();
+    if !root.exists() {
+        return Ok(files);
+    }
+    for entry in WalkDir::new(root).min_depth(1) {
+        let entry = entry.map_err(|error| {
+            Error::environment(format!("reading the directory '{}' failed", root.display()))
+                .with_source(error)
+        })?;
+        let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();
+        let kind = entry.file_type();
+        if kind.is_symlink() {
+            let target = fs::read_link(entry.path()).map_err(|error| {
+                Error::io(format!("reading the link '{}'", entry.path().display()), error)
+            })?;
+            files.insert(name, Input::Link(target));
+        } else if kind.is_file() {
+            files.insert(name, Input::File { path: entry.into_path(), executable: None });
+        }
+    }
+    Ok(files)
+}
+
+/// SHA-256 over a set of files and further `facts`.
+///
+/// For every file, in the order of names: its name, whether it is executable (or a link), and the SHA-256 of
+/// its content (or the link's target); then the facts in the order given. Each part is preceded by its
+/// length, so that no two sets give the same bytes.
+pub(super) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
+    let mut hasher = Hasher::new(&[Algorithm::Sha256]);
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_be_bytes());
+        hasher.update(bytes);
+    };
+    part(b"monopile source form 1");
+    for (name, input) in files {
+        part(name.as_os_str().as_encoded_bytes());
+        match input {
+            Input::File { path, executable } => {
+                let executable = match executable {
+                    Some(executable) => *executable,
+                    None => {
+                        let looked = fs::metadata(path);
+                        let looking = |error| Error::io(format!("reading '{}'", path.display()), error);
+                        is_executable(&looked.map_err(looking)?)
+                    }
+                };
+                part(if executable { b"executable" } else { b"file" });
+                part(sha256(&Digest::of_file(path, &[Algorithm::Sha256])?).as_bytes());
+            }
+            Input::Bytes(content) => {
+                part(b"file");
+                part(sha256(&Digest::of(content, &[Algorithm::Sha256])).as_bytes());
+            }
+            Input::Link(target) => {
+                part(b"link");
+                part(target.as_os_str().as_encoded_bytes());
+            }
+            Input::Directory => part(b"directory"),
+        }
+    }
+    for fact in facts {
+        part(fact.as_bytes());
+    }
+    Ok(sha256(&hasher.finish()))
+}
+
+fn sha256(digest: &Digest) -> String {
+    digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned()
+}
+
+/// Packs a set of files. Returns the archive's digest, SHA-1 and SHA-256.
+pub(super) fn pack(files: &FileSet, archive: &Path) -> Result<Digest> {
+    let mut packer = Packer::create(archive)?;
+    for (name, input) in files {
+        packer.add(name, input)?;
+    }
+    packer.finish()
+}

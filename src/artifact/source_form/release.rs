@@ -1,0 +1,294 @@
+//! A release in source form: `config/final.yml`, `jobs/`, `packages/`, `src/`, `blobs/`, as
+//! `bosh create-release` reads them (docs-bosh `create-release.md`).
+//!
+//! - A job's archive holds `job.MF` (its `spec`), `monit`, `properties_schema.json` and the templates that
+//!   the spec names.
+//! - A package's archive holds `packaging` and what `files` match in `src/`, then in `blobs/`, minus
+//!   `excluded_files`. A name that both have comes from `src/`.
+//! - Fingerprints are SHA-256 ([`super::files::fingerprint`]) over names, modes and contents; a package's
+//!   also over its name and the names of its dependencies. They differ from those of `create-release`.
+//! - The version is `0+dev.` and 12 hex digits of what name, jobs and packages hash to: changed content is
+//!   a changed release.
+//! - `pre_packaging` is refused: it runs arbitrary tools at release creation. So are vendored packages
+//!   (`spec.lock`), whose sources are in the release's blobstore.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::files::{FileSet, fingerprint, glob, list, pack};
+use crate::artifact::Identity;
+use crate::artifact::archive::Input;
+use crate::artifact::digest::{Algorithm, Digest};
+use crate::artifact::documents::{self, FinalConfig, JobSpec, PackageSpec};
+use crate::{Error, Result};
+
+/// A release laid out as its unpacked tarball would be.
+pub(crate) struct Built {
+    /// SHA-256 of the content.
+    pub(crate) digest: Digest,
+    /// Digests of the tarballs in it, SHA-1 and SHA-256.
+    pub(crate) files: BTreeMap<PathBuf, Digest>,
+}
+
+/// Name, version, and what the content hashes to. Packs nothing.
+pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
+    let tree = SourceTree::read(dir, what)?;
+    Ok(Identity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
+}
+
+/// Makes `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
+pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Built> {
+    let tree = SourceTree::read(dir, what)?;
+    fs::create_dir(out).map_err(|error| Error::io(format!("making '{}'", out.display()), error))?;
+    tree.build(out).inspect_err(|_| {
+        let _ = fs::remove_dir_all(out);
+    })
+}
+
+/// The source read: which files make up what.
+struct SourceTree {
+    name: String,
+    jobs: Vec<Part>,
+    packages: Vec<Part>,
+    content: String,
+}
+
+/// A job or a package.
+struct Part {
+    name: String,
+    fingerprint: String,
+    files: FileSet,
+    dependencies: Vec<String>,
+}
+
+impl SourceTree {
+    fn read(dir: &Path, what: &str) -> Result<Self> {
+        let name = release_name(dir, what)?;
+        let sources = Sources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
+        let mut packages = Vec::new();
+        for path in subdirectories(&dir.join("packages"))? {
+            packages.push(package(&path, &sources, what)?);
+        }
+        let mut jobs = Vec::new();
+        for path in subdirectories(&dir.join("jobs"))? {
+            jobs.push(job(&path, what)?);
+        }
+        for (kind, parts) in [("job", &jobs), ("package", &packages)] {
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = parts.iter().find(|part| !seen.insert(&part.name)) {
+                return Err(Error::invalid(format!("{what} has two {kind}s named '{}'", twice.name)));
+            }
+        }
+        let mut facts = vec!["release", name.as_str()];
+        for (kind, parts) in [("job", &jobs), ("package", &packages)] {
+            for part in parts {
+                facts.extend([kind, part.name.as_str(), part.fingerprint.as_str()]);
+            }
+        }
+        let content = fingerprint(&FileSet::new(), &facts)?;
+        Ok(SourceTree { name, jobs, packages, content })
+    }
+
+    fn version(&self) -> String {
+        // A fingerprint is 64 hex digits.
+        format!("0+dev.{}", self.content.get(..12).unwrap_or(&self.content))
+    }
+
+    fn digest(&self) -> Result<Digest> {
+        Digest::parse(&format!("sha256:{}", self.content), "the release")
+    }
+
+    fn build(&self, out: &Path) -> Result<Built> {
+        let mut files = BTreeMap::new();
+        let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
+        for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
+            let dir = out.join(section);
+            fs::create_dir(&dir).map_err(|error| Error::io(format!("making '{}'", dir.display()), error))?;
+            let mut list = Vec::new();
+            for part in parts {
+                let path = Path::new(section).join(format!("{}.tgz", part.name));
+                let digest = pack(&part.files, &out.join(&path))?;
+                list.push(serde_json::json!({
+                    "name": part.name,
+                    "version": part.fingerprint,
+                    "fingerprint": part.fingerprint,
+                    "sha1": digest.only(Algorithm::Sha256).map(|digest| digest.to_string()),
+                    "dependencies": part.dependencies,
+                }));
+                files.insert(path, digest);
+            }
+            // JSON is YAML. Writing to a String cannot fail.
+            let _ = writeln!(manifest, "{section}: {}", serde_json::Value::Array(list));
+        }
+        let path = out.join("release.MF");
+        fs::write(&path, manifest)
+            .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
+        Ok(Built { digest: self.digest()?, files })
+    }
+}
+
+fn quoted(text: &str) -> serde_json::Value {
+    serde_json::Value::String(text.to_owned())
+}
+
+fn release_name(dir: &Path, what: &str) -> Result<String> {
+    let path = dir.join("config").join("final.yml");
+    let file = format!("'config/final.yml' of {what}");
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::invalid(format!("{what} is a directory without config/final.yml")).with_hint(
+                "give the URL of a release tarball, or of a release directory (config/final.yml names it)",
+            ));
+        }
+        Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
+    };
+    let config: FinalConfig = documents::decode(&text, &file)?;
+    match (config.name, config.final_name) {
+        (Some(name), None) | (None, Some(name)) if !name.is_empty() => Ok(name),
+        (Some(_), Some(_)) => Err(Error::invalid(format!("{file} has both name and final_name"))),
+        _ => Err(Error::invalid(format!("{file} has no name"))),
+    }
+}
+
+/// Sorted by name; none if there is no such directory. Files beside them (`.gitkeep`) do not count.
+fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
+    let reading = |error| Error::io(format!("reading the directory '{}'", dir.display()), error);
+    let mut paths = Vec::new();
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(paths),
+        Err(error) => return Err(reading(error)),
+        Ok(entries) => {
+            for entry in entries {
+                let path = entry.map_err(reading)?.path();
+                let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+                if path.is_dir() && !hidden {
+                    paths.push(path);
+                }
+            }
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn file(path: PathBuf) -> Input {
+    Input::File { path, executable: None }
+}
+
+fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::invalid(format!("{owner} has no file '{}'", path.display())),
+        _ => Error::io(format!("reading '{}'", path.display()), error),
+    })
+}
+
+fn job(dir: &Path, what: &str) -> Result<Part> {
+    let owner = format!("the job in '{}' of {what}", dir.display());
+    let spec_path = dir.join("spec");
+    let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
+    if dir.file_name() != Some(spec.name.as_ref()) {
+        return Err(Error::invalid(format!("{owner} has another name in its spec: '{}'", spec.name)));
+    }
+    let mut files = FileSet::new();
+    // Its mode means nothing; editors and archives change it.
+    files.insert("job.MF".into(), Input::File { path: spec_path, executable: Some(false) });
+    for optional in ["monit", "properties_schema.json"] {
+        let path = dir.join(optional);
+        if path.is_file() {
+            files.insert(optional.into(), file(path));
+        }
+    }
+    for (source, _) in &spec.templates {
+        let name = crate::artifact::archive::path::entry_path(source.as_bytes()).map_err(|reason| {
+            Error::invalid(format!("{owner} names the template '{}'", source.escape_debug()))
+                .with_source(reason)
+        })?;
+        let path = dir.join("templates").join(&name);
+        if !path.is_file() {
+            return Err(Error::invalid(format!(
+                "{owner} names the template '{source}', but there is no '{}'",
+                path.display()
+            )));
+        }
+        files.insert(Path::new("templates").join(name), file(path));
+    }
+    let fingerprint = fingerprint(&files, &["job", &spec.name])?;
+    Ok(Part { name: spec.name, fingerprint, files, dependencies: Vec::new() })
+}
+
+/// What packages are made from.
+struct Sources<'a> {
+    src: FileSet,
+    blobs: FileSet,
+    dir: &'a Path,
+}
+
+fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
+    let owner = format!("the package in '{}' of {what}", dir.display());
+    let refused = |file: &str, why: &str| {
+        Error::invalid(format!("{owner} has a {file}: {why}"))
+            .with_hint("make a tarball with `bosh create-release --tarball` and give its URL")
+    };
+    if dir.join("spec.lock").exists() {
+        return Err(refused(
+            "spec.lock",
+            "its sources are in the release's blobstore, not in this directory",
+        ));
+    }
+    if dir.join("pre_packaging").exists() {
+        return Err(refused("pre_packaging", "it would have to run on this machine, with tools it may lack"));
+    }
+    let spec_path = dir.join("spec");
+    let spec: PackageSpec =
+        documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
+    let packaging = dir.join("packaging");
+    if !packaging.is_file() {
+        return Err(Error::invalid(format!("{owner} has no packaging script")));
+    }
+    let mut files = sources.select(spec.files.as_deref().unwrap_or_default(), &owner)?;
+    for pattern in spec.excluded_files.unwrap_or_default() {
+        let matcher = glob(&pattern)?;
+        files.retain(|name, _| !matcher.is_match(name));
+    }
+    if files.insert("packaging".into(), Input::File { path: packaging, executable: Some(false) }).is_some() {
+        return Err(Error::invalid(format!("{owner} has a file 'packaging' among its files, too")));
+    }
+    let dependencies = spec.dependencies.unwrap_or_default();
+    let mut facts = vec!["package", spec.name.as_str()];
+    let mut sorted: Vec<&str> = dependencies.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    facts.extend(sorted);
+    let fingerprint = fingerprint(&files, &facts)?;
+    Ok(Part { fingerprint, files, dependencies, name: spec.name })
+}
+
+impl Sources<'_> {
+    fn select(&self, patterns: &[String], owner: &str) -> Result<FileSet> {
+        let mut files = FileSet::new();
+        for pattern in patterns {
+            let matcher = glob(pattern)?;
+            let mut found = false;
+            for (name, input) in self.src.iter().chain(&self.blobs) {
+                if matcher.is_match(name) {
+                    found = true;
+                    files.entry(name.clone()).or_insert_with(|| input.clone());
+                }
+            }
+            if !found {
+                let error =
+                    Error::invalid(format!("no file in src/ or blobs/ matches '{pattern}' of {owner}"));
+                let listed =
+                    fs::metadata(self.dir.join("config").join("blobs.yml")).is_ok_and(|file| file.len() > 8);
+                return Err(if listed && self.blobs.is_empty() {
+                    error.with_hint("the release has blobs: fetch them with `bosh sync-blobs`")
+                } else {
+                    error
+                });
+            }
+        }
+        Ok(files)
+    }
+}

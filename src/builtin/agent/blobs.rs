@@ -1,0 +1,147 @@
+//! The agent's blobstore: files in one directory, named by blob id, whole or not there at all.
+
+use std::fs::File;
+use std::io::Seek;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::{digest, dirs};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// Blobs on disk.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    dir: PathBuf,
+}
+
+impl Blobs {
+    /// The blobstore in an existing directory.
+    pub fn new(dir: PathBuf) -> Self {
+        Blobs { dir }
+    }
+
+    /// Where the blob is, or would be. `None` for an id that is no blob id.
+    pub fn path(&self, id: &str) -> Option<PathBuf> {
+        dirs::is_safe_name(id).then(|| self.dir.join(id))
+    }
+
+    /// A file for a blob that is still coming in.
+    pub fn incoming(&self) -> Result<NamedTempFile> {
+        tempfile::Builder::new()
+            .prefix(".incoming-")
+            .tempfile_in(&self.dir)
+            .map_err(|e| Error::io("making a file for a blob", e))
+    }
+
+    /// Makes a complete file the blob of this id.
+    pub fn commit(&self, file: NamedTempFile, id: &str) -> Result<()> {
+        let path = self.path(id).ok_or_else(|| Error::invalid(format!("'{id}' is not a blob id")))?;
+        file.persist(path).map_err(|e| Error::io(format!("storing blob '{id}'"), e.error))?;
+        Ok(())
+    }
+
+    /// Stores what a task made; answers the blob's id and digest.
+    pub fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
+        let id = uuid::Uuid::new_v4().to_string();
+        file.rewind().map_err(|e| Error::io("reading a new blob", e))?;
+        let digest = digest::of(file.as_file_mut())?;
+        self.commit(file, &id)?;
+        Ok((id, digest))
+    }
+
+    /// Opens a blob whose digest is as given.
+    pub fn open(&self, id: &str, digest: &str) -> Result<File> {
+        let missing = || Error::environment(format!("Blob '{id}' not found"));
+        let path = self.path(id).ok_or_else(missing)?;
+        let mut file = File::open(&path).map_err(|e| missing().with_source(e))?;
+        digest::verify(digest, &mut file, "stream").context(|| format!("Checking blob '{id}'"))?;
+        file.rewind().map_err(|e| Error::io(format!("reading blob '{id}'"), e))?;
+        Ok(file)
+    }
+
+    /// Removes a blob; whether it was there.
+    pub fn delete(&self, id: &str) -> Result<bool> {
+        let Some(path) = self.path(id) else { return Ok(false) };
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io(format!("deleting blob '{id}'"), e)),
+        }
+    }
+
+    /// Removes what an agent that died left half received.
+    pub fn sweep(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b".incoming-") {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// The blob id in `/blobs/<id>` or `/blobs/<two hex digits>/<id>`.
+pub fn id_of(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("/blobs/")?;
+    let id = match rest.split_once('/') {
+        None => rest,
+        Some((prefix, id)) if prefix.len() == 2 && prefix.bytes().all(|b| b.is_ascii_hexdigit()) => id,
+        Some(_) => return None,
+    };
+    dirs::is_safe_name(id).then_some(id)
+}
+
+/// A temporary directory for unpacking, on the file system where the content will stay.
+pub fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix(".unpack-")
+        .tempdir_in(dir)
+        .map_err(|e| Error::io(format!("making a directory in '{}'", dir.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn blob_paths_are_taken_apart_and_hostile_ones_refused() {
+        assert_eq!(id_of("/blobs/ab/0b1c"), Some("0b1c"));
+        assert_eq!(id_of("/blobs/0b1c-2"), Some("0b1c-2"));
+        for bad in
+            ["/blobs/", "/blobs/..", "/blobs/ab/../x", "/blobs/abc/x", "/blobs/ab/", "/blobs/%2e%2e", "/x"]
+        {
+            assert_eq!(id_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_blob_opens_only_with_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(dir.path().to_path_buf());
+        let mut file = blobs.incoming().unwrap();
+        file.write_all(b"data").unwrap();
+        let (id, digest) = blobs.store(file).unwrap();
+        let mut text = String::new();
+        blobs.open(&id, &digest).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "data");
+        let error = blobs.open(&id, &format!("sha256:{}", "0".repeat(64))).unwrap_err();
+        assert!(super::super::message(&error).starts_with(&format!("Checking blob '{id}': Expected stream")));
+        blobs.open("../x", &digest).unwrap_err();
+        assert!(blobs.delete(&id).unwrap());
+        assert!(!blobs.delete(&id).unwrap());
+    }
+
+    #[test]
+    fn half_received_blobs_are_swept_at_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(dir.path().to_path_buf());
+        let kept = blobs.incoming().unwrap().keep().unwrap().1;
+        std::fs::write(dir.path().join("whole"), "x").unwrap();
+        blobs.sweep();
+        assert!(!kept.exists());
+        assert!(dir.path().join("whole").exists());
+    }
+}

@@ -1,0 +1,150 @@
+//! `compile_package`: source in, compiled package out, both as blobs. Several may run at once.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::dirs::{self};
+use super::process::{Cancel, ending};
+use super::spec::Package;
+use super::{Agent, archive, packages};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// How much of a failed script's output goes into the error, bytes of each stream.
+const TAIL: u64 = 10 * 1024;
+
+/// Where a compilation finds its tools.
+const COMPILE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+impl Agent {
+    /// Compiles `package`, whose blob is its source, with these packages present.
+    pub(super) fn compile(
+        &self,
+        package: &Package,
+        dependencies: &BTreeMap<String, Package>,
+        cancel: &Cancel,
+    ) -> Result<Value> {
+        package.check()?;
+        self.compile_inner(package, dependencies, cancel)
+            .map(|(id, digest)| json!({"result": {"blobstore_id": id, "sha1": digest}}))
+            .context(|| format!("Compiling package {}", package.name))
+    }
+
+    fn compile_inner(
+        &self,
+        package: &Package,
+        dependencies: &BTreeMap<String, Package>,
+        cancel: &Cancel,
+    ) -> Result<(String, String)> {
+        let mut links = Vec::new();
+        for dependency in dependencies.values() {
+            let dir = packages::install(&self.dirs, &self.blobs, dependency)
+                .context(|| format!("Installing dependent package: '{}'", dependency.name))?;
+            links.push((dependency.name.clone(), dir));
+        }
+        // A build of its own for every attempt: two of the same package wait for each other at the link.
+        let parent = self.dirs.data_packages().join(&package.name);
+        dirs::make_dir(&parent, 0o755)?;
+        let install = tempfile::Builder::new()
+            .prefix(".compile-")
+            .tempdir_in(&parent)
+            .map_err(|e| Error::io("Setting up new package bundle", e))?;
+        dirs::set_mode(install.path(), 0o755)?;
+        links.push((package.name.clone(), install.path().to_path_buf()));
+        let hold = self.links.hold(&self.dirs, &links)?;
+        cancel.check()?;
+
+        let source = self.dirs.compile().join(&package.name);
+        let _clean = Cleanup(&source);
+        dirs::remove_tree(&source)?;
+        dirs::make_dir(&source, 0o755)?;
+        let blob = self
+            .blobs
+            .open(&package.blobstore_id, &package.sha1)
+            .context(|| format!("Fetching package {}", package.name))?;
+        archive::unpack(blob, &format!("the source of package '{}'", package.name), &source)
+            .context(|| format!("Uncompressing package {}", package.name))?;
+        if source.join("packaging").is_file() {
+            self.run_packaging(package, &source, cancel).context(|| "Running packaging script".to_owned())?;
+        }
+        let tarball = self.blobs.incoming()?;
+        archive::pack(install.path(), tarball.as_file())
+            .context(|| "Compressing compiled package".to_owned())?;
+        cancel.check()?;
+        let stored = self.blobs.store(tarball).context(|| "Uploading compiled package".to_owned())?;
+        drop(hold);
+        Ok(stored)
+    }
+
+    fn run_packaging(&self, package: &Package, source: &Path, cancel: &Cancel) -> Result<()> {
+        let logs = self.dirs.agent_logs().join("compile").join(&package.name);
+        dirs::remove_tree(&logs)?;
+        dirs::make_dir(&logs, 0o750)?;
+        let open = |name: &str| {
+            let path = logs.join(name);
+            File::options()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&path)
+                .map_err(|e| Error::io(format!("opening '{}'", path.display()), e))
+        };
+        let (mut stdout, mut stderr) = (open("packaging.stdout.log")?, open("packaging.stderr.log")?);
+        let copy = |file: &File| file.try_clone().map_err(|e| Error::io("opening a log twice", e));
+        let mut command = Command::new("bash");
+        command
+            .args(["-x", "packaging"])
+            .current_dir(source)
+            .env_clear()
+            .env("PATH", COMPILE_PATH)
+            .env("HOME", "/root")
+            .env("TMPDIR", self.dirs.tmp())
+            .env("BOSH_COMPILE_TARGET", source)
+            .env("BOSH_INSTALL_TARGET", self.dirs.packages().join(&package.name))
+            .env("BOSH_PACKAGE_NAME", &package.name)
+            .env("BOSH_PACKAGE_VERSION", &package.version)
+            .stdout(copy(&stdout)?)
+            .stderr(copy(&stderr)?);
+        let status = cancel.run(&mut command)?;
+        if status.success() {
+            return Ok(());
+        }
+        let (out, err) = (tail(&mut stdout), tail(&mut stderr));
+        let named = |name: &str, text: &(String, bool)| {
+            let title = if text.1 { format!("Truncated {}", name.to_lowercase()) } else { name.to_owned() };
+            format!("{title}: {}", text.0)
+        };
+        Err(Error::environment(format!(
+            "Command {}; {}, {}",
+            ending(status),
+            named("Stdout", &out),
+            named("Stderr", &err)
+        )))
+    }
+}
+
+/// The end of a log, and whether there is more before it.
+fn tail(file: &mut File) -> (String, bool) {
+    let length = file.metadata().map_or(0, |meta| meta.len());
+    let start = length.saturating_sub(TAIL);
+    let mut bytes = Vec::new();
+    if file.seek(SeekFrom::Start(start)).and_then(|_| file.take(TAIL).read_to_end(&mut bytes)).is_err() {
+        return (String::new(), false);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let whole = if start > 0 { text.split_once('\n').map_or(&*text, |(_, rest)| rest) } else { &text };
+    (whole.to_owned(), start > 0)
+}
+
+struct Cleanup<'a>(&'a Path);
+
+impl Drop for Cleanup<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0);
+    }
+}

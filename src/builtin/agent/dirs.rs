@@ -1,0 +1,277 @@
+//! The directories under the VM's base directory (`/var/vcap`), and small file helpers with the agent's
+//! habits: atomic writes, group `vcap` where there is one.
+//!
+//! The layout is the one release jobs rely on (docs-bosh, "vm-config").
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Where everything of one VM is.
+#[derive(Debug, Clone)]
+pub struct Dirs {
+    base: PathBuf,
+    vcap_group: Option<u32>,
+}
+
+impl Dirs {
+    /// The layout below `base`; nothing is made yet.
+    pub fn new(base: &Path) -> Self {
+        Dirs { base: base.to_path_buf(), vcap_group: group_id("vcap") }
+    }
+
+    /// The base directory, `/var/vcap` inside a VM.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// The agent's own files.
+    pub fn bosh(&self) -> PathBuf {
+        self.base.join("bosh")
+    }
+
+    /// The agent's own logs, which `fetch_logs agent` packs.
+    pub fn agent_logs(&self) -> PathBuf {
+        self.base.join("bosh/log")
+    }
+
+    /// Links to the jobs in force.
+    pub fn jobs(&self) -> PathBuf {
+        self.base.join("jobs")
+    }
+
+    /// Links to the packages in force.
+    pub fn packages(&self) -> PathBuf {
+        self.base.join("packages")
+    }
+
+    /// Installed jobs, by name and digest of their version.
+    pub fn data_jobs(&self) -> PathBuf {
+        self.base.join("data/jobs")
+    }
+
+    /// Installed packages, by name and digest of their version.
+    pub fn data_packages(&self) -> PathBuf {
+        self.base.join("data/packages")
+    }
+
+    /// Sources of packages being compiled.
+    pub fn compile(&self) -> PathBuf {
+        self.base.join("data/compile")
+    }
+
+    /// The agent's blobstore.
+    pub fn blobs(&self) -> PathBuf {
+        self.base.join("data/blobs")
+    }
+
+    /// Temporary files, on the same file system as what they become.
+    pub fn tmp(&self) -> PathBuf {
+        self.base.join("data/tmp")
+    }
+
+    /// Logs of all jobs.
+    pub fn logs(&self) -> PathBuf {
+        self.base.join("sys/log")
+    }
+
+    /// Pid files of all jobs.
+    pub fn run(&self) -> PathBuf {
+        self.base.join("sys/run")
+    }
+
+    /// What the job supervisor keeps.
+    pub fn monit(&self) -> PathBuf {
+        self.base.join("monit")
+    }
+
+    /// Where the persistent disk is mounted.
+    pub fn store(&self) -> PathBuf {
+        self.base.join("store")
+    }
+
+    /// Where the second persistent disk is mounted while data move to it.
+    pub fn store_migration(&self) -> PathBuf {
+        self.base.join("store_migration_target")
+    }
+
+    /// Facts about the instance, readable by every job.
+    pub fn instance(&self) -> PathBuf {
+        self.base.join("instance")
+    }
+
+    /// The log, run and data directory of a job.
+    pub fn of_job(&self, name: &str) -> [PathBuf; 3] {
+        [
+            self.base.join("data/sys/log").join(name),
+            self.base.join("data/sys/run").join(name),
+            self.base.join("data").join(name),
+        ]
+    }
+
+    /// Makes the directories every VM has.
+    pub fn set_up(&self) -> Result<()> {
+        for (dir, mode) in [
+            ("bosh", 0o755),
+            ("bosh/log", 0o750),
+            ("data", 0o755),
+            ("data/sys", 0o755),
+            ("data/sys/log", 0o755),
+            ("data/sys/run", 0o755),
+            ("data/jobs", 0o755),
+            ("data/packages", 0o755),
+            ("data/compile", 0o755),
+            ("data/blobs", 0o700),
+            ("data/tmp", 0o755),
+            ("jobs", 0o755),
+            ("packages", 0o755),
+            ("monit", 0o700),
+            ("monit/job", 0o700),
+            ("instance", 0o755),
+            ("store", 0o755),
+        ] {
+            let path = self.base.join(dir);
+            if !path.is_dir() {
+                make_dir(&path, mode)?;
+                self.give_to_vcap(&path);
+            }
+        }
+        self.link_sys()
+    }
+
+    /// `sys` is a link to `data/sys`, so that logs lie on the data disk.
+    fn link_sys(&self) -> Result<()> {
+        let link = self.base.join("sys");
+        match fs::symlink_metadata(&link) {
+            Ok(meta) if meta.is_symlink() => return Ok(()),
+            // Made beforehand by whoever made the VM: only an empty directory may give way.
+            Ok(_) => {
+                fs::remove_dir(&link).map_err(|e| Error::io(format!("replacing '{}'", link.display()), e))?
+            }
+            Err(_) => {}
+        }
+        symlink(self.base.join("data/sys"), &link)
+            .map_err(|e| Error::io(format!("linking '{}'", link.display()), e))
+    }
+
+    /// Hands the path to group `vcap`, where there is such a group and the agent may.
+    pub fn give_to_vcap(&self, path: &Path) {
+        if let Some(group) = self.vcap_group
+            && let Err(error) = std::os::unix::fs::lchown(path, None, Some(group))
+        {
+            tracing::debug!(path = %path.display(), %error, "the group stays");
+        }
+    }
+}
+
+/// Makes a directory and its parents, and gives it this mode whatever the umask.
+pub fn make_dir(path: &Path, mode: u32) -> Result<()> {
+    fs::create_dir_all(path).map_err(|e| Error::io(format!("making directory '{}'", path.display()), e))?;
+    set_mode(path, mode)
+}
+
+/// Sets the permission bits of a file or directory.
+pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(|e| Error::io(format!("setting the mode of '{}'", path.display()), e))
+}
+
+/// Replaces a file: the old or the new content, never a torn one.
+pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let failed = |e| Error::io(format!("writing '{}'", path.display()), e);
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
+    file.write_all(content).map_err(failed)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|e| failed(e.error))?;
+    fs::File::open(dir).and_then(|d| d.sync_all()).map_err(failed)
+}
+
+/// Points a link somewhere else without a moment in which it is not there.
+pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
+    let failed = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
+    if fs::read_link(link).is_ok_and(|now| now == target) {
+        return Ok(());
+    }
+    let mut name = link.as_os_str().to_owned();
+    name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+    let fresh = PathBuf::from(name);
+    symlink(target, &fresh).map_err(failed)?;
+    fs::rename(&fresh, link).map_err(|e| {
+        let _ = fs::remove_file(&fresh);
+        failed(e)
+    })
+}
+
+/// Removes a directory tree that may not exist.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("removing '{}'", path.display()), e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A name that becomes one path component: a job, a package, a script, a blob.
+pub fn is_safe_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 200
+        && !name.starts_with(['.', '-'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+'))
+}
+
+/// The numeric id of a group in `/etc/group`.
+pub fn group_id(name: &str) -> Option<u32> {
+    field(&fs::read_to_string("/etc/group").ok()?, name, 2)?.parse().ok()
+}
+
+/// The numeric ids of a user and its main group in `/etc/passwd`.
+pub fn user_ids(name: &str) -> Option<(u32, u32)> {
+    let passwd = fs::read_to_string("/etc/passwd").ok()?;
+    Some((field(&passwd, name, 2)?.parse().ok()?, field(&passwd, name, 3)?.parse().ok()?))
+}
+
+fn field<'a>(table: &'a str, name: &str, index: usize) -> Option<&'a str> {
+    table.lines().find(|line| line.split(':').next() == Some(name))?.split(':').nth(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_their_directory_are_refused() {
+        for bad in ["", ".", "..", "a/b", "-rf", "a\0", "ü", ".hidden"] {
+            assert!(!is_safe_name(bad), "{bad:?}");
+        }
+        for good in ["hello", "go-1.2", "a_b", "libstdc++"] {
+            assert!(is_safe_name(good), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn the_layout_can_be_set_up_twice_and_replaces_an_empty_sys() {
+        let base = tempfile::tempdir().unwrap();
+        fs::create_dir(base.path().join("sys")).unwrap();
+        let dirs = Dirs::new(base.path());
+        dirs.set_up().unwrap();
+        dirs.set_up().unwrap();
+        assert!(dirs.logs().is_dir());
+        assert_eq!(fs::read_link(base.path().join("sys")).unwrap(), base.path().join("data/sys"));
+    }
+
+    #[test]
+    fn a_link_moves_from_one_target_to_another() {
+        let base = tempfile::tempdir().unwrap();
+        let link = base.path().join("link");
+        replace_link(Path::new("/one"), &link).unwrap();
+        replace_link(Path::new("/two"), &link).unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("/two"));
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,377 @@
+//! Persistent disks. The `local` CPI's disks are directories: mounting one binds it to `store`, or to
+//! `store_migration_target` while data move from one to the other.
+//!
+//! Whether a disk is mounted is asked of the file system (device and inode), not remembered.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use serde_json::Value;
+
+use super::dirs::{self, Dirs};
+use super::process::Cancel;
+use super::settings::Settings;
+use super::{migrate, spec};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// How often a busy disk is tried again before that is an error, and the first wait.
+const BUSY_TRIES: u32 = 8;
+const BUSY_WAIT: Duration = Duration::from_millis(20);
+
+/// The disks of the VM.
+pub struct Disks {
+    dirs: Dirs,
+    /// Guards the file of hints.
+    hints: Mutex<()>,
+}
+
+impl Disks {
+    /// The disks of the VM with these directories.
+    pub fn new(dirs: Dirs) -> Self {
+        Disks { dirs, hints: Mutex::new(()) }
+    }
+
+    /// Remembers how to find a disk.
+    pub fn add(&self, cid: &str, hint: &Value) -> Result<()> {
+        if cid.is_empty() {
+            return Err(Error::invalid("Saving persistent disk hints: the disk CID is empty"));
+        }
+        self.change_hints(|hints| {
+            hints.insert(cid.to_owned(), hint.clone());
+        })
+        .context(|| "Saving persistent disk hints".to_owned())
+    }
+
+    /// Forgets how to find a disk.
+    pub fn remove(&self, cid: &str) -> Result<()> {
+        self.change_hints(|hints| {
+            hints.remove(cid);
+        })
+        .context(|| "Removing persistent disk hints".to_owned())?;
+        if self.managed().as_deref() == Some(cid) {
+            let path = self.managed_path();
+            fs::remove_file(&path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))?;
+        }
+        Ok(())
+    }
+
+    /// The CIDs of all disks that are mounted.
+    pub fn mounted(&self, settings: &Settings) -> Result<Vec<String>> {
+        let hints = self.all_hints(settings)?;
+        Ok(hints
+            .into_iter()
+            .filter(|(_, hint)| device(hint).is_ok_and(|dir| self.mount_point_of(&dir).is_some()))
+            .map(|(cid, _)| cid)
+            .collect())
+    }
+
+    /// Mounts a disk on `store`, or on the migration target when another disk is there.
+    pub fn mount(&self, settings: &Settings, cid: &str) -> Result<()> {
+        let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
+        let source =
+            device(&hint).context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
+        if let Some(place) = self.mount_point_of(&source) {
+            tracing::info!(cid, place = %place.display(), "already mounted");
+            return Ok(());
+        }
+        let store = self.dirs.store();
+        if is_mount_point(&store)? {
+            let target = self.dirs.store_migration();
+            if is_mount_point(&target)? {
+                return Err(Error::environment(
+                    "Mounting persistent disk: two other disks are mounted; one must be unmounted first",
+                ));
+            }
+            return bind(&source, &target);
+        }
+        bind(&source, &store)?;
+        self.set_managed(cid)
+    }
+
+    /// Unmounts a disk; whether it was mounted. `what` is a text for people.
+    pub fn unmount(&self, settings: &Settings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
+        let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
+        let what = format!("disk '{cid}'");
+        let place = match device(&hint) {
+            Ok(source) => self.mount_point_of(&source),
+            Err(error) => {
+                // Detached under our feet: if this is the disk on `store`, what is left must go all the same.
+                tracing::warn!(cid, error = %super::message(&error), "the device is gone");
+                let store = self.dirs.store();
+                (self.managed().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
+            }
+        };
+        let Some(place) = place else { return Ok((false, what)) };
+        unmount(&place, cancel).context(|| "Unmounting persistent disk".to_owned())?;
+        Ok((true, what))
+    }
+
+    /// Moves all data from the disk on `store` to the one on the migration target, which takes its place.
+    pub fn migrate(&self, settings: &Settings, cancel: &Cancel) -> Result<()> {
+        let (store, target) = (self.dirs.store(), self.dirs.store_migration());
+        for place in [&store, &target] {
+            if !is_mount_point(place)? {
+                return Err(Error::environment(format!("no disk is mounted on '{}'", place.display())));
+            }
+        }
+        let (cid, source) = self
+            .all_hints(settings)?
+            .into_iter()
+            .filter_map(|(cid, hint)| Some((cid, device(&hint).ok()?)))
+            .find(|(_, dir)| same(dir, &target))
+            .ok_or_else(|| Error::environment(format!("the disk on '{}' is not known", target.display())))?;
+        let writable =
+            set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
+        let copied = migrate::copy_tree(&store, &target, cancel)
+            .context(|| "Copying files from old disk to new disk".to_owned());
+        if let Err(error) = copied {
+            if writable && let Err(again) = set_read_only(&store, false) {
+                tracing::error!(error = %super::message(&again), "the old disk stays read-only");
+            }
+            return Err(error);
+        }
+        // From here on the new disk is the one to come back to, whatever ends this process.
+        self.set_managed(&cid)?;
+        unmount(&store, cancel).context(|| "Unmounting old persistent disk".to_owned())?;
+        unmount(&target, cancel).context(|| "Remounting new disk on original mountpoint".to_owned())?;
+        bind(&source, &store).context(|| "Remounting new disk on original mountpoint".to_owned())
+    }
+
+    /// After a start of the VM: mounts the disk that was on `store` before.
+    pub fn restore(&self, settings: &Settings) -> Result<()> {
+        let Some(cid) = self.managed() else { return Ok(()) };
+        let hint = self.hint(settings, &cid)?;
+        let source = device(&hint)?;
+        let store = self.dirs.store();
+        if is_mount_point(&store)? {
+            return Ok(());
+        }
+        // An agent killed at the end of a migration left it at the other place.
+        if self.mount_point_of(&source).is_some() {
+            unmount(&self.dirs.store_migration(), &Cancel::default())?;
+        }
+        bind(&source, &store)
+    }
+
+    fn hint(&self, settings: &Settings, cid: &str) -> Result<Value> {
+        self.all_hints(settings)?.remove(cid).ok_or_else(|| {
+            Error::invalid(format!("Persistent disk with volume id '{cid}' could not be found"))
+        })
+    }
+
+    /// Hints by CID; one sent by `add_persistent_disk` wins over the CPI's.
+    fn all_hints(&self, settings: &Settings) -> Result<BTreeMap<String, Value>> {
+        let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
+        let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        hints.extend(spec::read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());
+        Ok(hints)
+    }
+
+    fn change_hints(&self, change: impl FnOnce(&mut BTreeMap<String, Value>)) -> Result<()> {
+        let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hints = spec::read_json(&self.hints_path())?.unwrap_or_default();
+        change(&mut hints);
+        spec::write_json(&self.hints_path(), &hints)
+    }
+
+    fn hints_path(&self) -> PathBuf {
+        self.dirs.bosh().join("persistent_disk_hints.json")
+    }
+
+    fn managed_path(&self) -> PathBuf {
+        self.dirs.bosh().join("managed_disk_settings.json")
+    }
+
+    fn managed(&self) -> Option<String> {
+        fs::read_to_string(self.managed_path()).ok().filter(|cid| !cid.is_empty())
+    }
+
+    fn set_managed(&self, cid: &str) -> Result<()> {
+        dirs::write_atomically(&self.managed_path(), cid.as_bytes(), 0o600)
+            .context(|| "Writing managed_disk_settings.json".to_owned())
+    }
+
+    fn mount_point_of(&self, source: &Path) -> Option<PathBuf> {
+        [self.dirs.store(), self.dirs.store_migration()].into_iter().find(|place| same(source, place))
+    }
+}
+
+/// The directory a hint stands for. Hints of block devices (volume id, LUN, iSCSI) mean nothing here.
+fn device(hint: &Value) -> Result<PathBuf> {
+    let path = match hint {
+        Value::String(path) => path.as_str(),
+        Value::Object(map) => map.get("path").and_then(Value::as_str).unwrap_or_default(),
+        _ => "",
+    };
+    if path.is_empty() {
+        // Only the keys: values may be credentials.
+        let keys = match hint {
+            Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
+            _ => "none".to_owned(),
+        };
+        return Err(Error::invalid(format!(
+            "this VM finds disks by their path, but the hint has no 'path' (keys: {keys})"
+        )));
+    }
+    let path = PathBuf::from(path);
+    if !path.is_absolute() {
+        return Err(Error::invalid(format!("the disk's path '{}' is not absolute", path.display())));
+    }
+    match fs::metadata(&path) {
+        Ok(meta) if meta.is_dir() => Ok(path),
+        Ok(_) => Err(Error::environment(format!("the disk's path '{}' is not a directory", path.display()))),
+        Err(e) => {
+            Err(Error::environment(format!("the disk's device '{}' is missing", path.display()))
+                .with_source(e))
+        }
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    match (fs::metadata(a), fs::metadata(b)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+/// Whether something is mounted exactly here, by the kernel's own table.
+pub fn is_mount_point(path: &Path) -> Result<bool> {
+    let Ok(path) = fs::canonicalize(path) else { return Ok(false) };
+    let table = fs::read("/proc/self/mountinfo").map_err(|e| Error::io("reading /proc/self/mountinfo", e))?;
+    let wanted = escape(path.as_os_str().as_encoded_bytes());
+    Ok(table
+        .split(|b| *b == b'\n')
+        .filter_map(|line| line.split(|b| *b == b' ').nth(4))
+        .any(|mount_point| mount_point == wanted))
+}
+
+/// Blanks and backslashes as the mount table writes them.
+fn escape(path: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(path.len());
+    for byte in path {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => escaped.extend(format!("\\{byte:03o}").into_bytes()),
+            byte => escaped.push(*byte),
+        }
+    }
+    escaped
+}
+
+fn bind(source: &Path, target: &Path) -> Result<()> {
+    if !target.is_dir() {
+        dirs::make_dir(target, 0o755)?;
+    }
+    rustix::mount::mount_bind(source, target).map_err(|e| {
+        Error::io(
+            format!("Mounting persistent disk: binding '{}' to '{}'", source.display(), target.display()),
+            e.into(),
+        )
+    })
+}
+
+/// Unmounts, waiting a little for processes that are just ending.
+fn unmount(place: &Path, cancel: &Cancel) -> Result<()> {
+    let mut wait = BUSY_WAIT;
+    for _ in 0..BUSY_TRIES {
+        match rustix::mount::unmount(place, UnmountFlags::NOFOLLOW) {
+            Ok(()) => return Ok(()),
+            Err(Errno::BUSY) => cancel.sleep(wait)?,
+            Err(e) => return Err(Error::io(format!("unmounting '{}'", place.display()), e.into())),
+        }
+        wait *= 2;
+    }
+    Err(Error::environment(format!(
+        "unmounting '{}' failed: it is in use by {}",
+        place.display(),
+        users(place)
+    )))
+}
+
+/// The processes that hold a mount, for the error.
+fn users(place: &Path) -> String {
+    let mut found = Vec::new();
+    for process in super::packages::list(Path::new("/proc")) {
+        let pid = process.file_name();
+        if !pid.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let dir = process.path();
+        let open = super::packages::list(&dir.join("fd")).into_iter().map(|fd| fd.path());
+        let holds = open
+            .chain([dir.join("cwd"), dir.join("exe")])
+            .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(place)));
+        if holds {
+            let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
+            found.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
+        }
+    }
+    if found.is_empty() { "a process that cannot be seen from here".to_owned() } else { found.join(", ") }
+}
+
+/// Makes a mount read-only or writable again; whether it could be changed. Where the kernel does not let this
+/// process (a user namespace), it stays as it is: the jobs are stopped anyway.
+fn set_read_only(place: &Path, read_only: bool) -> Result<bool> {
+    let now = rustix::fs::statvfs(place)
+        .map_err(|e| Error::io(format!("looking at '{}'", place.display()), e.into()))?
+        .f_flag;
+    // The flags a user namespace may not drop must be named again.
+    let mut flags = MountFlags::BIND;
+    for (has, flag) in [
+        (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (rustix::fs::StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (rustix::fs::StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (rustix::fs::StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if now.contains(has) {
+            flags |= flag;
+        }
+    }
+    if read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    match rustix::mount::mount_remount(place, flags, "") {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::INVAL) => {
+            tracing::warn!(place = %place.display(), "the mount's flags cannot be changed here");
+            Ok(false)
+        }
+        Err(e) => Err(Error::io(format!("remounting '{}'", place.display()), e.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_paths_lead_to_a_disk_and_the_device_must_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        device(&json!(dir.path())).unwrap();
+        device(&json!({"path": dir.path()})).unwrap();
+        for hint in
+            [json!({"volume_id": "v", "iscsi_settings": {"password": "secret"}}), json!(null), json!(3)]
+        {
+            let error = device(&hint).unwrap_err().to_string();
+            assert!(error.contains("no 'path'") && !error.contains("secret"), "{error}");
+        }
+        assert!(device(&json!("/nowhere/disk")).unwrap_err().to_string().contains("missing"));
+        device(&json!("relative")).unwrap_err();
+    }
+
+    #[test]
+    fn the_mount_table_is_read() {
+        assert!(is_mount_point(Path::new("/proc")).unwrap());
+        assert!(!is_mount_point(Path::new("/proc/self")).unwrap());
+        assert_eq!(escape(b"/a b\\c"), b"/a\\040b\\134c");
+    }
+}

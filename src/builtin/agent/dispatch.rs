@@ -1,0 +1,295 @@
+//! From a message to an action: `{"method", "arguments", "reply_to"}` to `{"value"}` or `{"exception"}`
+//! (agent/action_dispatcher.go and agent/action of the agent).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::process::Cancel;
+use super::script::Options;
+use super::spec::{Package, Spec};
+use super::{Agent, vitals};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// A message as it comes in.
+#[derive(Debug, Deserialize)]
+struct Message {
+    #[serde(default)]
+    method: String,
+    #[serde(default)]
+    arguments: Option<Vec<Value>>,
+    #[serde(default)]
+    protocol: Option<i64>,
+}
+
+/// The arguments of a message, taken one after the other.
+struct Arguments {
+    given: std::vec::IntoIter<Value>,
+    count: usize,
+    taken: usize,
+}
+
+impl Arguments {
+    fn new(given: Vec<Value>) -> Self {
+        Arguments { count: given.len(), given: given.into_iter(), taken: 0 }
+    }
+
+    /// The next argument, which must be there.
+    fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.taken += 1;
+        match self.given.next() {
+            Some(value) => serde_json::from_value(value).map_err(|e| {
+                Error::invalid(format!(
+                    "Extracting method arguments from payload: Unmarshalling action argument {}",
+                    self.taken
+                ))
+                .with_source(e)
+            }),
+            None => Err(Error::invalid(format!(
+                "Extracting method arguments from payload: Not enough arguments, expected {}, got {}",
+                self.taken, self.count
+            ))),
+        }
+    }
+
+    /// The next argument, or its default.
+    fn optional<T: DeserializeOwned + Default>(&mut self) -> Result<T> {
+        if self.given.len() == 0 {
+            Ok(T::default())
+        } else {
+            self.next::<Option<T>>().map(Option::unwrap_or_default)
+        }
+    }
+}
+
+/// How tasks get along with each other.
+enum Mode {
+    /// With any other.
+    Free,
+    /// With other compilations.
+    Shared,
+    /// One at a time.
+    Alone,
+}
+
+/// Answers a message. `None` when it is none at all.
+pub fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
+    let message: Message = match serde_json::from_slice(text) {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::warn!(%error, "a message that is none");
+            return None;
+        }
+    };
+    let method = message.method.clone();
+    // Task polls would drown everything else.
+    if !matches!(method.as_str(), "get_task" | "get_state" | "ping") {
+        tracing::info!(method, "received");
+    }
+    Some(match dispatch(agent, message) {
+        Ok(value) => json!({"value": value}),
+        Err(error) => {
+            let text = super::message(&error);
+            tracing::warn!(method, error = text, "refused");
+            json!({"exception": {"message": text}})
+        }
+    })
+}
+
+fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
+    let method = message.method.as_str();
+    let mut arguments = Arguments::new(message.arguments.unwrap_or_default());
+    let failed = || format!("Action Failed {method}");
+    if let Some(outcome) = at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
+        return outcome.context(failed);
+    }
+    match as_task(method, &mut arguments) {
+        Ok(Some((mode, work))) => {
+            let agent = agent.clone();
+            agent
+                .tasks
+                .clone()
+                .start(method, move |cancel| agent.in_turn(&mode, cancel, work))
+                .context(failed)
+        }
+        Ok(None) => Err(Error::invalid(format!("unknown message {method}"))),
+        Err(error) => Err(error.context(failed())),
+    }
+}
+
+/// Actions that answer with their result.
+fn at_once(
+    agent: &Arc<Agent>,
+    method: &str,
+    arguments: &mut Arguments,
+    protocol: i64,
+) -> Option<Result<Value>> {
+    Some(match method {
+        "ping" => Ok(json!("pong")),
+        "info" => Ok(json!({"api_version": 1})),
+        "get_task" => arguments.next::<String>().and_then(|id| agent.tasks.get(&id)),
+        "cancel_task" => arguments.next::<String>().and_then(|id| agent.tasks.cancel(&id)),
+        "get_state" => arguments.optional::<String>().and_then(|filter| agent.state(filter == "full")),
+        "start" => agent.start(),
+        "list_disk" if protocol < 3 => agent.list_disk(),
+        "shutdown" => Err(Error::environment("this VM is ended by its CPI")),
+        _ => return None,
+    })
+}
+
+type Work = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;
+
+/// Actions that become tasks. Their arguments are checked before.
+fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work)>> {
+    let alone = |work: Work| Ok(Some((Mode::Alone, work)));
+    match method {
+        "apply" => {
+            let spec: Spec = arguments.next()?;
+            alone(Box::new(move |agent, _| agent.apply(spec)))
+        }
+        "prepare" => {
+            let spec: Spec = arguments.next()?;
+            alone(Box::new(move |agent, _| {
+                agent.prepare(&spec).context(|| "Preparing apply spec".to_owned())
+            }))
+        }
+        "compile_package" => {
+            let (blobstore_id, sha1) = (arguments.next()?, arguments.next()?);
+            let (name, version) = (arguments.next()?, arguments.next()?);
+            let package = Package { name, version, sha1, blobstore_id };
+            let dependencies: BTreeMap<String, Package> = arguments.optional()?;
+            let work: Work = Box::new(move |agent, cancel| agent.compile(&package, &dependencies, cancel));
+            Ok(Some((Mode::Shared, work)))
+        }
+        "run_script" => {
+            let name: String = arguments.next()?;
+            let options: Options = arguments.optional()?;
+            alone(Box::new(move |agent, cancel| agent.run_script(&name, &options, cancel)))
+        }
+        "drain" => {
+            let kind: String = arguments.next()?;
+            // `{}` stands for no spec: that is how create-env calls it.
+            let next: Option<Value> = arguments.optional()?;
+            let next = match next {
+                Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
+                    .map(Some)
+                    .map_err(|e| Error::invalid("Unmarshalling action argument 2").with_source(e))?,
+                _ => None,
+            };
+            alone(Box::new(move |agent, cancel| agent.drain(&kind, next, cancel)))
+        }
+        "stop" => alone(Box::new(|agent, cancel| {
+            agent.supervisor.stop(cancel).context(|| "Stopping Monitored Services".to_owned())?;
+            Ok(json!("stopped"))
+        })),
+        "list_disk" => Ok(Some((Mode::Free, Box::new(|agent, _| agent.list_disk())))),
+        "add_persistent_disk" => {
+            let (cid, hint): (String, Value) = (arguments.next()?, arguments.next()?);
+            alone(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
+        }
+        "remove_persistent_disk" => {
+            let cid: String = arguments.next()?;
+            alone(Box::new(move |agent, _| agent.disks.remove(&cid).map(|()| json!({}))))
+        }
+        "mount_disk" => {
+            let cid: String = arguments.next()?;
+            let hint: Option<Value> = arguments.optional()?;
+            alone(Box::new(move |agent, _| {
+                if let Some(hint) = hint {
+                    agent.disks.add(&cid, &hint)?;
+                }
+                agent.disks.mount(&agent.settings()?, &cid).map(|()| json!({}))
+            }))
+        }
+        "unmount_disk" => {
+            let cid: String = arguments.next()?;
+            alone(Box::new(move |agent, cancel| {
+                let (done, what) = agent.disks.unmount(&agent.settings()?, &cid, cancel)?;
+                let message = if done {
+                    format!("Unmounted partition of {what}")
+                } else {
+                    format!("Partition of {what} is not mounted")
+                };
+                Ok(json!({"message": message}))
+            }))
+        }
+        "migrate_disk" => alone(Box::new(|agent, cancel| {
+            agent
+                .disks
+                .migrate(&agent.settings()?, cancel)
+                .context(|| "Migrating persistent disk".to_owned())
+                .map(|()| json!({}))
+        })),
+        "fetch_logs" => {
+            let types: String = arguments.next()?;
+            let filters: Vec<String> = arguments.optional()?;
+            Ok(Some((Mode::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
+        }
+        "update_settings" => {
+            let update: Value = arguments.next()?;
+            alone(Box::new(move |agent, _| agent.update_settings(&update)))
+        }
+        _ => Ok(None),
+    }
+}
+
+impl Agent {
+    /// Runs a task when those it does not get along with are done.
+    fn in_turn(self: &Arc<Self>, mode: &Mode, cancel: &Cancel, work: Work) -> Result<Value> {
+        use std::sync::PoisonError;
+        match mode {
+            Mode::Free => work(self, cancel),
+            Mode::Shared => {
+                let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+                cancel.check()?;
+                work(self, cancel)
+            }
+            Mode::Alone => {
+                let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+                cancel.check()?;
+                work(self, cancel)
+            }
+        }
+    }
+
+    fn start(&self) -> Result<Value> {
+        self.configure_jobs()?;
+        self.supervisor.start().context(|| "Starting Monitored Services".to_owned())?;
+        Ok(json!("started"))
+    }
+
+    fn list_disk(&self) -> Result<Value> {
+        Ok(json!(self.disks.mounted(&self.settings()?)?))
+    }
+
+    fn state(&self, full: bool) -> Result<Value> {
+        let settings = self.settings()?;
+        let mut state = serde_json::to_value(self.spec.get())
+            .map_err(|e| Error::environment("Getting current spec").with_source(e))?;
+        state["agent_id"] = settings.agent_id.into();
+        state["job_state"] = self.supervisor.job_state().into();
+        if full {
+            state["vitals"] = vitals::vitals(&self.dirs);
+        }
+        let processes = self.supervisor.processes();
+        if !processes.is_empty() {
+            state["processes"] = processes.into();
+        }
+        state["vm"] = json!(settings.vm);
+        Ok(state)
+    }
+
+    /// Keeps what was sent. Disk associations would need device names, which this VM has none of.
+    fn update_settings(&self, update: &Value) -> Result<Value> {
+        let associations = update.get("disk_associations").and_then(Value::as_array);
+        if associations.is_some_and(|list| !list.is_empty()) {
+            return Err(Error::invalid("this VM has no devices to associate disks with"));
+        }
+        super::spec::write_json(&self.dirs.bosh().join("update_settings.json"), update)?;
+        Ok(json!("ok"))
+    }
+}

@@ -1,0 +1,44 @@
+//! `fetch_logs`: a tarball of the jobs' or the agent's own logs, as a blob.
+
+use globset::{GlobBuilder, GlobSetBuilder};
+use serde_json::{Value, json};
+use walkdir::WalkDir;
+
+use super::{Agent, archive};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+impl Agent {
+    /// Packs logs of these types (`job`, `agent`, joined by commas) whose names match one of the globs.
+    pub(super) fn fetch_logs(&self, types: &str, filters: &[String]) -> Result<Value> {
+        let all = ["**/*".to_owned()];
+        let mut globs = GlobSetBuilder::new();
+        for filter in if filters.is_empty() { &all[..] } else { filters } {
+            let glob = GlobBuilder::new(filter).literal_separator(true).build();
+            globs.add(glob.map_err(|e| Error::invalid(format!("'{filter}' is not a glob")).with_source(e))?);
+        }
+        let globs = globs.build().map_err(|e| Error::invalid("too many filters").with_source(e))?;
+        let mut files = Vec::new();
+        for kind in types.split(',') {
+            let root = match kind {
+                "job" => self.dirs.logs(),
+                "agent" => self.dirs.agent_logs(),
+                _ => return Err(Error::invalid("Invalid log type")),
+            };
+            // The root is reached through a link; below it only plain files are logs.
+            let root = std::fs::canonicalize(&root)
+                .map_err(|e| Error::io(format!("reading logs in '{}'", root.display()), e))?;
+            for entry in WalkDir::new(&root).sort_by_file_name().into_iter().flatten() {
+                if let (true, Ok(name)) = (entry.file_type().is_file(), entry.path().strip_prefix(&root))
+                    && globs.is_match(name)
+                {
+                    files.push((entry.path().to_path_buf(), name.to_path_buf()));
+                }
+            }
+        }
+        let tarball = self.blobs.incoming()?;
+        archive::pack_files(&files, tarball.as_file())?;
+        let (id, digest) = self.blobs.store(tarball).context(|| "Create file on blobstore".to_owned())?;
+        Ok(json!({"blobstore_id": id, "sha1": digest}))
+    }
+}

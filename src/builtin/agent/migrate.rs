@@ -1,0 +1,226 @@
+//! Copies a disk's content: types, modes, owners, times, links (hard ones too), extended attributes, holes.
+//! Can be repeated over an earlier, interrupted copy.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+
+use super::process::Cancel;
+use crate::{Error, Result};
+
+/// Copies everything below `from` into `to`, and waits until it is on the disk.
+pub fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
+    let mut links = HashMap::new();
+    let mut dirs = Vec::new();
+    for entry in walkdir::WalkDir::new(from).same_file_system(true) {
+        cancel.check()?;
+        let entry =
+            entry.map_err(|e| Error::environment(format!("reading '{}'", from.display())).with_source(e))?;
+        let Ok(relative) = entry.path().strip_prefix(from) else { continue };
+        let target = to.join(relative);
+        let failed = |e: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), e);
+        let meta = fs::symlink_metadata(entry.path()).map_err(failed)?;
+        if meta.is_dir() {
+            if !fs::symlink_metadata(&target).is_ok_and(|now| now.is_dir()) {
+                remove(&target).map_err(failed)?;
+                fs::create_dir(&target).map_err(failed)?;
+            }
+            dirs.push((entry.path().to_path_buf(), target, meta));
+            continue;
+        }
+        remove(&target).map_err(failed)?;
+        if meta.nlink() > 1
+            && let Some(first) = links.get(&(meta.dev(), meta.ino()))
+        {
+            fs::hard_link::<&PathBuf, _>(first, &target).map_err(failed)?;
+            continue;
+        }
+        copy_one(entry.path(), &target, &meta, cancel).map_err(failed)?;
+        cancel.check()?;
+        attributes(entry.path(), &target, &meta).map_err(failed)?;
+        links.insert((meta.dev(), meta.ino()), target);
+    }
+    // Last and innermost first: what is made inside changes a directory's times, and its mode may forbid it.
+    for (source, target, meta) in dirs.iter().rev() {
+        attributes(source, target, meta)
+            .map_err(|e| Error::io(format!("copying the attributes of '{}'", source.display()), e))?;
+    }
+    let synced = File::open(to).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    synced.map_err(|e| Error::io(format!("writing '{}' to its disk", to.display()), e))
+}
+
+fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> std::io::Result<()> {
+    let kind = meta.file_type();
+    if kind.is_symlink() {
+        return symlink(fs::read_link(source)?, target);
+    }
+    if kind.is_file() {
+        return copy_content(source, target, meta.len(), cancel);
+    }
+    let made = if kind.is_fifo() {
+        FileType::Fifo
+    } else if kind.is_char_device() {
+        FileType::CharacterDevice
+    } else if kind.is_block_device() {
+        FileType::BlockDevice
+    } else {
+        // A socket means something only to the process that made it, which is stopped.
+        FileType::Socket
+    };
+    rustix::fs::mknodat(CWD, target, made, Mode::RUSR | Mode::WUSR, meta.rdev())?;
+    Ok(())
+}
+
+fn copy_content(source: &Path, target: &Path, length: u64, cancel: &Cancel) -> std::io::Result<()> {
+    let mut from = File::open(source)?;
+    let mut to = File::create_new(target)?;
+    to.set_len(length)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut position = 0;
+    while position < length && !cancel.is_cancelled() {
+        let start = match rustix::fs::seek(&from, rustix::fs::SeekFrom::Data(position)) {
+            Ok(start) => start,
+            // Nothing but a hole up to the end.
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL) => position,
+            Err(e) => return Err(e.into()),
+        };
+        let end = rustix::fs::seek(&from, rustix::fs::SeekFrom::Hole(start)).unwrap_or(length).max(start + 1);
+        from.seek(SeekFrom::Start(start))?;
+        to.seek(SeekFrom::Start(start))?;
+        position = start;
+        while position < end && !cancel.is_cancelled() {
+            let wanted = buffer.len().min(usize::try_from(end - position).unwrap_or(usize::MAX));
+            let count = from.read(&mut buffer[..wanted])?;
+            if count == 0 {
+                return Ok(());
+            }
+            to.write_all(&buffer[..count])?;
+            position += count as u64;
+        }
+    }
+    Ok(())
+}
+
+fn attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Result<()> {
+    match lchown(target, Some(meta.uid()), Some(meta.gid())) {
+        // An ordinary user's namespace knows only some owners.
+        Err(e) if !matches!(Errno::from_io_error(&e), Some(Errno::PERM | Errno::INVAL)) => return Err(e),
+        _ => {}
+    }
+    copy_xattrs(source, target)?;
+    // After the owner: changing that clears set-user-id.
+    if !meta.is_symlink() {
+        fs::set_permissions(target, fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+    }
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: meta.atime(), tv_nsec: meta.atime_nsec() },
+        last_modification: Timespec { tv_sec: meta.mtime(), tv_nsec: meta.mtime_nsec() },
+    };
+    rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
+}
+
+fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
+    let mut names = vec![0; 64 * 1024];
+    let length = match rustix::fs::llistxattr(source, &mut names[..]) {
+        Ok(length) => length,
+        Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    let mut value = vec![0; 64 * 1024];
+    for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
+        let name = OsString::from_vec(name.to_vec());
+        let size = rustix::fs::lgetxattr(source, name.as_os_str(), &mut value[..])?;
+        match rustix::fs::lsetxattr(target, name.as_os_str(), &value[..size], XattrFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::PERM) => tracing::warn!(
+                path = %target.display(), name = %name.to_string_lossy(), "an extended attribute stays behind"
+            ),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Makes room for what is to be copied there.
+fn remove(target: &Path) -> std::io::Result<()> {
+    match fs::symlink_metadata(target) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(target),
+        Ok(_) => fs::remove_file(target),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_copied_and_can_be_copied_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("deep/er")).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("deep/file"), "content").unwrap();
+        fs::hard_link(from.join("deep/file"), from.join("hard")).unwrap();
+        symlink("deep/file", from.join("soft")).unwrap();
+        symlink("/nowhere", from.join("dangling")).unwrap();
+        rustix::fs::mknodat(CWD, from.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let mut sparse = File::create(from.join("sparse")).unwrap();
+        sparse.seek(SeekFrom::Start(32 << 20)).unwrap();
+        sparse.write_all(b"end").unwrap();
+        sparse.set_len(64 << 20).unwrap();
+        drop(sparse);
+        fs::set_permissions(from.join("deep/file"), fs::Permissions::from_mode(0o4751)).unwrap();
+        fs::set_permissions(from.join("deep/er"), fs::Permissions::from_mode(0o1700)).unwrap();
+        let _ = rustix::fs::lsetxattr(from.join("deep/file"), "user.mark", b"yes", XattrFlags::empty());
+
+        for _ in 0..2 {
+            copy_tree(&from, &to, &Cancel::default()).unwrap();
+            let meta = |path: &str| fs::symlink_metadata(to.join(path)).unwrap();
+            assert_eq!(fs::read(to.join("deep/file")).unwrap(), b"content");
+            assert_eq!(meta("hard").ino(), meta("deep/file").ino());
+            assert_eq!(fs::read_link(to.join("soft")).unwrap(), Path::new("deep/file"));
+            assert_eq!(fs::read_link(to.join("dangling")).unwrap(), Path::new("/nowhere"));
+            assert!(meta("fifo").file_type().is_fifo());
+            assert_eq!(meta("deep/file").mode() & 0o7777, 0o4751);
+            assert_eq!(meta("deep/er").mode() & 0o7777, 0o1700);
+            for path in ["deep", "deep/file", "soft"] {
+                let source = fs::symlink_metadata(from.join(path)).unwrap();
+                assert_eq!(meta(path).mtime_nsec(), source.mtime_nsec(), "{path}");
+                assert_eq!((meta(path).uid(), meta(path).gid()), (source.uid(), source.gid()));
+            }
+            assert_eq!(meta("sparse").len(), 64 << 20);
+            assert!(meta("sparse").blocks() * 512 < 8 << 20, "holes stay holes");
+            let mut tail = Vec::new();
+            let mut sparse = File::open(to.join("sparse")).unwrap();
+            sparse.seek(SeekFrom::Start(32 << 20)).unwrap();
+            sparse.take(3).read_to_end(&mut tail).unwrap();
+            assert_eq!(tail, b"end");
+            let mut value = [0; 16];
+            if let Ok(size) = rustix::fs::lgetxattr(from.join("deep/file"), "user.mark", &mut value[..]) {
+                assert_eq!(
+                    rustix::fs::lgetxattr(to.join("deep/file"), "user.mark", &mut value[..]),
+                    Ok(size)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_cancelled_copy_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let cancel = Cancel::default();
+        cancel.cancel();
+        copy_tree(dir.path(), dir.path(), &cancel).unwrap_err();
+    }
+}

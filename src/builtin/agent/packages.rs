@@ -1,0 +1,179 @@
+//! Compiled packages on the VM: installed once per build under `data/packages/<name>/<build>`, put in force by
+//! a link `packages/<name>`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::archive;
+use super::blobs::{Blobs, scratch};
+use super::dirs::{self, Dirs};
+use super::spec::Package;
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// Unpacks a package unless this very build is there; answers its directory.
+pub fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
+    package.check()?;
+    let parent = dirs.data_packages().join(&package.name);
+    let target = parent.join(package.bundle());
+    if target.is_dir() {
+        return Ok(target);
+    }
+    let file =
+        blobs.open(&package.blobstore_id, &package.sha1).context(|| "Fetching package blob".to_owned())?;
+    dirs::make_dir(&parent, 0o755)?;
+    dirs.give_to_vcap(&parent);
+    // Unpacked beside its place and moved there whole: a killed agent leaves no half package behind.
+    let fresh = scratch(&parent)?;
+    archive::unpack(file, &format!("package '{}'", package.name), fresh.path())
+        .context(|| "Decompressing package files".to_owned())?;
+    dirs::set_mode(fresh.path(), 0o755)?;
+    dirs.give_to_vcap(fresh.path());
+    let fresh = fresh.keep();
+    match fs::rename(&fresh, &target) {
+        Ok(()) => Ok(target),
+        // Another task was faster.
+        Err(_) if target.is_dir() => dirs::remove_tree(&fresh).map(|()| target),
+        Err(e) => Err(Error::io(format!("moving package '{}' to its place", package.name), e)),
+    }
+}
+
+/// Removes links and builds that no package of `keep` needs.
+pub fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
+    for entry in list(&dirs.packages()) {
+        let name = entry.file_name();
+        if !keep.iter().any(|package| name == package.name.as_str()) {
+            fs::remove_file(entry.path())
+                .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
+        }
+    }
+    for package in list(&dirs.data_packages()) {
+        for build in list(&package.path()) {
+            let wanted = keep.iter().any(|kept| {
+                package.file_name() == kept.name.as_str() && build.file_name() == kept.bundle().as_str()
+            });
+            if !wanted {
+                dirs::remove_tree(&build.path())?;
+            }
+        }
+        // Goes only when it is empty.
+        let _ = fs::remove_dir(package.path());
+    }
+    Ok(())
+}
+
+/// The entries of a directory; none where there is no such directory.
+pub fn list(dir: &Path) -> Vec<fs::DirEntry> {
+    fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or_default()
+}
+
+/// Who holds which `packages/<name>` link at the moment: compilations run side by side as long as they agree
+/// on what each name stands for.
+#[derive(Default)]
+pub struct Links {
+    held: Mutex<HashMap<String, Held>>,
+    released: Condvar,
+}
+
+struct Held {
+    target: PathBuf,
+    users: usize,
+    /// What the link pointed at before, to be put back.
+    before: Option<PathBuf>,
+}
+
+/// Links held; given back when dropped.
+pub struct Hold<'a> {
+    links: &'a Links,
+    dirs: &'a Dirs,
+    names: Vec<String>,
+}
+
+impl Links {
+    /// Waits until every name is free or stands for the wanted target, then makes the links.
+    pub fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
+            held = self.released.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut hold = Hold { links: self, dirs, names: Vec::new() };
+        for (name, target) in wanted {
+            let link = dirs.packages().join(name);
+            let entry = held.entry(name.clone()).or_insert_with(|| Held {
+                target: target.clone(),
+                users: 0,
+                before: fs::read_link(&link).ok(),
+            });
+            entry.users += 1;
+            hold.names.push(name.clone());
+            if let Err(error) = dirs::replace_link(target, &link) {
+                drop(held);
+                return Err(error);
+            }
+        }
+        drop(held);
+        Ok(hold)
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut held = self.links.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in &self.names {
+            let Some(entry) = held.get_mut(name) else { continue };
+            entry.users -= 1;
+            if entry.users == 0 {
+                let link = self.dirs.packages().join(name);
+                let restored = match &entry.before {
+                    Some(target) if target.exists() => dirs::replace_link(target, &link),
+                    _ => fs::remove_file(&link)
+                        .map_err(|e| Error::io(format!("removing '{}'", link.display()), e)),
+                };
+                if let Err(error) = restored {
+                    tracing::warn!(%error, "a package link stays");
+                }
+                held.remove(name);
+            }
+        }
+        drop(held);
+        self.links.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn holders_that_disagree_wait_for_each_other_and_the_link_comes_back() {
+        let base = tempfile::tempdir().unwrap();
+        let dirs = Arc::new(Dirs::new(base.path()));
+        dirs.set_up().unwrap();
+        let link = dirs.packages().join("p");
+        let (old, one, two) = (base.path().join("old"), base.path().join("1"), base.path().join("2"));
+        for dir in [&old, &one, &two] {
+            fs::create_dir(dir).unwrap();
+        }
+        dirs::replace_link(&old, &link).unwrap();
+        let links = Arc::new(Links::default());
+        let first = links.hold(&dirs, &[("p".into(), one.clone())]).unwrap();
+        let again = links.hold(&dirs, &[("p".into(), one.clone())]).unwrap();
+        let waiting = std::thread::spawn({
+            let (links, dirs, two, link) = (links.clone(), dirs.clone(), two.clone(), link.clone());
+            move || {
+                let _hold = links.hold(&dirs, &[("p".into(), two)]).unwrap();
+                fs::read_link(link).unwrap()
+            }
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        drop(first);
+        assert_eq!(fs::read_link(&link).unwrap(), one);
+        drop(again);
+        assert_eq!(waiting.join().unwrap(), two);
+        assert_eq!(fs::read_link(&link).unwrap(), old);
+    }
+}

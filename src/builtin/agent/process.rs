@@ -1,0 +1,177 @@
+//! Runs programs for a task so that they can be cancelled: each leads a process group of its own, which is
+//! ended as a whole.
+
+use std::collections::HashSet;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use crate::{Error, Result};
+
+/// How long a cancelled program may take to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The PATH of job scripts.
+pub const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What a task runs, and the wish that it stop.
+#[derive(Clone, Default)]
+pub struct Cancel {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    cancelled: bool,
+    groups: HashSet<i32>,
+}
+
+impl Cancel {
+    /// Ends every program of the task, and lets no new one start.
+    pub fn cancel(&self) {
+        let groups: Vec<i32> = {
+            let mut state = self.lock();
+            state.cancelled = true;
+            for group in &state.groups {
+                signal_group(*group, Signal::TERM);
+            }
+            state.groups.iter().copied().collect()
+        };
+        self.shared.changed.notify_all();
+        if groups.is_empty() {
+            return;
+        }
+        let this = self.clone();
+        let kill = move || {
+            let deadline = Instant::now() + GRACE;
+            let mut state = this.lock();
+            while !state.groups.is_empty() && Instant::now() < deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                state =
+                    this.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            for group in &state.groups {
+                signal_group(*group, Signal::KILL);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("cancel".into()).spawn(kill) {
+            tracing::warn!(%error, "cannot wait for a cancelled program; killing it at once");
+            for group in self.lock().groups.iter() {
+                signal_group(*group, Signal::KILL);
+            }
+        }
+    }
+
+    /// Whether someone asked.
+    pub fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
+    /// An error when someone asked.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+    }
+
+    /// Sleeps, unless cancelled.
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        let end = Instant::now().checked_add(time);
+        let mut state = self.lock();
+        loop {
+            if state.cancelled {
+                return Err(cancelled());
+            }
+            let left = match end {
+                Some(end) if end <= Instant::now() => return Ok(()),
+                Some(end) => end.saturating_duration_since(Instant::now()),
+                None => Duration::from_secs(3600),
+            };
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Runs a program to its end. Its input is empty; where its output goes is up to `command`.
+    pub fn run(&self, command: &mut Command) -> Result<ExitStatus> {
+        let what = format!("running '{}'", command.get_program().to_string_lossy());
+        command.stdin(Stdio::null()).process_group(0);
+        let (mut child, group) = {
+            let mut state = self.lock();
+            if state.cancelled {
+                return Err(cancelled());
+            }
+            let child = command.spawn().map_err(|e| Error::io(&what, e))?;
+            let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
+            state.groups.insert(group);
+            (child, group)
+        };
+        // Waiting without reaping: the id stays taken until it is off the list of those to be signalled.
+        if let Some(pid) = Pid::from_raw(group) {
+            while let Err(rustix::io::Errno::INTR) =
+                rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+            {
+            }
+        }
+        self.lock().groups.remove(&group);
+        self.shared.changed.notify_all();
+        let status = child.wait().map_err(|e| Error::io(&what, e))?;
+        self.check()?;
+        Ok(status)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cancelled() -> Error {
+    Error::environment("Script was cancelled by user request")
+}
+
+fn signal_group(group: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(group) {
+        let _ = rustix::process::kill_process_group(pid, signal);
+    }
+}
+
+/// How a program ended, in words.
+pub fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_program_ends_with_its_children() {
+        let cancel = Cancel::default();
+        let other = cancel.clone();
+        let start = Instant::now();
+        let runner = std::thread::spawn(move || other.run(Command::new("sh").args(["-c", "sleep 60; true"])));
+        std::thread::sleep(Duration::from_millis(100));
+        cancel.cancel();
+        assert!(runner.join().unwrap().unwrap_err().to_string().contains("cancelled"));
+        assert!(start.elapsed() < Duration::from_secs(4));
+        cancel.run(&mut Command::new("true")).unwrap_err();
+        cancel.sleep(Duration::from_secs(60)).unwrap_err();
+    }
+
+    #[test]
+    fn endings_are_told_apart() {
+        let run = |script| Cancel::default().run(Command::new("sh").args(["-c", script])).unwrap();
+        assert_eq!(ending(run("exit 3")), "exited with 3");
+        assert_eq!(ending(run("kill -9 $$")), "was ended by signal 9");
+    }
+}

@@ -1,0 +1,238 @@
+//! Job scripts: `run_script` (pre-start, post-start, pre-stop, post-stop, …) and `drain`, for all jobs in
+//! parallel (docs-bosh, "job-lifecycle", "drain").
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::process::{Cancel, SCRIPT_PATH, ending};
+use super::spec::Spec;
+use super::{Agent, dirs};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// Second argument of `run_script`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Added to each script's environment.
+    pub env: Option<BTreeMap<String, String>>,
+}
+
+impl Agent {
+    /// Runs the script of this name in every job that has one.
+    pub(super) fn run_script(&self, name: &str, options: &Options, cancel: &Cancel) -> Result<Value> {
+        if !dirs::is_safe_name(name) {
+            return Err(Error::invalid(format!("'{name}' is not the name of a script")));
+        }
+        for key in options.env.iter().flat_map(|env| env.keys()) {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                return Err(Error::invalid(format!("'{key}' is not the name of an environment variable")));
+            }
+        }
+        self.in_parallel(name, cancel, &|job, script, cancel| {
+            let mut command = self.script_command(script);
+            for (key, value) in options.env.iter().flatten() {
+                command.env(key, value.replace('\0', ""));
+            }
+            let logs = self.dirs.logs().join(job);
+            if !logs.is_dir() {
+                dirs::make_dir(&logs, 0o750)?;
+            }
+            let open = |suffix: &str| {
+                let path = logs.join(format!("{name}.{suffix}.log"));
+                File::options()
+                    .append(true)
+                    .create(true)
+                    .open(&path)
+                    .map_err(|e| Error::io(format!("opening '{}'", path.display()), e))
+            };
+            let status = cancel.run(command.stdout(open("stdout")?).stderr(open("stderr")?))?;
+            if status.success() {
+                Ok(())
+            } else {
+                Err(Error::environment(format!("'{}' {}", script.display(), ending(status))))
+            }
+        })?;
+        Ok(json!({}))
+    }
+
+    /// Stops watching the jobs and lets each finish its work.
+    pub(super) fn drain(&self, kind: &str, next: Option<Spec>, cancel: &Cancel) -> Result<Value> {
+        let current = self.spec.get();
+        let call = match (kind, &next) {
+            ("shutdown", next) => DrainCall::shutdown(&current, next.as_ref()),
+            ("update", Some(next)) => DrainCall::update(&current, next),
+            ("update", None) => return Err(Error::invalid("Drain update requires new spec")),
+            (other, _) => return Err(Error::invalid(format!("Unexpected call with drain type '{other}'"))),
+        };
+        self.supervisor.unmonitor().context(|| "Unmonitoring services".to_owned())?;
+        self.in_parallel("drain", cancel, &|_, script, cancel| self.drain_job(script, call.clone(), cancel))?;
+        Ok(json!(0))
+    }
+
+    /// Asks one drain script until it says how long is still to wait, and waits that long.
+    fn drain_job(&self, script: &Path, mut call: DrainCall, cancel: &Cancel) -> Result<()> {
+        loop {
+            let seconds = self.drain_once(script, &call, cancel)?;
+            cancel.sleep(Duration::from_secs(seconds.unsigned_abs()))?;
+            if seconds >= 0 {
+                return Ok(());
+            }
+            call = call.check_status();
+        }
+    }
+
+    fn drain_once(&self, script: &Path, call: &DrainCall, cancel: &Cancel) -> Result<i64> {
+        let mut command = self.script_command(script);
+        command.args(&call.arguments).env("BOSH_JOB_STATE", &call.state);
+        if let Some(next) = &call.next_state {
+            command.env("BOSH_JOB_NEXT_STATE", next);
+        }
+        // A file, not a pipe: what the script leaves running in the background does not hold it open.
+        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(|e| Error::io("making a file", e))?;
+        let output = stdout.try_clone().map_err(|e| Error::io("making a file", e))?;
+        cancel
+            .run(command.stdout(output).stderr(std::process::Stdio::null()))
+            .context(|| "Running drain script".to_owned())?;
+        let mut text = String::new();
+        let read = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
+        read.ok().and_then(|_| text.trim().parse().ok()).ok_or_else(|| {
+            Error::environment(format!("Script did not return a signed integer: '{}'", text.trim()))
+        })
+    }
+
+    fn script_command(&self, script: &Path) -> Command {
+        let mut command = Command::new(script);
+        command.env_clear().env("PATH", SCRIPT_PATH).current_dir(self.dirs.base());
+        command
+    }
+
+    fn in_parallel(
+        &self,
+        name: &str,
+        cancel: &Cancel,
+        run: &(dyn Fn(&str, &Path, &Cancel) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let spec = self.spec.get();
+        let scripts: Vec<_> = spec
+            .jobs()
+            .iter()
+            .map(|job| (job.name.as_str(), self.dirs.jobs().join(&job.name).join("bin").join(name)))
+            .filter(|(_, path)| path.is_file())
+            .collect();
+        let outcomes: Vec<(&str, Result<()>)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = scripts
+                .iter()
+                .map(|(job, path)| (*job, scope.spawn(move || run(job, path, cancel))))
+                .collect();
+            threads
+                .into_iter()
+                .map(|(job, thread)| {
+                    let failed = |_| Err(Error::environment("the agent failed inside"));
+                    (job, thread.join().unwrap_or_else(failed))
+                })
+                .collect()
+        });
+        let (mut failed, mut passed) = (Vec::new(), Vec::new());
+        for (job, outcome) in &outcomes {
+            match outcome {
+                Ok(()) => passed.push(*job),
+                Err(error) => {
+                    tracing::error!(job, script = name, error = %super::message(error), "script failed");
+                    failed.push(*job);
+                }
+            }
+        }
+        cancel.check()?;
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let mut message = format!(
+            "{} of {} {name} scripts failed. Failed Jobs: {}",
+            failed.len(),
+            outcomes.len(),
+            failed.join(", ")
+        );
+        if !passed.is_empty() {
+            message.push_str(&format!(". Successful Jobs: {}", passed.join(", ")));
+        }
+        message.push('.');
+        Err(Error::environment(message))
+    }
+}
+
+/// What a drain script is told.
+#[derive(Debug, Clone, PartialEq)]
+struct DrainCall {
+    arguments: Vec<String>,
+    state: String,
+    next_state: Option<String>,
+}
+
+impl DrainCall {
+    fn shutdown(current: &Spec, next: Option<&Spec>) -> Self {
+        Self::new("job_shutdown", "hash_unchanged", Vec::new(), state(current), next.map(state))
+    }
+
+    fn update(current: &Spec, next: &Spec) -> Self {
+        let job = if current.jobs().is_empty() { "job_new" } else { "job_changed" };
+        let hash = match current.configuration_hash.as_str() {
+            "" => "hash_new",
+            hash if hash == next.configuration_hash => "hash_unchanged",
+            _ => "hash_changed",
+        };
+        let changed = next
+            .packages
+            .iter()
+            .filter(|(name, package)| current.packages.get(*name).is_none_or(|now| now.sha1 != package.sha1))
+            .map(|(name, _)| name.clone())
+            .collect();
+        Self::new(job, hash, changed, state(current), Some(state(next)))
+    }
+
+    fn check_status(self) -> Self {
+        Self::new("job_check_status", "hash_unchanged", Vec::new(), self.state, None)
+    }
+
+    fn new(job: &str, hash: &str, packages: Vec<String>, state: String, next_state: Option<String>) -> Self {
+        let arguments = [job.to_owned(), hash.to_owned()].into_iter().chain(packages).collect();
+        DrainCall { arguments, state, next_state }
+    }
+}
+
+fn state(spec: &Spec) -> String {
+    json!({"persistent_disk": spec.persistent_disk}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drain_scripts_learn_what_changes() {
+        let spec = |value: Value| serde_json::from_value::<Spec>(value).unwrap();
+        let old = spec(json!({
+            "configuration_hash": "1", "persistent_disk": 10, "rendered_templates_archive": {},
+            "job": {"templates": [{"name": "a"}]}, "packages": {"p": {"sha1": "1"}, "q": {"sha1": "1"}},
+        }));
+        let new = spec(json!({
+            "configuration_hash": "2", "packages": {"p": {"sha1": "1"}, "q": {"sha1": "2"}, "r": {"sha1": "3"}},
+        }));
+        let call = DrainCall::update(&old, &new);
+        assert_eq!(call.arguments, ["job_changed", "hash_changed", "q", "r"]);
+        assert_eq!(call.state, r#"{"persistent_disk":10}"#);
+        assert_eq!(call.next_state.as_deref(), Some(r#"{"persistent_disk":0}"#));
+        assert_eq!(DrainCall::update(&spec(json!({})), &new).arguments[..2], ["job_new", "hash_new"]);
+        let status = call.check_status();
+        assert_eq!(status.arguments, ["job_check_status", "hash_unchanged"]);
+        assert_eq!(status.next_state, None);
+        assert_eq!(DrainCall::shutdown(&old, None).arguments, ["job_shutdown", "hash_unchanged"]);
+    }
+}

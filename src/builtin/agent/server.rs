@@ -1,0 +1,209 @@
+//! The mbus over HTTPS: `POST /agent` for messages, `/blobs/…` for blobs (mbus/https_handler.go of the agent).
+//!
+//! Nobody gets further than the password check without the password, and nobody, with or without it, can hold
+//! on to the agent: handshakes, headers and bodies have deadlines, messages a size, connections a number.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use base64::Engine;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::io::ReaderStream;
+
+use super::{Agent, blobs, dispatch};
+use crate::{Error, Result};
+
+/// The largest message; an apply spec is some KiB.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+/// The largest blob.
+const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// A whole message must be here after this.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A blob must go on within this.
+const BLOB_STALL: Duration = Duration::from_secs(60);
+const MAX_CONNECTIONS: usize = 256;
+
+/// Serves until the process ends.
+pub async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
+    let app = Router::new()
+        .route("/agent", any(message))
+        .route("/blobs/{*id}", any(blob))
+        .layer(middleware::from_fn_with_state(agent.clone(), check_password))
+        .with_state(agent);
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(permit) = connections.clone().acquire_owned().await else {
+            return Err(Error::environment("the server is closed"));
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, or a client that left already: neither ends the agent.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (tls, app) = (tls.clone(), app.clone());
+        tokio::spawn(async move {
+            let _permit = permit;
+            let _ = stream.set_nodelay(true);
+            let stream = match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => return tracing::debug!(%error, "no TLS"),
+                Err(_) => return tracing::debug!("a slow TLS handshake"),
+            };
+            let served = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .max_buf_size(64 * 1024)
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+                .await;
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection ended");
+            }
+        });
+    }
+}
+
+/// Basic auth, compared without telling by the time taken how much was right.
+async fn check_password(State(agent): State<Arc<Agent>>, request: Request, next: Next) -> Response {
+    let wanted = base64::engine::general_purpose::STANDARD.encode(&agent.endpoint.credentials);
+    let given =
+        request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+    let wanted = format!("Basic {wanted}");
+    if aws_lc_rs::constant_time::verify_slices_are_equal(wanted.as_bytes(), given).is_err() {
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, r#"Basic realm="""#)]).into_response();
+    }
+    next.run(request).await
+}
+
+async fn message(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+    if request.method() != Method::POST {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    if declared_length(request.headers()) > MAX_MESSAGE as u64 {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    }
+    let text = match timeout(MESSAGE_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_MESSAGE)).await {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a message that could not be read");
+            return StatusCode::BAD_REQUEST.into_response();
+        }
+        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+    };
+    match tokio::task::spawn_blocking(move || dispatch::answer(&agent, &text)).await {
+        Ok(Some(answer)) => {
+            ([(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
+        }
+        Ok(None) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn blob(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+    let Some(id) = blobs::id_of(request.uri().path()).map(str::to_owned) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    match *request.method() {
+        Method::PUT => put(&agent, &id, request).await,
+        Method::GET | Method::HEAD => get(&agent, &id, request.method() == Method::HEAD).await,
+        Method::DELETE => match tokio::task::spawn_blocking(move || agent.blobs.delete(&id)).await {
+            Ok(Ok(true)) => StatusCode::NO_CONTENT.into_response(),
+            Ok(Ok(false)) => StatusCode::NOT_FOUND.into_response(),
+            Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        },
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+async fn get(agent: &Agent, id: &str, head: bool) -> Response {
+    let Some(path) = agent.blobs.path(id) else { return StatusCode::NOT_FOUND.into_response() };
+    let opened = match tokio::fs::File::open(&path).await {
+        Ok(file) => file.metadata().await.map(|meta| (file, meta.len())),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Ok((file, length)) => {
+            let body = if head {
+                Body::empty()
+            } else {
+                Body::from_stream(ReaderStream::with_capacity(file, 64 * 1024))
+            };
+            let headers = [
+                (header::CONTENT_LENGTH, length.to_string()),
+                (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+            ];
+            (headers, body).into_response()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => StatusCode::NOT_FOUND.into_response(),
+        Err(error) => {
+            tracing::warn!(id, %error, "a blob cannot be read");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+async fn put(agent: &Agent, id: &str, request: Request) -> Response {
+    if declared_length(request.headers()) > MAX_BLOB {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    }
+    match receive(agent, id, request.into_body()).await {
+        Ok(()) => StatusCode::CREATED.into_response(),
+        Err(error) => {
+            let text = super::message(&error);
+            tracing::warn!(id, error = text, "a blob was not stored");
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
+}
+
+async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
+    let failed = |e| Error::io("Updating blob", e);
+    let file = agent.blobs.incoming()?;
+    let mut writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
+    let mut length: u64 = 0;
+    loop {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        let Some(frame) = timeout(BLOB_STALL, frame)
+            .await
+            .map_err(|_| Error::environment("Updating blob: the client stopped sending"))?
+        else {
+            break;
+        };
+        let frame =
+            frame.map_err(|e| Error::environment("Updating blob: the body broke off").with_source(e))?;
+        if let Ok(data) = frame.into_data() {
+            length = length.saturating_add(data.len() as u64);
+            if length > MAX_BLOB {
+                return Err(Error::invalid("Updating blob: it is too large"));
+            }
+            writer.write_all(&data).await.map_err(failed)?;
+        }
+    }
+    writer.flush().await.map_err(failed)?;
+    agent.blobs.commit(file, id)
+}
+
+fn declared_length(headers: &HeaderMap) -> u64 {
+    headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,356 @@
+//! The subset of monit's control files that release jobs use (docs-bosh, "vm-monit"): `check process` with
+//! its pid file, start and stop program, group and dependencies. Other checks and every `if` rule are
+//! accepted and ignored, which the log says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// How long a start or stop may take when the file does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One `check process`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its name, unique on the VM.
+    pub name: String,
+    /// Where it writes its process id.
+    pub pidfile: PathBuf,
+    /// What starts it.
+    pub start: Option<Program>,
+    /// What stops it.
+    pub stop: Option<Program>,
+    /// Processes that must run before it starts.
+    pub depends: Vec<String>,
+}
+
+/// A start or stop program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// User to run as.
+    pub user: Option<String>,
+    /// Group to run as.
+    pub group: Option<String>,
+    /// How long it may take until it has had its effect.
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Token {
+    text: String,
+    quoted: bool,
+    line: usize,
+}
+
+/// Reads one control file; `source` names it in errors.
+pub fn parse(text: &str, source: &str) -> Result<Vec<Process>> {
+    Parser { tokens: tokens(text, source)?, next: 0, source }.file()
+}
+
+fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut line = 1;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' => line += 1,
+            c if c.is_whitespace() || c == '=' || c == ',' => {}
+            '#' => while rest.next_if(|c| *c != '\n').is_some() {},
+            quote @ ('"' | '\'') => {
+                let start = line;
+                let mut word = String::new();
+                loop {
+                    match rest.next() {
+                        Some(c) if c == quote => break,
+                        // Only the quote itself is escaped: the rest belongs to the command.
+                        Some('\\') if rest.peek() == Some(&quote) => word.extend(rest.next()),
+                        Some(c) => {
+                            line += usize::from(c == '\n');
+                            word.push(c);
+                        }
+                        None => {
+                            return Err(Error::invalid(format!(
+                                "{source}:{start}: a quoted text has no end"
+                            )));
+                        }
+                    }
+                }
+                tokens.push(Token { text: word, quoted: true, line: start });
+            }
+            c => {
+                let mut word = String::from(c);
+                while let Some(c) =
+                    rest.next_if(|c| !c.is_whitespace() && !matches!(c, '"' | '#' | ',' | '='))
+                {
+                    word.push(c);
+                }
+                tokens.push(Token { text: word, quoted: false, line });
+            }
+        }
+    }
+    Ok(tokens)
+}
+
+struct Parser<'a> {
+    tokens: Vec<Token>,
+    next: usize,
+    source: &'a str,
+}
+
+impl Parser<'_> {
+    fn file(mut self) -> Result<Vec<Process>> {
+        let mut processes: Vec<Process> = Vec::new();
+        // `None` inside a check that is ignored, or before the first.
+        let mut current: Option<Process> = None;
+        while let Some(token) = self.take() {
+            let word = if token.quoted { String::new() } else { token.text.to_ascii_lowercase() };
+            match word.as_str() {
+                "check" => {
+                    processes.extend(current.take());
+                    current = self.check(token.line)?;
+                }
+                "start" | "stop" | "restart" if self.peek_is(&["program"]) => {
+                    let program = self.program()?;
+                    match (&mut current, word.as_str()) {
+                        (Some(process), "start") => process.start = Some(program),
+                        (Some(process), "stop") => process.stop = Some(program),
+                        _ => self.ignored(&token),
+                    }
+                }
+                "depends" => {
+                    self.skip(&["on"]);
+                    let names = self.names();
+                    if let Some(process) = &mut current {
+                        process.depends.extend(names);
+                    }
+                }
+                "group" => {
+                    let _ = self.word(token.line, "a group")?;
+                }
+                "if" => {
+                    self.ignored(&token);
+                    self.rule();
+                }
+                _ => self.ignored(&token),
+            }
+        }
+        processes.extend(current);
+        Ok(processes)
+    }
+
+    fn check(&mut self, line: usize) -> Result<Option<Process>> {
+        let kind = self.word(line, "what to check")?;
+        let name = self.word(line, "a name")?;
+        if !kind.eq_ignore_ascii_case("process") {
+            tracing::info!(file = self.source, line, kind, name, "this check is not carried out");
+            return Ok(None);
+        }
+        self.skip(&["with"]);
+        if !self.peek_is(&["pidfile"]) {
+            return Err(self.error(line, &format!("process '{name}' has no pidfile")));
+        }
+        self.next += 1;
+        let pidfile = PathBuf::from(self.word(line, "the path of a pidfile")?);
+        if !pidfile.is_absolute() {
+            return Err(self.error(line, &format!("the pidfile of process '{name}' is not an absolute path")));
+        }
+        Ok(Some(Process { name, pidfile, start: None, stop: None, depends: Vec::new() }))
+    }
+
+    fn program(&mut self) -> Result<Program> {
+        let line = self.tokens[self.next].line;
+        self.next += 1;
+        let text = self.word(line, "a program")?;
+        let command = split(&text).ok_or_else(|| self.error(line, "a quoted argument has no end"))?;
+        if command.is_empty() {
+            return Err(self.error(line, "the program is empty"));
+        }
+        let mut program = Program { command, user: None, group: None, timeout: DEFAULT_TIMEOUT };
+        loop {
+            self.skip(&["as", "and", "with", "using"]);
+            if self.peek_is(&["uid"]) {
+                self.next += 1;
+                program.user = Some(self.word(line, "a user")?);
+            } else if self.peek_is(&["gid"]) {
+                self.next += 1;
+                program.group = Some(self.word(line, "a group")?);
+            } else if self.peek_is(&["timeout"]) {
+                self.next += 1;
+                let count = self.word(line, "a number of seconds")?;
+                let seconds: u64 = count
+                    .parse()
+                    .map_err(|_| self.error(line, &format!("'{count}' is not a number of seconds")))?;
+                let minutes = self.peek_is(&["minute", "minutes"]);
+                self.skip(&["second", "seconds", "minute", "minutes"]);
+                program.timeout = Duration::from_secs(seconds.saturating_mul(if minutes { 60 } else { 1 }));
+            } else {
+                return Ok(program);
+            }
+        }
+    }
+
+    /// Skips the rest of an `if` rule, whose words would otherwise look like statements.
+    fn rule(&mut self) {
+        loop {
+            while let Some(token) = self.take() {
+                if !token.quoted && token.text.eq_ignore_ascii_case("then") {
+                    break;
+                }
+                if !token.quoted && token.text.eq_ignore_ascii_case("check") {
+                    self.next -= 1;
+                    return;
+                }
+            }
+            if self.take().is_some_and(|action| action.text.eq_ignore_ascii_case("exec")) {
+                self.next += 1;
+                while self.peek_is(&["as", "and", "uid", "gid"]) {
+                    let names = self.peek_is(&["uid", "gid"]);
+                    self.next += 1 + usize::from(names);
+                }
+            }
+            if !self.peek_is(&["else"]) {
+                return;
+            }
+        }
+    }
+
+    fn names(&mut self) -> Vec<String> {
+        const STATEMENTS: [&str; 13] = [
+            "check", "start", "stop", "restart", "depends", "group", "if", "mode", "every", "alert",
+            "noalert", "set", "include",
+        ];
+        let mut names = Vec::new();
+        while self.next < self.tokens.len() && !self.peek_is(&STATEMENTS) {
+            names.extend(self.take().map(|token| token.text));
+        }
+        names
+    }
+
+    fn take(&mut self) -> Option<Token> {
+        let token = self.tokens.get(self.next).cloned();
+        self.next += 1;
+        token
+    }
+
+    fn word(&mut self, line: usize, what: &str) -> Result<String> {
+        self.take().map(|token| token.text).ok_or_else(|| self.error(line, &format!("{what} is missing")))
+    }
+
+    fn peek_is(&self, words: &[&str]) -> bool {
+        self.tokens.get(self.next).is_some_and(|token| {
+            !token.quoted && words.iter().any(|word| token.text.eq_ignore_ascii_case(word))
+        })
+    }
+
+    fn skip(&mut self, words: &[&str]) {
+        while self.peek_is(words) {
+            self.next += 1;
+        }
+    }
+
+    fn ignored(&self, token: &Token) {
+        tracing::info!(file = self.source, line = token.line, word = token.text, "ignored");
+    }
+
+    fn error(&self, line: usize, message: &str) -> Error {
+        Error::invalid(format!("{}:{line}: {message}", self.source))
+    }
+}
+
+/// Splits a command line at blanks; quotes keep an argument together.
+fn split(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            quote @ ('"' | '\'') => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next()? {
+                        c if c == quote => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().extend(rest.next()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_file_is_read() {
+        let text = r#"
+            # the web server
+            check process web
+              with pidfile /var/vcap/sys/run/web/web.pid
+              start program "/var/vcap/jobs/web/bin/ctl start" with timeout 60 seconds
+              stop program = '/bin/su - vcap -c "/x/ctl stop"' as uid vcap and gid vcap with timeout 2 minutes
+              if totalmem > 500 Mb for 3 cycles then alert
+              if failed host 127.0.0.1 port 80 protocol http then exec "/bin/start program x" as uid root
+                 else if recovered then alert
+              if 5 restarts within 5 cycles then timeout
+              depends on db, cache
+              group vcap
+
+            check file log with path /x
+              if changed timestamp then restart
+              start program "/not/ours"
+
+            check process db with pidfile "/run/db.pid" mode manual
+              start program "/x/db"
+              group vcap
+            check system localhost
+        "#;
+        let found = parse(text, "monit").unwrap();
+        assert_eq!(found.len(), 2);
+        let (web, db) = (&found[0], &found[1]);
+        assert_eq!(web.name, "web");
+        let start = web.start.as_ref().unwrap();
+        assert_eq!(start.command, ["/var/vcap/jobs/web/bin/ctl", "start"]);
+        assert_eq!(start.timeout, Duration::from_secs(60));
+        let stop = web.stop.as_ref().unwrap();
+        assert_eq!(stop.command, ["/bin/su", "-", "vcap", "-c", "/x/ctl stop"]);
+        assert_eq!((stop.user.as_deref(), stop.group.as_deref()), (Some("vcap"), Some("vcap")));
+        assert_eq!(stop.timeout, Duration::from_secs(120));
+        assert_eq!(web.depends, ["db", "cache"]);
+        assert_eq!(db.pidfile, PathBuf::from("/run/db.pid"));
+        assert_eq!(db.start.as_ref().unwrap().command, ["/x/db"]);
+        assert_eq!(db.stop, None);
+    }
+
+    #[test]
+    fn broken_files_name_their_line() {
+        for (text, line) in [
+            ("\ncheck process x", 2),
+            ("check process", 1),
+            ("check process x pidfile", 1),
+            ("check process x pidfile relative", 1),
+            ("check process x pidfile /p\n start program \"", 2),
+            ("check process x pidfile /p\n start program \"\"", 2),
+            ("check process x pidfile /p\n start program \"a\" timeout soon", 2),
+            ("check process x pidfile /p\n start program", 2),
+        ] {
+            let error = parse(text, "monit").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("monit:{line}: ")), "{text:?}: {error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(check |process |pidfile |/x |start |program |if |then |else |exec |\"|'|uid |depends |timeout |\\PC|\n){0,40}") {
+            let _ = parse(&text, "monit");
+        }
+    }
+}

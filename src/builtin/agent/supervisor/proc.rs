@@ -1,0 +1,91 @@
+//! Processes as `/proc` shows them.
+
+use std::fs;
+use std::path::Path;
+
+/// A process that cannot be mistaken for a later one with the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessId {
+    /// The process id.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// The living process whose id the file holds.
+pub fn in_pidfile(path: &Path) -> Option<ProcessId> {
+    // A pid file is a number and a line end; more than that is not read.
+    let text = read_start(path, 64)?;
+    let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
+    if pid > 0 { living(pid) } else { None }
+}
+
+/// The process of this id, if it lives (a zombie does not).
+pub fn living(pid: i32) -> Option<ProcessId> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = after_name(&stat)?;
+    let state = fields.first()?;
+    let started = fields.get(19)?.parse().ok()?;
+    (!matches!(*state, "Z" | "X")).then_some(ProcessId { pid, started })
+}
+
+/// Resident memory in KiB and processor time in clock ticks.
+pub fn usage(pid: i32) -> Option<(u64, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = after_name(&stat)?;
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    Some((resident.unwrap_or_default(), number(11)? + number(12)?))
+}
+
+/// The fields of `stat` behind the program's name, which may hold anything.
+fn after_name(stat: &str) -> Option<Vec<&str>> {
+    Some(stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect())
+}
+
+fn read_start(path: &Path, limit: u64) -> Option<String> {
+    use std::io::Read;
+    let meta = fs::metadata(path).ok()?;
+    // Opening a FIFO would wait for a writer.
+    if !meta.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(limit).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_are_told_from_the_dead() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(living(own).unwrap().pid, own);
+        assert!(usage(own).unwrap().0 > 0);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        // Dead but not reaped.
+        while living(pid).is_some() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert_eq!(living(pid), None);
+    }
+
+    #[test]
+    fn odd_pid_files_hold_no_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        for text in ["", "x", "-1", "0", "99999999999", "4194999\n"] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(in_pidfile(&file), None, "{text:?}");
+        }
+        fs::write(&file, format!("{}\n", std::process::id())).unwrap();
+        assert!(in_pidfile(&file).is_some());
+        assert_eq!(in_pidfile(dir.path()), None);
+    }
+}

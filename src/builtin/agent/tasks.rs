@@ -1,0 +1,169 @@
+//! Long actions: each runs in a thread of its own, is known by a UUID, and is asked for with `get_task`.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::process::Cancel;
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// Finished tasks that are remembered.
+const KEEP: usize = 500;
+/// Tasks that may run at once.
+const MAX_RUNNING: usize = 64;
+
+/// All tasks of this agent process.
+#[derive(Clone, Default)]
+pub struct Tasks {
+    table: Arc<Mutex<Table>>,
+}
+
+#[derive(Default)]
+struct Table {
+    running: HashMap<String, Cancel>,
+    finished: HashMap<String, std::result::Result<Value, String>>,
+    order: VecDeque<String>,
+}
+
+impl Tasks {
+    /// Starts a task; the answer is what the caller of the action gets now.
+    pub fn start(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Cancel) -> Result<Value> + Send + 'static,
+    ) -> Result<Value> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let cancel = Cancel::default();
+        {
+            let mut table = self.lock();
+            if table.running.len() >= MAX_RUNNING {
+                return Err(Error::environment(format!("{MAX_RUNNING} tasks are running already")));
+            }
+            table.running.insert(id.clone(), cancel.clone());
+        }
+        let (tasks, task) = (self.clone(), id.clone());
+        let run = move || {
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&cancel)))
+                .unwrap_or_else(|_| Err(Error::environment("the agent failed inside")));
+            if let Err(error) = &outcome {
+                tracing::error!(task, error = %super::message(error), "task failed");
+            }
+            tasks.finish(task, outcome.map_err(|error| super::message(&error)));
+        };
+        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
+            self.lock().running.remove(&id);
+            return Err(Error::io("starting a task", error));
+        }
+        Ok(running(&id))
+    }
+
+    /// What became of a task: itself while it runs, then its value or its error.
+    pub fn get(&self, id: &str) -> Result<Value> {
+        let table = self.lock();
+        if table.running.contains_key(id) {
+            return Ok(running(id));
+        }
+        match table.finished.get(id) {
+            Some(Ok(value)) => Ok(value.clone()),
+            Some(Err(message)) => {
+                Err(Error::environment(message.clone())).context(|| format!("Task {id} result"))
+            }
+            None => Err(unknown(id)),
+        }
+    }
+
+    /// Ends what a task runs. One that is over stays as it is.
+    pub fn cancel(&self, id: &str) -> Result<Value> {
+        let cancel = {
+            let table = self.lock();
+            if table.finished.contains_key(id) {
+                return Ok(json!("canceled"));
+            }
+            table.running.get(id).cloned().ok_or_else(|| unknown(id))?
+        };
+        cancel.cancel();
+        Ok(json!("canceled"))
+    }
+
+    /// Ends what all tasks run: the agent goes.
+    pub fn cancel_all(&self) {
+        for cancel in self.lock().running.values() {
+            cancel.cancel();
+        }
+    }
+
+    fn finish(&self, id: String, outcome: std::result::Result<Value, String>) {
+        let mut table = self.lock();
+        table.running.remove(&id);
+        table.order.push_back(id.clone());
+        table.finished.insert(id, outcome);
+        if table.order.len() > KEEP
+            && let Some(oldest) = table.order.pop_front()
+        {
+            table.finished.remove(&oldest);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn running(id: &str) -> Value {
+    json!({"agent_task_id": id, "state": "running"})
+}
+
+fn unknown(id: &str) -> Error {
+    Error::invalid(format!("Task with id {id} could not be found"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(tasks: &Tasks, id: &str) -> Result<Value> {
+        loop {
+            match tasks.get(id) {
+                Ok(value) if value["state"] == "running" => {
+                    std::thread::sleep(std::time::Duration::from_millis(2))
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn id(value: Value) -> String {
+        value["agent_task_id"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_task_ends_in_its_value_its_error_or_its_panic() {
+        let tasks = Tasks::default();
+        let good = id(tasks.start("t", |_| Ok(json!("done"))).unwrap());
+        let bad = id(tasks.start("t", |_| Err(Error::environment("no"))).unwrap());
+        let panic = id(tasks.start("t", |_| panic!("oh")).unwrap());
+        assert_eq!(result(&tasks, &good).unwrap(), "done");
+        assert_eq!(
+            super::super::message(&result(&tasks, &bad).unwrap_err()),
+            format!("Task {bad} result: no")
+        );
+        result(&tasks, &panic).unwrap_err();
+        assert_eq!(tasks.get("x").unwrap_err().to_string(), "Task with id x could not be found");
+    }
+
+    #[test]
+    fn only_the_latest_finished_tasks_are_kept() {
+        let tasks = Tasks::default();
+        let first = id(tasks.start("t", |_| Ok(json!(1))).unwrap());
+        result(&tasks, &first).unwrap();
+        for _ in 0..KEEP {
+            let next = id(tasks.start("t", |_| Ok(json!(1))).unwrap());
+            result(&tasks, &next).unwrap();
+        }
+        tasks.get(&first).unwrap_err();
+        assert_eq!(tasks.lock().finished.len(), KEEP);
+    }
+}

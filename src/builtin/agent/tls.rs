@@ -1,0 +1,49 @@
+//! The HTTPS server's certificate: the one the settings give, or one made on the spot.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::settings::{Certificate, Endpoint};
+use crate::{Error, Result};
+
+/// The server side of TLS. Clients prove themselves by password, not by certificate.
+pub fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
+    let (chain, key) =
+        if certificate.certificate.trim().is_empty() { self_made(endpoint)? } else { given(certificate)? };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::environment("setting up TLS failed").with_source(e))?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|e| {
+            Error::invalid("the certificate and private key in env.bosh.mbus.cert do not belong together")
+                .with_source(e)
+        })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn given(certificate: &Certificate) -> Result<Pair> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|e| Error::invalid("env.bosh.mbus.cert.certificate is not PEM").with_source(e))?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.private_key.as_bytes())
+        .map_err(|e| Error::invalid("env.bosh.mbus.cert.private_key is not a PEM key").with_source(e))?;
+    Ok((chain, key))
+}
+
+/// A certificate nobody can verify: settings without one ask for no more than encryption.
+fn self_made(endpoint: &Endpoint) -> Result<Pair> {
+    let failed = |e: rcgen::Error| Error::environment("making a certificate failed").with_source(e);
+    let names = vec![endpoint.host.clone(), "localhost".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).map_err(failed)?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .map_err(|e| Error::environment(format!("making a certificate failed: {e}")))?;
+    Ok((vec![made.cert.der().clone()], key))
+}

@@ -1,0 +1,112 @@
+//! How the VM is doing, for `get_state full`: load, processor, memory, disks.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::dirs::Dirs;
+use super::disks::is_mount_point;
+
+/// The vitals as the real agent shows them: percentages and sizes are texts.
+pub fn vitals(dirs: &Dirs) -> Value {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Vec<_> = load.split_whitespace().take(3).collect();
+    let memory = Memory::read();
+    let mut disk = Map::new();
+    for (name, path, always) in [
+        ("system", Path::new("/").to_path_buf(), true),
+        ("ephemeral", dirs.base().join("data"), false),
+        ("persistent", dirs.store(), false),
+    ] {
+        if always || is_mount_point(&path).unwrap_or(false) {
+            disk.extend(disk_usage(&path).map(|usage| (name.to_owned(), usage)));
+        }
+    }
+    json!({
+        "cpu": processor(),
+        "disk": disk,
+        "load": load,
+        "mem": memory.used("MemTotal", "MemAvailable"),
+        "swap": memory.used("SwapTotal", "SwapFree"),
+        "uptime": {"secs": uptime()},
+    })
+}
+
+/// This many KiB as a share of the memory, percent.
+pub fn percent_of_memory(kb: u64) -> f64 {
+    percent(kb, Memory::read().get("MemTotal"))
+}
+
+struct Memory(String);
+
+impl Memory {
+    fn read() -> Self {
+        Memory(fs::read_to_string("/proc/meminfo").unwrap_or_default())
+    }
+
+    fn get(&self, name: &str) -> u64 {
+        let value =
+            |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok();
+        self.0.lines().find_map(value).unwrap_or_default()
+    }
+
+    fn used(&self, total: &str, free: &str) -> Value {
+        let total = self.get(total);
+        let used = total.saturating_sub(self.get(free));
+        json!({"percent": format!("{:.0}", percent(used, total)), "kb": used.to_string()})
+    }
+}
+
+/// Shares of user, system and waiting time since the machine started.
+fn processor() -> Value {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let numbers: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let total = numbers.iter().take(8).sum();
+    let share = |indexes: &[usize]| {
+        let part = indexes.iter().filter_map(|index| numbers.get(*index)).sum();
+        format!("{:.1}", percent(part, total))
+    };
+    json!({"user": share(&[0, 1]), "sys": share(&[2, 5, 6]), "wait": share(&[4])})
+}
+
+fn uptime() -> u64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    text.split('.').next().and_then(|seconds| seconds.parse().ok()).unwrap_or_default()
+}
+
+fn disk_usage(path: &Path) -> Option<Value> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let share = |total: u64, free: u64| format!("{:.0}", percent(total.saturating_sub(free), total));
+    Some(json!({
+        "percent": share(stat.f_blocks, stat.f_bfree),
+        "inode_percent": share(stat.f_files, stat.f_ffree),
+    }))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
+fn percent(part: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vitals_have_the_shape_of_the_real_ones() {
+        let vitals = vitals(&Dirs::new(Path::new("/nowhere")));
+        assert_eq!(vitals["load"].as_array().unwrap().len(), 3);
+        assert!(vitals["mem"]["kb"].as_str().unwrap().parse::<u64>().unwrap() > 0);
+        assert!(vitals["uptime"]["secs"].as_u64().unwrap() > 0);
+        let system: f64 = vitals["disk"]["system"]["percent"].as_str().unwrap().parse().unwrap();
+        assert!((0.0..=100.0).contains(&system));
+    }
+}

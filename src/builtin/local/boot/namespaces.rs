@@ -1,0 +1,112 @@
+//! The first stage: new namespaces, with init as their pid 1.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::process::{getegid, geteuid, setsid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::super::process::Identity;
+use super::Report;
+
+/// Sysctls that forbid user namespaces, with the value that does.
+const SWITCHES: [(&str, &str); 3] = [
+    ("kernel.unprivileged_userns_clone", "0"),
+    ("user.max_user_namespaces", "0"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+];
+
+pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
+    // A session of its own: Ctrl-C in the caller's terminal does not reach the VM. It fails only
+    // where this process leads one already, which is as good.
+    let _ = setsid();
+    keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
+    enter()?;
+    let init = Command::new(executable)
+        .args(["vm-boot", "--stage", "init", "--vm-dir"])
+        .arg(vm_dir)
+        .arg("--executable")
+        .arg(executable)
+        .spawn()
+        .map_err(|error| format!("starting init in the new pid namespace failed: {error}"))?;
+    // Not waited for, so the pid stays init's until this process ends.
+    let identity = i32::try_from(init.id())
+        .map_err(io::Error::other)
+        .and_then(Identity::of)
+        .map_err(|error| format!("identifying init failed: {error}"))?;
+    Report::Init(identity).send().map_err(|error| format!("reporting init failed: {error}"))
+}
+
+/// Files a caller left open (locks, terminals) must not live as long as the VM.
+fn keep_only_stdio() -> io::Result<()> {
+    let mut open = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    for raw in open.into_iter().filter(|raw| *raw > 2) {
+        // SAFETY: the descriptor is only used for two fcntl calls, which answer EBADF when it is
+        // closed (the directory just listed is).
+        #[expect(unsafe_code, reason = "descriptors inherited from the caller have no owner here")]
+        let fd = unsafe { BorrowedFd::borrow_raw(raw) };
+        match fcntl_getfd(fd).and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC)) {
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Enters the namespaces: with a user namespace where the rights are lacking.
+fn enter() -> Result<(), String> {
+    let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    // SAFETY: no file table is unshared, which is what could invalidate descriptors.
+    #[expect(unsafe_code, reason = "the safe form is deprecated; these flags are harmless")]
+    let unshare = |flags| unsafe { unshare_unsafe(flags) };
+    if geteuid().is_root() {
+        match unshare(namespaces) {
+            Ok(()) => return Ok(()),
+            // Root without its capabilities, as in a container: an ordinary user as far as this goes.
+            Err(Errno::PERM) => {}
+            Err(errno) => return Err(format!("making namespaces failed: {errno}")),
+        }
+    }
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(namespaces | UnshareFlags::NEWUSER).map_err(|errno| missing_user_namespaces(errno))?;
+    // user_namespaces(7): one's own ids may be mapped once setgroups is given up.
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {uid} 1")),
+        ("gid_map", format!("0 {gid} 1")),
+    ];
+    for (name, value) in maps {
+        fs::write(Path::new("/proc/self").join(name), value).map_err(|error| {
+            format!("{}; writing /proc/self/{name} failed: {error}", missing_user_namespaces(Errno::PERM))
+        })?;
+    }
+    Ok(())
+}
+
+/// Says what forbids user namespaces on this machine, as far as it can be seen.
+fn missing_user_namespaces(errno: Errno) -> String {
+    let culprits: Vec<String> = SWITCHES
+        .iter()
+        .filter(|(name, off)| {
+            let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+            fs::read_to_string(path).is_ok_and(|value| value.trim() == *off)
+        })
+        .map(|(name, off)| format!("sysctl {name} is {off}"))
+        .collect();
+    let why = if culprits.is_empty() {
+        "the kernel, a container or a security policy forbids them; \
+         see sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces and \
+         kernel.apparmor_restrict_unprivileged_userns"
+            .to_owned()
+    } else {
+        culprits.join(", ")
+    };
+    format!("this user may not make user namespaces ({errno}): {why}; change that, or run monopile as root")
+}

@@ -1,0 +1,436 @@
+//! The VM's file system: the host's userland, read-only, around what is the VM's own.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; with overlayfs above where the image brings files |
+//! | `/etc` | the host's under an overlay of the VM's own, writable; a copy where overlayfs does not work |
+//! | `/var /home /root /srv /mnt /tmp` | the VM's own, on disk |
+//! | `/run` | the VM's own, in memory, with what the host's name resolution needs |
+//! | `/dev` | a few harmless nodes, `pts`, `shm`, and the attached disks in `/dev/monopile` |
+//! | `/proc` | of the VM's pid namespace |
+//! | `/sys` | the host's, read-only |
+//!
+//! It is put together in the VM's directory `mnt`, from `root` (what is the VM's own, begun with a
+//! copy of the stemcell's image), and ends as `/` of the new mount namespace.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount, unmount,
+};
+use rustix::process::{chdir, pivot_root};
+
+use super::init::AGENT;
+
+/// What of the host's `/` a VM sees.
+const HOST: [&str; 11] =
+    ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"];
+/// The VM's own directories, with their modes.
+const OWN: [(&str, u32); 14] = [
+    ("var", 0o755),
+    ("var/tmp", 0o1777),
+    ("var/log", 0o755),
+    ("var/lib", 0o755),
+    ("var/cache", 0o755),
+    ("var/vcap", 0o755),
+    ("var/vcap/bosh", 0o755),
+    ("var/vcap/bosh/bin", 0o755),
+    ("var/vcap/data", 0o755),
+    ("home", 0o755),
+    ("root", 0o700),
+    ("srv", 0o755),
+    ("mnt", 0o755),
+    ("tmp", 0o1777),
+];
+const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Builds the tree and moves into it. What the VM has to do without is returned.
+pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
+    let tree = Tree { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
+    let mut notes = Vec::new();
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|errno| format!("making mounts private failed: {errno}"))?;
+    for path in [&tree.own, &tree.root, &tree.work] {
+        fs::create_dir_all(path).map_err(|error| format!("making '{}' failed: {error}", path.display()))?;
+    }
+    fs::set_permissions(&tree.own, Permissions::from_mode(0o755))
+        .map_err(|error| format!("opening '{}' up failed: {error}", tree.own.display()))?;
+    bind(&tree.own, &tree.root)?;
+    for (path, mode) in OWN {
+        tree.directory(path, Some(mode))?;
+    }
+
+    let mut read_only = Vec::new();
+    for name in HOST {
+        read_only.extend(tree.host_entry(name, &mut notes)?);
+    }
+    tree.run(&mut read_only)?;
+    tree.dev(&vm_dir.join("devices"))?;
+    tree.proc(&mut notes)?;
+    let sys = tree.directory("sys", None)?;
+    bind_all(Path::new("/sys"), &sys)?;
+    read_only.push(sys);
+    let agent = tree.file(AGENT.trim_start_matches('/'))?;
+    bind(executable, &agent)?;
+    read_only.push(agent);
+    make_read_only(&read_only, &mut notes)?;
+
+    let step = |what: &'static str| move |errno: rustix::io::Errno| format!("{what} failed: {errno}");
+    chdir(&tree.root).map_err(step("entering the VM's tree"))?;
+    // pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one.
+    pivot_root(".", ".").map_err(step("pivot_root"))?;
+    unmount(".", UnmountFlags::DETACH).map_err(step("leaving the host's tree"))?;
+    chdir("/").map_err(step("entering '/'"))?;
+    Ok(notes)
+}
+
+struct Tree {
+    /// What is the VM's own, on disk.
+    own: PathBuf,
+    /// Where the tree is put together: `own` with everything else mounted into it.
+    root: PathBuf,
+    /// For overlayfs, on the file system of `own`.
+    work: PathBuf,
+}
+
+impl Tree {
+    /// A directory of the tree, made where it is missing. No part of the path may be a link: it
+    /// would lead out of the tree as long as this is not yet `/`.
+    fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
+        let mut walked = self.root.clone();
+        let mut made = false;
+        for part in path.split('/') {
+            walked.push(part);
+            made = match fs::create_dir(&walked) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                Err(error) => return Err(format!("making '/{path}' for the VM failed: {error}")),
+            };
+            let is_dir = fs::symlink_metadata(&walked).is_ok_and(|metadata| metadata.is_dir());
+            if !is_dir {
+                return Err(format!(
+                    "the VM's '/{path}' must be a directory; the stemcell's image or the VM made it something else"
+                ));
+            }
+        }
+        if let Some(mode) = mode.filter(|_| made) {
+            fs::set_permissions(&walked, Permissions::from_mode(mode))
+                .map_err(|error| format!("making '/{path}' for the VM failed: {error}"))?;
+        }
+        Ok(walked)
+    }
+
+    /// An empty file of the tree, to mount a file over.
+    fn file(&self, path: &str) -> Result<PathBuf, String> {
+        let path = match path.rsplit_once('/') {
+            Some((parent, name)) => self.directory(parent, None)?.join(name),
+            None => self.root.join(path),
+        };
+        match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(format!("making '{}' failed: {error}", path.display())),
+        }
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_file() => Ok(path),
+            _ => Err(format!("'{}' must be a plain file", path.display())),
+        }
+    }
+
+    /// One entry of the host's `/`; the path to be made read-only, if any.
+    fn host_entry(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<PathBuf>, String> {
+        let host = Path::new("/").join(name);
+        let Ok(metadata) = fs::symlink_metadata(&host) else { return Ok(None) };
+        let own = self.own.join(name);
+        let mine = fs::symlink_metadata(&own).ok();
+        match mine {
+            // The image brings a link or a file of this name: it is the VM's.
+            Some(mine) if !mine.is_dir() => return Ok(None),
+            None if metadata.is_symlink() => {
+                return fs::read_link(&host)
+                    .and_then(|target| symlink(target, &own))
+                    .map(|()| None)
+                    .map_err(|error| format!("linking '/{name}' for the VM failed: {error}"));
+            }
+            _ => {}
+        }
+        let host = fs::canonicalize(&host).map_err(|error| format!("resolving '/{name}' failed: {error}"))?;
+        if !host.is_dir() {
+            return Ok(None);
+        }
+        let brought = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_some());
+        let target = self.directory(name, Some(0o755))?;
+        if name != "etc" && !brought {
+            bind_all(&host, &target)?;
+            return Ok(Some(target));
+        }
+        match self.overlay(&host, name, &target) {
+            Ok(()) => Ok(None),
+            Err(_) if name == "etc" => {
+                notes.push("overlayfs does not work here: the VM has a copy of the host's /etc".to_owned());
+                self.copy_etc(&host).map(|()| None)
+            }
+            Err(error) => Err(format!(
+                "the stemcell's image brings files below '/{name}', which needs overlayfs above the host's: {error}"
+            )),
+        }
+    }
+
+    /// The VM's own files above the host's.
+    fn overlay(&self, host: &Path, name: &str, target: &Path) -> Result<(), String> {
+        let work = self.work.join(name);
+        fs::create_dir_all(&work).map_err(|error| error.to_string())?;
+        let mut options = Vec::new();
+        for (key, path) in [("lowerdir=", host), (",upperdir=", &self.own.join(name)), (",workdir=", &work)] {
+            options.extend_from_slice(key.as_bytes());
+            for byte in path.as_os_str().as_bytes() {
+                if b",:\\".contains(byte) {
+                    options.push(b'\\');
+                }
+                options.push(*byte);
+            }
+        }
+        let plain = std::ffi::CString::new(options.clone()).map_err(|error| error.to_string())?;
+        let flags = MountFlags::NODEV;
+        if mount("overlay", target, "overlay", flags, Some(plain.as_c_str())).is_ok() {
+            return Ok(());
+        }
+        // In a user namespace overlayfs keeps its marks in attributes that users may write.
+        options.extend_from_slice(b",userxattr");
+        let user = std::ffi::CString::new(options).map_err(|error| error.to_string())?;
+        mount("overlay", target, "overlay", flags, Some(user.as_c_str())).map_err(|errno| errno.to_string())
+    }
+
+    /// A copy of what can be read of the host's `/etc`, once; the image's files are not touched.
+    fn copy_etc(&self, host: &Path) -> Result<(), String> {
+        let done = self.work.join("etc-copied");
+        if done.exists() {
+            return Ok(());
+        }
+        copy_missing(host, &self.own.join("etc"))
+            .and_then(|()| fs::write(&done, ""))
+            .map_err(|error| format!("copying /etc for the VM failed: {error}"))
+    }
+
+    /// `/run`, with the directory that a linked `/etc/resolv.conf` is in.
+    fn run(&self, read_only: &mut Vec<PathBuf>) -> Result<(), String> {
+        let run = self.directory("run", None)?;
+        mount_new("tmpfs", &run, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
+        self.directory("run/lock", Some(0o1777))?;
+        let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") else { return Ok(()) };
+        let Some(inside) = resolver.strip_prefix("/run").ok().and_then(Path::to_str) else { return Ok(()) };
+        let mounted = match inside.rsplit_once('/') {
+            // Its directory, so that a replaced file is seen; it has the resolver's sockets, too.
+            Some((parent, _)) => {
+                let target = self.directory(&format!("run/{parent}"), Some(0o755))?;
+                bind_all(&Path::new("/run").join(parent), &target)?;
+                target
+            }
+            None => {
+                let target = self.file(&format!("run/{inside}"))?;
+                bind(&resolver, &target)?;
+                target
+            }
+        };
+        read_only.push(mounted);
+        Ok(())
+    }
+
+    fn dev(&self, devices: &Path) -> Result<(), String> {
+        let dev = self.directory("dev", None)?;
+        mount_new("tmpfs", &dev, MountFlags::NOSUID, Some(c"mode=0755"))?;
+        for node in NODES {
+            let host = Path::new("/dev").join(node);
+            if host.exists() {
+                bind(&host, &self.file(&format!("dev/{node}"))?)?;
+            }
+        }
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        let pts = self.directory("dev/pts", None)?;
+        // Group 5 is tty; an ordinary user's namespace has no such group.
+        let with_group = c"newinstance,ptmxmode=0666,mode=0620,gid=5";
+        if mount("devpts", &pts, "devpts", flags, Some(with_group)).is_err() {
+            mount_new("devpts", &pts, flags, Some(c"newinstance,ptmxmode=0666,mode=0620"))?;
+        }
+        let shm = self.directory("dev/shm", None)?;
+        mount_new("tmpfs", &shm, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=1777"))?;
+        let links = [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ];
+        for (name, target) in links {
+            symlink(target, dev.join(name))
+                .map_err(|error| format!("linking '/dev/{name}' failed: {error}"))?;
+        }
+        // The directory, not what is in it: disks come and go by a rename outside.
+        bind(devices, &self.directory("dev/monopile", None)?)
+    }
+
+    /// `/proc` of the new pid namespace. Containers that hide parts of theirs do not allow a new one.
+    fn proc(&self, notes: &mut Vec<String>) -> Result<(), String> {
+        let proc = self.directory("proc", None)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        let Err(errno) = mount("proc", &proc, "proc", flags, None) else { return Ok(()) };
+        notes.push(format!(
+            "mounting a /proc of the VM's own is not permitted here ({errno}): the VM sees the host's, with the host's pids"
+        ));
+        bind_all(Path::new("/proc"), &proc)
+    }
+}
+
+fn bind(source: &Path, target: &Path) -> Result<(), String> {
+    mount_bind(source, target)
+        .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
+}
+
+fn bind_all(source: &Path, target: &Path) -> Result<(), String> {
+    mount_bind_recursive(source, target)
+        .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
+}
+
+fn mount_new(
+    kind: &str,
+    target: &Path,
+    flags: MountFlags,
+    options: Option<&std::ffi::CStr>,
+) -> Result<(), String> {
+    mount(kind, target, kind, flags, options)
+        .map_err(|errno| format!("mounting a {kind} on '{}' failed: {errno}", target.display()))
+}
+
+/// Copies what is missing in `to`; files this user may not read are left out.
+fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let existing = fs::symlink_metadata(&target).ok();
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            match existing {
+                None => fs::create_dir(&target)?,
+                Some(existing) if existing.is_dir() => {}
+                Some(_) => continue,
+            }
+            copy_missing(&entry.path(), &target)?;
+        } else if existing.is_none() && kind.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &target)?;
+        } else if existing.is_none() && kind.is_file() {
+            match fs::copy(entry.path(), &target) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                result => drop(result?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes these mounts, and all below them, read-only. A bind mount is read-only only by a second
+/// call, for each mount alone, which must repeat the flags that are locked in a user namespace.
+fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), String> {
+    let table =
+        fs::read("/proc/self/mountinfo").map_err(|error| format!("reading the mounts failed: {error}"))?;
+    for line in table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let (Some(point), Some(options)) = (fields.get(4), fields.get(5)) else {
+            return Err("/proc/self/mountinfo cannot be understood".to_owned());
+        };
+        let point = unescape(point);
+        let point = Path::new(std::ffi::OsStr::from_bytes(&point));
+        if !targets.iter().any(|target| point.starts_with(target)) {
+            continue;
+        }
+        let flags = repeated(options) | MountFlags::BIND | MountFlags::RDONLY;
+        if let Err(errno) = mount_remount(point, flags, "") {
+            notes.push(format!("'{}' cannot be made read-only in the VM: {errno}", point.display()));
+        }
+    }
+    Ok(())
+}
+
+/// The flags of a mount, to be given again.
+fn repeated(options: &[u8]) -> MountFlags {
+    options.split(|byte| *byte == b',').fold(MountFlags::empty(), |flags, option| {
+        flags
+            | match option {
+                b"nosuid" => MountFlags::NOSUID,
+                b"nodev" => MountFlags::NODEV,
+                b"noexec" => MountFlags::NOEXEC,
+                b"noatime" => MountFlags::NOATIME,
+                b"nodiratime" => MountFlags::NODIRATIME,
+                b"relatime" => MountFlags::RELATIME,
+                _ => MountFlags::empty(),
+            }
+    })
+}
+
+/// Blanks and the like are octal in mountinfo: `\040`.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, tail)) = rest.split_first() {
+        let code = tail
+            .get(..3)
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(code);
+                rest = &tail[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_unescaped() {
+        assert_eq!(unescape(br"/a\040b\134c\x"), br"/a b\c\x");
+    }
+
+    #[test]
+    fn a_link_in_the_vm_s_tree_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        symlink(outside.path(), dir.path().join("var")).unwrap();
+        symlink(outside.path().join("x"), dir.path().join("file")).unwrap();
+        let tree = Tree { own: dir.path().into(), root: dir.path().into(), work: dir.path().into() };
+        assert!(tree.directory("var/vcap", None).is_err());
+        assert!(tree.file("file").is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+        assert!(tree.directory("home/x", Some(0o700)).is_ok());
+    }
+
+    #[test]
+    fn a_copy_keeps_what_is_there() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(from.path().join("d")).unwrap();
+        fs::write(from.path().join("d/a"), "host").unwrap();
+        fs::write(from.path().join("b"), "host").unwrap();
+        symlink("b", from.path().join("l")).unwrap();
+        fs::write(to.path().join("b"), "image").unwrap();
+        copy_missing(from.path(), to.path()).unwrap();
+        assert_eq!(fs::read_to_string(to.path().join("l")).unwrap(), "image");
+        assert_eq!(fs::read_to_string(to.path().join("d/a")).unwrap(), "host");
+    }
+}

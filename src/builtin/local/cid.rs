@@ -1,0 +1,115 @@
+//! Cloud IDs: a prefix that names the kind, and a UUID. They become directory names, so nothing else
+//! is ever accepted as one.
+
+use uuid::Uuid;
+
+use super::failure::{Failure, Kind};
+
+/// What a CID may name. Each kind has a directory of its own in the cloud.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    Stemcell,
+    Vm,
+    Disk,
+    Snapshot,
+}
+
+impl Resource {
+    /// Every kind, in the order of a life.
+    pub const ALL: [Resource; 4] = [Resource::Stemcell, Resource::Vm, Resource::Disk, Resource::Snapshot];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Resource::Stemcell => "stemcell-",
+            Resource::Vm => "vm-",
+            Resource::Disk => "disk-",
+            Resource::Snapshot => "snapshot-",
+        }
+    }
+
+    /// The directory below the cloud's root.
+    pub fn directory(self) -> &'static str {
+        match self {
+            Resource::Stemcell => "stemcells",
+            Resource::Vm => "vms",
+            Resource::Disk => "disks",
+            Resource::Snapshot => "snapshots",
+        }
+    }
+
+    /// A CID that nothing has yet.
+    pub fn new_cid(self) -> Cid {
+        Cid { resource: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
+    }
+
+    /// Reads a CID; `None` when this CPI cannot have made it.
+    pub fn parse(self, text: &str) -> Option<Cid> {
+        let id = text.strip_prefix(self.prefix())?;
+        let uuid = Uuid::try_parse(id).ok()?;
+        // One spelling only: the text is compared and used as a file name.
+        (uuid.hyphenated().to_string() == id).then(|| Cid { resource: self, text: text.to_owned() })
+    }
+
+    /// The error that says `cid` names nothing here.
+    pub fn not_found(self, cid: &str) -> Failure {
+        match self {
+            Resource::Stemcell => Failure::new(Kind::StemcellNotFound, format!("stemcell '{cid}' not found")),
+            Resource::Vm => Failure::new(Kind::VmNotFound, format!("VM '{cid}' not found")),
+            Resource::Disk => Failure::new(Kind::DiskNotFound, format!("disk '{cid}' not found")),
+            // The contract has no type for snapshots.
+            Resource::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
+        }
+    }
+}
+
+/// A well-formed CID; whether something has it is another question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cid {
+    resource: Resource,
+    text: String,
+}
+
+impl Cid {
+    pub fn resource(&self) -> Resource {
+        self.resource
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The error that says nothing has this CID.
+    pub fn not_found(&self) -> Failure {
+        self.resource.not_found(&self.text)
+    }
+}
+
+impl std::fmt::Display for Cid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_read_back() {
+        for resource in Resource::ALL {
+            let cid = resource.new_cid();
+            assert_eq!(resource.parse(cid.as_str()), Some(cid));
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_cid() {
+        let good = Resource::Vm.new_cid();
+        let upper = good.as_str().to_uppercase();
+        for text in ["", "vm-", "vm-..", "../vm-x", "i-12345", upper.as_str(), "vm-{}", &format!("{good}/..")]
+        {
+            assert_eq!(Resource::Vm.parse(text), None, "{text}");
+        }
+        assert_eq!(Resource::Disk.parse(good.as_str()), None);
+    }
+}

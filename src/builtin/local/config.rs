@@ -1,0 +1,138 @@
+//! What the operator configured: the `--config` file, overridden by what the request's context carries
+//! (with several CPIs, the director merges the CPI config's properties into it).
+//!
+//! ```json
+//! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
+//!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"]}
+//! ```
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::args::Hash;
+use super::failure::{Failure, Outcome};
+use super::files::read_json;
+
+/// The configuration of one call.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    /// Where the cloud is.
+    pub root: PathBuf,
+    #[serde(default)]
+    pub agent: Agent,
+    /// Time servers, handed to the agent.
+    #[serde(default)]
+    pub ntp: Vec<String>,
+}
+
+/// How agents are to be reached.
+#[derive(Debug, Default, Deserialize)]
+pub struct Agent {
+    /// The URL the agent listens at, credentials included.
+    pub mbus: Option<String>,
+    /// Its certificate: `ca`, `certificate`, `private_key`.
+    pub cert: Option<Hash>,
+}
+
+impl Config {
+    /// Reads the file and lets the context override its keys.
+    pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+        let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
+            Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
+        })?;
+        for key in ["root", "agent", "ntp"] {
+            if let Some(value) = context.get(key) {
+                properties.insert(key.to_owned(), value.clone());
+            }
+        }
+        // serde's message may quote a value, and values here are secrets.
+        let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
+            Failure::cloud(format!(
+                "the CPI's configuration '{}' must have: root (a path); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings) where given",
+                file.display()
+            ))
+        })?;
+        if !config.root.is_absolute() || config.root.parent().is_none() {
+            let root = config.root.display();
+            return Err(Failure::cloud(format!(
+                "the CPI's root must be an absolute path below '/', not '{root}'"
+            )));
+        }
+        Ok(config)
+    }
+}
+
+impl Agent {
+    /// The URL, and the addresses the agent will listen at.
+    pub fn listener(&self) -> Outcome<(&str, Vec<SocketAddr>)> {
+        let url = self.mbus.as_deref().ok_or_else(|| {
+            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
+        })?;
+        // The URL holds a password: no message quotes more of it than host and port.
+        let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");
+        let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
+        let (host, port) = host_port.rsplit_once(':').ok_or_else(invalid)?;
+        let port: u16 = port.parse().map_err(|_| invalid())?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || port == 0 {
+            return Err(invalid());
+        }
+        let addresses = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| Failure::io(format_args!("looking up '{host}' of agent.mbus"), error))?;
+        Ok((url, addresses.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn load(file: Value, context: Value) -> Outcome<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        std::fs::write(&path, file.to_string()).unwrap();
+        Config::load(&path, context.as_object().unwrap())
+    }
+
+    #[test]
+    fn the_context_wins() {
+        let config =
+            load(json!({"root": "/a", "ntp": ["x"]}), json!({"root": "/b", "director_uuid": "d"})).unwrap();
+        assert_eq!((config.root.as_path(), config.ntp.as_slice()), (Path::new("/b"), &["x".to_owned()][..]));
+    }
+
+    #[test]
+    fn bad_roots_and_types_are_refused_without_quoting_values() {
+        for bad in [json!({}), json!({"root": "rel"}), json!({"root": "/"}), json!({"root": 1})] {
+            assert!(load(bad, json!({})).is_err());
+        }
+        let error = load(json!({"root": "/a", "agent": "s3cret"}), json!({})).unwrap_err();
+        assert!(!error.message.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn the_listener_is_read_from_the_url() {
+        let listener = |url: &str| {
+            let agent = Agent { mbus: Some(url.to_owned()), cert: None };
+            agent.listener().map(|(_, addresses)| addresses[0].to_string()).map_err(|error| error.message)
+        };
+        assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
+        assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");
+        for bad in [
+            "http://u:p@h:1",
+            "https://u:s3cret@127.0.0.1",
+            "https://u:s3cret@:5",
+            "https://u:s3cret@h:0",
+            "nats://x",
+        ] {
+            assert!(!listener(bad).unwrap_err().contains("s3cret"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Disks: a directory with a document beside it. The data is in one place at any time: below
+//! `disks/<cid>`, or, attached, in the devices of one VM. So an attachment is exclusive by
+//! construction, and one rename makes or ends it.
+//!
+//! The size is recorded, and checked when a disk is to grow; a directory does not enforce it.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::args::Hash;
+use super::cid::{Cid, Resource};
+use super::failure::{Failure, Kind, Outcome};
+use super::files::{read_json, sync_parent, write_json};
+use super::rpc::Call;
+use super::store::{Held, Store};
+use super::vm;
+
+/// The data below a disk's directory, while it is attached to nothing.
+pub const DATA: &str = "data";
+const DOCUMENT: &str = "disk.json";
+
+/// What is recorded about a disk.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    cid: String,
+    /// MiB.
+    size: u64,
+    cloud_properties: Hash,
+    #[serde(default)]
+    metadata: Hash,
+}
+
+/// `create_disk`.
+pub fn create(call: &mut Call, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
+    let cid = Resource::Disk.new_cid();
+    let staged = store.stage(&cid)?;
+    let data = staged.path.join(DATA);
+    DirBuilder::new()
+        .mode(0o755)
+        .create(&data)
+        // The mode a fresh file system has at its top, whatever the umask.
+        .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
+        .map_err(|error| Failure::io("making the disk's directory", error))?;
+    let document = Document { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
+    write_json(&staged.path.join(DOCUMENT), &document)?;
+    store.publish(&cid, staged)?;
+    call.log(format_args!("disk '{cid}' of {size} MiB made"));
+    Ok(json!(cid.as_str()))
+}
+
+/// `delete_disk`: only a disk that no VM has.
+pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+    let Some(held) = store.hold(cid)? else {
+        call.log(format_args!("disk '{cid}' is gone already"));
+        return Ok(());
+    };
+    if let Some(vm) = attached_to(store, cid)? {
+        return Err(Failure::cloud(format!(
+            "disk '{cid}' is attached to VM '{vm}': it must be detached first"
+        )));
+    }
+    store.discard(cid, held)
+}
+
+/// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
+pub fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
+    let held = store.require(cid)?;
+    let mut document = document(&held, cid)?;
+    let refuse = |why: String| Err(Failure::new(Kind::NotSupported, format!("disk '{cid}' {why}")));
+    if let Some(vm) = attached_to(store, cid)? {
+        return refuse(format!("is attached to VM '{vm}': it must be detached to be resized"));
+    }
+    if size < document.size {
+        return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
+    }
+    document.size = size;
+    write_json(&held.path.join(DOCUMENT), &document)?;
+    Ok(Value::Null)
+}
+
+/// `set_disk_metadata`.
+pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
+    let held = store.require(cid)?;
+    let document = Document { metadata, ..document(&held, cid)? };
+    write_json(&held.path.join(DOCUMENT), &document)?;
+    Ok(Value::Null)
+}
+
+/// `attach_disk`: the hint under contract 2, null under contract 1. Attaching again changes nothing.
+pub fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+    let holder = store.require(vm)?;
+    let held = store.require(cid)?;
+    match attached_to(store, cid)? {
+        Some(other) if other == *vm => {
+            call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
+        }
+        Some(other) => {
+            return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{other}', not to '{vm}'")));
+        }
+        None => {
+            move_data(&held.path.join(DATA), &vm::device(&holder.path, cid))?;
+            call.log(format_args!("disk '{cid}' attached to VM '{vm}'"));
+        }
+    }
+    // The devices of a VM are below /dev/monopile inside it.
+    Ok(if call.v2 { json!({"path": format!("/dev/monopile/{cid}")}) } else { Value::Null })
+}
+
+/// `detach_disk`. Detaching a disk that is attached to nothing changes nothing.
+pub fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+    let holder = store.require(vm)?;
+    let held = store.require(cid)?;
+    match attached_to(store, cid)? {
+        Some(other) if other == *vm => {
+            if vm::mounts(&holder, cid)? {
+                return Err(Failure::cloud(format!(
+                    "disk '{cid}' is still mounted in VM '{vm}': the agent must unmount it first"
+                )));
+            }
+            move_data(&vm::device(&holder.path, cid), &held.path.join(DATA))?;
+            call.log(format_args!("disk '{cid}' detached from VM '{vm}'"));
+        }
+        Some(other) => {
+            return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{other}', not to '{vm}'")));
+        }
+        None => call.log(format_args!("disk '{cid}' is attached to nothing already")),
+    }
+    Ok(Value::Null)
+}
+
+/// Brings the data of a disk back from the devices of a VM that does not run any more.
+pub fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
+    let held = store.hold(cid)?.ok_or_else(|| {
+        Failure::cloud(format!(
+            "'{}' is the data of a disk that is not known: nothing is deleted before it was moved away",
+            device.display()
+        ))
+    })?;
+    move_data(device, &held.path.join(DATA))
+}
+
+/// Where the data of a disk is now. The disk must be held.
+pub fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
+    Ok(match attached_to(store, cid)? {
+        Some(vm) => vm::device(&store.path(&vm), cid),
+        None => held.path.join(DATA),
+    })
+}
+
+/// The VM that has the disk. The disk must be held.
+fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
+    let home = store.path(cid).join(DATA);
+    let is_dir = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::io(format_args!("looking for '{}'", path.display()), error)),
+    };
+    if is_dir(&home)? {
+        return Ok(None);
+    }
+    for vm in store.list(Resource::Vm)? {
+        if is_dir(&vm::device(&store.path(&vm), cid))? {
+            return Ok(Some(vm));
+        }
+    }
+    Err(Failure::cloud(format!("the data of disk '{cid}' is neither in '{}' nor in any VM", home.display())))
+}
+
+fn move_data(from: &Path, to: &Path) -> Outcome<()> {
+    let rename = || -> io::Result<()> {
+        renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?;
+        sync_parent(to)?;
+        sync_parent(from)
+    };
+    rename().map_err(|error| {
+        Failure::io(format_args!("moving '{}' to '{}'", from.display(), to.display()), error)
+    })
+}
+
+fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
+    read_json(&held.path.join(DOCUMENT))?
+        .ok_or_else(|| Failure::cloud(format!("disk '{cid}' has lost its {DOCUMENT}")))
+}

@@ -1,0 +1,73 @@
+//! What a CPI method answers when it fails: a type that callers know, a message, and whether the same
+//! call may be tried again (docs-bosh, `cpi-api-rpc.md`, "Response").
+
+use std::fmt;
+
+/// Shorthand for results of CPI methods.
+pub type Outcome<T> = std::result::Result<T, Failure>;
+
+/// The error types of the CPI contract that this CPI uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request itself is malformed.
+    InvalidCall,
+    NotImplemented,
+    NotSupported,
+    VmNotFound,
+    DiskNotFound,
+    StemcellNotFound,
+    VmCreationFailed,
+    Cloud,
+}
+
+impl Kind {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::InvalidCall => "InvalidCall",
+            Kind::NotImplemented => "Bosh::Clouds::NotImplemented",
+            Kind::NotSupported => "Bosh::Clouds::NotSupported",
+            Kind::VmNotFound => "Bosh::Clouds::VMNotFound",
+            Kind::DiskNotFound => "Bosh::Clouds::DiskNotFound",
+            Kind::StemcellNotFound => "Bosh::Clouds::StemcellNotFound",
+            Kind::VmCreationFailed => "Bosh::Clouds::VMCreationFailed",
+            Kind::Cloud => "Bosh::Clouds::CloudError",
+        }
+    }
+}
+
+/// One failed method.
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: Kind,
+    pub message: String,
+    /// Nothing this CPI does fails by chance, so this stays false unless a caller sets it.
+    pub ok_to_retry: bool,
+}
+
+impl Failure {
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Failure { kind, message: message.into(), ok_to_retry: false }
+    }
+
+    /// A failure without a type of its own.
+    pub fn cloud(message: impl Into<String>) -> Self {
+        Self::new(Kind::Cloud, message)
+    }
+
+    /// A malformed request.
+    pub fn call(message: impl Into<String>) -> Self {
+        Self::new(Kind::InvalidCall, message)
+    }
+
+    /// An I/O failure while doing `what` (a gerund).
+    pub fn io(what: impl fmt::Display, source: impl fmt::Display) -> Self {
+        Self::cloud(format!("{what} failed: {source}"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

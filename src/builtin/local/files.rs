@@ -1,0 +1,126 @@
+//! Durable files and whole trees: JSON documents replaced atomically, trees copied and removed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::failure::{Failure, Outcome};
+
+/// Makes a directory, and those above it, for its owner alone.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Replaces `path` by this document: the old one or the new one is there, never half of one.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
+    let write = || -> io::Result<()> {
+        // The name is fixed: whoever writes holds the directory's lock, and a killed writer's
+        // rest is simply overwritten.
+        let new = path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(value)?)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        sync_parent(path)
+    };
+    write().map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))
+}
+
+/// Reads a document written by [`write_json`]; `None` when there is none.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::io(format_args!("reading '{}'", path.display()), error)),
+    };
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| Failure::io(format_args!("reading '{}'", path.display()), error))
+}
+
+/// Makes a rename or removal of `path` durable.
+pub fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
+/// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.
+pub fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
+    let output = Command::new("cp")
+        .args(["-a", "--reflink=auto", "-T", "--"])
+        .args([from, to])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::io("running 'cp'", error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let first = stderr.lines().next().unwrap_or("no message");
+    Err(Failure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
+}
+
+/// Removes a tree, also one whose directories forbid it (overlayfs leaves such a one).
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => return result,
+    }
+    open_up(path)?;
+    fs::remove_dir_all(path)
+}
+
+/// Gives the owner all rights on every directory of a tree; links are not followed.
+fn open_up(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        open_up(&entry?.path())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_private_and_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        write_json(&path, &vec![1, 2]).unwrap();
+        write_json(&path, &vec![3]).unwrap();
+        assert_eq!(read_json::<Vec<u8>>(&path).unwrap(), Some(vec![3]));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(read_json::<u8>(&dir.path().join("b.json")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_tree_without_rights_goes_and_links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("keep"), "").unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("closed/inner")).unwrap();
+        std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
+        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0)).unwrap();
+        open_up(&tree).unwrap();
+        assert_eq!(fs::metadata(tree.join("closed")).unwrap().permissions().mode() & 0o777, 0o700);
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        assert!(outside.join("keep").exists());
+    }
+}

@@ -1,0 +1,79 @@
+//! The `local` CPI: VMs that are directories with an agent inside namespaces of their own, disks that
+//! are directories too. It is run like every other CPI: `monopile cpi-exec local --config FILE` reads
+//! one request and writes one answer (docs-bosh, `cpi-api-rpc.md`).
+//!
+//! The cloud is one directory, the `root` of the configuration:
+//!
+//! ```text
+//! stemcells/<cid>/{stemcell.json, image/}
+//! vms/<cid>/{vm.json, process.json, settings.json, agent.log, root/, work/, mnt/, devices/}
+//! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
+//! snapshots/<cid>/{snapshot.json, data/}
+//! staging/<cid>/                          what is being made or unmade; never counts as existing
+//! ```
+//!
+//! Whatever a killed call leaves is either whole or in `staging/`, which the next call clears.
+
+#[cfg(target_os = "linux")]
+mod args;
+pub mod boot;
+#[cfg(target_os = "linux")]
+mod cid;
+#[cfg(target_os = "linux")]
+mod config;
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(target_os = "linux")]
+mod failure;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
+mod process;
+#[cfg(target_os = "linux")]
+mod rpc;
+#[cfg(target_os = "linux")]
+mod snapshot;
+#[cfg(target_os = "linux")]
+mod stemcell;
+#[cfg(target_os = "linux")]
+mod store;
+#[cfg(target_os = "linux")]
+mod vm;
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use crate::Result;
+
+/// Answers one CPI request.
+///
+/// `config` is the JSON file described in `config.rs`, `executable` the absolute path of this program
+/// (it becomes the VM's init and agent). Failures of a method are part of the answer; an `Err` means
+/// that no answer could be written.
+#[cfg(target_os = "linux")]
+pub fn run(
+    config: &Path,
+    executable: &Path,
+    request: impl Read,
+    response: impl Write,
+    log: impl Write,
+) -> Result<()> {
+    rpc::serve(config, executable, request, response, log)
+}
+
+/// Elsewhere there are no namespaces to put a VM into.
+#[cfg(not(target_os = "linux"))]
+pub fn run(
+    _config: &Path,
+    _executable: &Path,
+    _request: impl Read,
+    _response: impl Write,
+    _log: impl Write,
+) -> Result<()> {
+    Err(crate::Error::environment(
+        "the built-in 'local' CPI needs Linux: its VMs are made of Linux namespaces",
+    )
+    .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
+}

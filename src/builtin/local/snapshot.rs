@@ -1,0 +1,37 @@
+//! Snapshots: copies of a disk's data, attached or not.
+
+use serde_json::{Value, json};
+
+use super::args::Hash;
+use super::cid::{Cid, Resource};
+use super::disk;
+use super::failure::Outcome;
+use super::files::{copy_tree, write_json};
+use super::rpc::Call;
+use super::store::Store;
+
+/// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
+/// caller stops the jobs first when it wants more.
+pub fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
+    let held = store.require(disk)?;
+    let data = disk::data(store, &held, disk)?;
+    let cid = Resource::Snapshot.new_cid();
+    let staged = store.stage(&cid)?;
+    copy_tree(&data, &staged.path.join(disk::DATA))?;
+    let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
+    write_json(&staged.path.join("snapshot.json"), &document)?;
+    store.publish(&cid, staged)?;
+    call.log(format_args!("snapshot '{cid}' of disk '{disk}' made"));
+    Ok(json!(cid.as_str()))
+}
+
+/// `delete_snapshot`.
+pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+    match store.hold(cid)? {
+        Some(held) => store.discard(cid, held),
+        None => {
+            call.log(format_args!("snapshot '{cid}' is gone already"));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The cloud on disk: which directories there are, how they come and go, and who may touch them.
+//!
+//! - A thing exists when its directory is in the directory of its kind. It gets there by one rename
+//!   out of `staging/`, and leaves by one rename back.
+//! - Locks are flocks on the directories themselves: they die with their holder, and no lock file
+//!   stays behind. Every call shares the lock on the root; only the one that takes away the last
+//!   empty directories holds it alone.
+//! - Order: root, VM, disk.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::cid::{Cid, Resource};
+use super::failure::{Failure, Outcome};
+use super::files::{private_dir, read_json, remove_tree, sync_parent};
+use super::process::Identity;
+use super::vm;
+
+/// The open cloud. While it lives, its root stays.
+pub struct Store {
+    root: PathBuf,
+    lock: File,
+}
+
+/// A directory that this process alone may change.
+pub struct Held {
+    pub path: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the cloud below `root` (absolute); `None` when there is none.
+    pub fn open(root: &Path) -> Outcome<Option<Store>> {
+        let open = || -> io::Result<Option<Store>> {
+            loop {
+                let lock = match File::open(root) {
+                    Ok(lock) => lock,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                lock.lock_shared()?;
+                // A call that tidied up may have taken it away meanwhile.
+                if is_same(&lock, root)? {
+                    return Ok(Some(Store { root: root.to_owned(), lock }));
+                }
+            }
+        };
+        open().map_err(|error| Failure::io(format_args!("opening the cloud in '{}'", root.display()), error))
+    }
+
+    /// Opens the cloud, which is made when there is none.
+    pub fn make(root: &Path) -> Outcome<Store> {
+        loop {
+            private_dir(root).map_err(|error| {
+                Failure::io(format_args!("making the cloud in '{}'", root.display()), error)
+            })?;
+            if let Some(store) = Store::open(root)? {
+                return Ok(store);
+            }
+        }
+    }
+
+    /// Where a thing is when it exists.
+    pub fn path(&self, cid: &Cid) -> PathBuf {
+        self.root.join(cid.resource().directory()).join(cid.as_str())
+    }
+
+    /// Whether something has this CID.
+    pub fn has(&self, cid: &Cid) -> Outcome<bool> {
+        let path = self.path(cid);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) => Ok(metadata.is_dir()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Failure::io(format_args!("looking for '{}'", path.display()), error)),
+        }
+    }
+
+    /// Everything of one kind.
+    pub fn list(&self, resource: Resource) -> Outcome<Vec<Cid>> {
+        let path = self.root.join(resource.directory());
+        Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
+    }
+
+    /// Waits for the thing and holds it; `None` when nothing has this CID (any more).
+    pub fn hold(&self, cid: &Cid) -> Outcome<Option<Held>> {
+        hold(&self.path(cid), false)
+            .map_err(|error| Failure::io(format_args!("locking '{}'", self.path(cid).display()), error))
+    }
+
+    /// Holds a thing that must exist.
+    pub fn require(&self, cid: &Cid) -> Outcome<Held> {
+        self.hold(cid)?.ok_or_else(|| cid.not_found())
+    }
+
+    /// An empty directory in which a thing can be made before it exists.
+    pub fn stage(&self, cid: &Cid) -> Outcome<Held> {
+        let path = self.staging().join(cid.as_str());
+        let make = || -> io::Result<Held> {
+            loop {
+                private_dir(&self.staging())?;
+                DirBuilder::new().mode(0o700).create(&path)?;
+                // A cleaning call may have come between the two lines.
+                if let Some(held) = hold(&path, false)? {
+                    return Ok(held);
+                }
+            }
+        };
+        make().map_err(|error| Failure::io(format_args!("making '{}'", path.display()), error))
+    }
+
+    /// The staged thing exists from now on.
+    pub fn publish(&self, cid: &Cid, staged: Held) -> Outcome<Held> {
+        let path = self.path(cid);
+        let publish = || -> io::Result<()> {
+            private_dir(&self.root.join(cid.resource().directory()))?;
+            renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::NOREPLACE)?;
+            sync_parent(&path)
+        };
+        publish().map_err(|error| Failure::io(format_args!("making '{}' known", path.display()), error))?;
+        Ok(Held { path, _lock: staged._lock })
+    }
+
+    /// The thing exists no longer, and what it was made of goes. A VM must not run any more.
+    pub fn discard(&self, cid: &Cid, held: Held) -> Outcome<()> {
+        let path = self.staging().join(cid.as_str());
+        let unpublish = || -> io::Result<()> {
+            private_dir(&self.staging())?;
+            renameat_with(CWD, &held.path, CWD, &path, RenameFlags::NOREPLACE)?;
+            sync_parent(&held.path)
+        };
+        unpublish()
+            .map_err(|error| Failure::io(format_args!("removing '{}'", held.path.display()), error))?;
+        self.clear(&path)
+    }
+
+    /// Removes what was staged and is not to become a thing.
+    pub fn sweep_one(&self, staged: Held) -> Outcome<()> {
+        self.clear(&staged.path)
+    }
+
+    /// Removes what calls that were killed left in `staging/`.
+    pub fn sweep(&self) -> Outcome<usize> {
+        let mut swept = 0;
+        for name in names(&self.staging())? {
+            let path = self.staging().join(name);
+            // Held: somebody works in it.
+            match hold(&path, true) {
+                Ok(Some(_held)) => {
+                    self.clear(&path)?;
+                    swept += 1;
+                }
+                Ok(None) => {}
+                Err(error) => return Err(Failure::io(format_args!("locking '{}'", path.display()), error)),
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Removes one directory of `staging/`, after whatever may run in it, and never a disk's data.
+    fn clear(&self, path: &Path) -> Outcome<()> {
+        if let Some(process) = read_json::<Identity>(&path.join(vm::PROCESS))? {
+            vm::stop(&process)?;
+        }
+        vm::return_disks(self, path)?;
+        let failed = |error| Failure::io(format_args!("removing '{}'", path.display()), error);
+        match fs::remove_dir(path.join(vm::DEVICES)) {
+            // Not empty: rather a leftover than a lost disk.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        remove_tree(path).map_err(failed)?;
+        sync_parent(path).map_err(failed)
+    }
+
+    /// Takes the empty directories away, the root included, unless another call is at work.
+    pub fn tidy(self) {
+        if self.lock.try_lock().is_err() {
+            return;
+        }
+        // Every failure here means "not empty".
+        for resource in Resource::ALL {
+            let _ = fs::remove_dir(self.root.join(resource.directory()));
+        }
+        let _ = fs::remove_dir(self.staging());
+        let _ = fs::remove_dir(&self.root);
+    }
+
+    fn staging(&self) -> PathBuf {
+        self.root.join("staging")
+    }
+}
+
+/// The names in a directory, sorted; none when there is no directory.
+pub fn names(path: &Path) -> Outcome<Vec<String>> {
+    let read = || -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
+    };
+    match read() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => result.map_err(|error| Failure::io(format_args!("listing '{}'", path.display()), error)),
+    }
+}
+
+/// Locks a directory; `None` when it is gone, or when `now` and somebody else holds it.
+fn hold(path: &Path, now: bool) -> io::Result<Option<Held>> {
+    let lock = match File::open(path) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if now {
+        match lock.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Ok(()) => {}
+        }
+    } else {
+        lock.lock()?;
+    }
+    // Whoever held it before may have moved it away.
+    Ok(is_same(&lock, path)?.then(|| Held { path: path.to_owned(), _lock: lock }))
+}
+
+/// Whether `path` still is the directory that was opened.
+fn is_same(opened: &File, path: &Path) -> io::Result<bool> {
+    let opened = opened.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(now) => Ok((now.dev(), now.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_staged_does_not_exist_and_leftovers_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cloud");
+        assert!(Store::open(&root).unwrap().is_none());
+        let store = Store::make(&root).unwrap();
+        let cid = Resource::Disk.new_cid();
+        let staged = store.stage(&cid).unwrap();
+        assert!(!store.has(&cid).unwrap());
+        assert_eq!(store.sweep().unwrap(), 0, "it is being worked on");
+        drop(staged);
+        assert_eq!(store.sweep().unwrap(), 1);
+
+        let staged = store.stage(&cid).unwrap();
+        let held = store.publish(&cid, staged).unwrap();
+        assert!(store.has(&cid).unwrap());
+        store.discard(&cid, held).unwrap();
+        assert!(!store.has(&cid).unwrap());
+        store.tidy();
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn the_root_stays_while_a_call_is_at_work_or_a_thing_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cloud");
+        let other = Store::make(&root).unwrap();
+        Store::make(&root).unwrap().tidy();
+        assert!(root.exists());
+        let cid = Resource::Stemcell.new_cid();
+        let staged = other.stage(&cid).unwrap();
+        other.publish(&cid, staged).unwrap();
+        other.tidy();
+        assert!(root.join("stemcells").join(cid.as_str()).exists());
+        assert!(!root.join("staging").exists());
+    }
+
+    #[test]
+    fn a_leftover_gives_its_disks_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::make(&dir.path().join("cloud")).unwrap();
+        let disk = Resource::Disk.new_cid();
+        let staged = store.stage(&disk).unwrap();
+        drop(store.publish(&disk, staged).unwrap());
+        let left = store.staging().join(Resource::Vm.new_cid().as_str());
+        let device = left.join(vm::DEVICES).join(disk.as_str());
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("counter"), "7").unwrap();
+        store.sweep().unwrap();
+        assert!(!left.exists());
+        assert_eq!(fs::read_to_string(store.path(&disk).join("data/counter")).unwrap(), "7");
+    }
+
+    #[test]
+    fn data_that_has_no_disk_is_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::make(&dir.path().join("cloud")).unwrap();
+        let left = store.staging().join(Resource::Vm.new_cid().as_str());
+        let device = left.join(vm::DEVICES).join(Resource::Disk.new_cid().as_str());
+        fs::create_dir_all(&device).unwrap();
+        assert!(store.sweep().is_err());
+        assert!(device.exists());
+    }
+}

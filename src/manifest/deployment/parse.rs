@@ -1,0 +1,342 @@
+//! From the interpolated tree to a [`Deployment`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::network::{self, Network};
+use super::reader::{Field, Problems};
+use super::{
+    ArtifactRef, Certificate, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
+    ReleaseRef, VmSpec, WatchTime,
+};
+use crate::Result;
+use crate::manifest::yaml::Node;
+
+/// Upstream's default for `update_watch_time`.
+const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
+
+impl Deployment {
+    /// Reads and validates a manifest whose variables are resolved.
+    pub fn parse(manifest: &Node) -> Result<Self> {
+        let mut problems = Problems::default();
+        let root = Field::root(manifest);
+        if manifest.as_map().is_none() {
+            root.problem(&mut problems, format!("must be a hash, not a {}", manifest.kind()));
+            return problems.into_result(None);
+        }
+        let deployment = read(&root, &mut problems);
+        problems.into_result(deployment)
+    }
+
+    /// Reads only what `delete-env` needs: how VMs come about and what they are called.
+    pub fn parse_cloud_provider(manifest: &Node) -> Result<CloudProvider> {
+        let mut problems = Problems::default();
+        let root = Field::root(manifest);
+        let provider = cloud_provider(&root, &releases(&root, &mut Problems::default()), &mut problems);
+        problems.into_result(provider)
+    }
+}
+
+fn read(root: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
+    let name = root.required_text("name", problems);
+    let releases = releases(root, problems);
+    let networks: Vec<Network> =
+        root.list("networks", problems).iter().filter_map(|field| Network::parse(field, problems)).collect();
+    let tags = tags(root, problems);
+    let group_field = instance_group(root, problems);
+    let group = group_field.as_ref().and_then(|field| group(field, &releases, problems));
+    let pool = group_field.as_ref().and_then(|field| resource_pool(root, field, problems));
+    let interfaces = group_field.as_ref().map(|field| network::interfaces(field, &networks, problems));
+    let disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
+    let update_watch_time = watch_time(root, problems);
+    let cloud_provider = cloud_provider(root, &releases, problems);
+    let properties = root.object("properties", problems);
+
+    let (stemcell, cloud_properties, mut env) = pool?;
+    if !tags.is_empty()
+        && let Value::Object(bosh) = env.entry("bosh").or_insert_with(|| json!({}))
+    {
+        bosh.insert("tags".into(), json!(tags));
+    }
+    Some(Deployment {
+        name: name?,
+        releases,
+        stemcell,
+        vm: VmSpec { cloud_properties, env, networks: interfaces? },
+        disk,
+        group: group?,
+        properties,
+        tags,
+        update_watch_time: update_watch_time?,
+        cloud_provider: cloud_provider?,
+    })
+}
+
+/// The `; did you mean 'x'?` for a misspelt name.
+pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    crate::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+}
+
+fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
+    let url = field.required_text("url", problems);
+    let sha1 = field.optional_text("sha1", problems);
+    let url = url?;
+    if url.starts_with("http") && sha1.is_none() {
+        field.problem(problems, "needs `sha1`, because its `url` is fetched over the network");
+    }
+    Some(ArtifactRef { url, sha1 })
+}
+
+fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
+    let mut releases: Vec<ReleaseRef> = Vec::new();
+    for field in root.list("releases", problems) {
+        let name = field.required_text("name", problems);
+        let artifact = artifact(&field, problems);
+        if let (Some(name), Some(artifact)) = (name, artifact) {
+            if releases.iter().any(|release| release.name == name) {
+                field.problem(problems, format!("names release '{name}' a second time"));
+            }
+            releases.push(ReleaseRef { name, artifact });
+        }
+    }
+    releases
+}
+
+fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
+    let Some(field) = root.get("tags") else { return BTreeMap::new() };
+    let Some(map) = field.node.as_map() else {
+        field.problem(problems, "must be a hash");
+        return BTreeMap::new();
+    };
+    map.iter()
+        .filter_map(|(key, node)| {
+            let key = key.as_str()?.to_owned();
+            let text = Field { node, path: format!("tags.{key}") }.text(problems)?;
+            Some((key, text))
+        })
+        .collect()
+}
+
+fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field<'a>> {
+    let key = match (root.get("instance_groups"), root.get("jobs")) {
+        (Some(_), Some(jobs)) => {
+            jobs.problem(problems, "and `instance_groups` cannot both be given");
+            return None;
+        }
+        (None, Some(_)) => "jobs",
+        _ => "instance_groups",
+    };
+    let mut groups = root.list(key, problems);
+    match groups.len() {
+        1 => groups.pop(),
+        0 => {
+            root.problem(problems, format!("must have one instance group in `{key}`"));
+            None
+        }
+        count => {
+            root.problem(problems, format!("must have one instance group in `{key}`, not {count}"));
+            None
+        }
+    }
+}
+
+fn group(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<InstanceGroup> {
+    let name = field.required_text("name", problems);
+    if let Some(instances) = field.optional_number("instances", 0, problems)
+        && instances != 1
+    {
+        field.problem(problems, format!("must have `instances: 1`, not {instances}"));
+    }
+    if let Some(lifecycle) = field.optional_text("lifecycle", problems)
+        && lifecycle != "service"
+    {
+        field.problem(problems, format!("must have `lifecycle: service`, not '{lifecycle}'"));
+    }
+    let key = match (field.get("jobs"), field.get("templates")) {
+        (Some(_), Some(templates)) => {
+            templates.problem(problems, "and `jobs` cannot both be given");
+            "jobs"
+        }
+        (None, Some(_)) => "templates",
+        _ => "jobs",
+    };
+    let mut jobs: Vec<JobRef> = Vec::new();
+    for job in field.list(key, problems) {
+        let job_name = job.required_text("name", problems);
+        let release = job.required_text("release", problems);
+        if let Some(release) = &release
+            && !releases.iter().any(|known| known.name == *release)
+        {
+            let hint = did_you_mean(release, releases.iter().map(|known| known.name.as_str()));
+            job.problem(problems, format!("is of release '{release}', which `releases` does not have{hint}"));
+        }
+        let properties = job.optional_object("properties", problems);
+        let (Some(job_name), Some(release)) = (job_name, release) else { continue };
+        if jobs.iter().any(|known| known.name == job_name) {
+            job.problem(problems, format!("names job '{job_name}' a second time"));
+        }
+        let place = format!("{}: `{}`", job.node.position.describe(), job.path);
+        jobs.push(JobRef { name: job_name, release, properties, place });
+    }
+    let properties = field.object("properties", problems);
+    Some(InstanceGroup { name: name?, jobs, properties })
+}
+
+type Pool = (ArtifactRef, Map<String, Value>, Map<String, Value>);
+
+fn resource_pool(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Pool> {
+    let wanted = group.required_text("resource_pool", problems);
+    let mut found = None;
+    let mut names = Vec::new();
+    for pool in root.list("resource_pools", problems) {
+        let name = pool.required_text("name", problems);
+        let stemcell = match pool.get("stemcell") {
+            Some(stemcell) => artifact(&stemcell, problems),
+            None => {
+                pool.problem(problems, "needs a `stemcell`");
+                None
+            }
+        };
+        if let Some(network) = pool.required_text("network", problems) {
+            let known = root.list("networks", &mut Problems::default());
+            if !known.iter().any(|field| field.node.get("name").and_then(Node::as_str) == Some(&network)) {
+                pool.problem(problems, format!("names network '{network}', which `networks` does not have"));
+            }
+        }
+        let cloud_properties = pool.object("cloud_properties", problems);
+        let env = pool.object("env", problems);
+        if let (Some(name), Some(stemcell)) = (name, stemcell) {
+            if wanted.as_ref() == Some(&name) {
+                found = Some((stemcell, cloud_properties, env));
+            }
+            names.push(name);
+        }
+    }
+    if let (Some(wanted), None) = (&wanted, &found)
+        && !names.contains(wanted)
+    {
+        let hint = did_you_mean(wanted, names.iter().map(String::as_str));
+        group.problem(
+            problems,
+            format!("names resource pool '{wanted}', which `resource_pools` does not have{hint}"),
+        );
+    }
+    found
+}
+
+fn disk(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
+    let size = group.optional_number("persistent_disk", 0, problems);
+    let wanted = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
+    let mut pools = Vec::new();
+    for pool in root.list("disk_pools", problems) {
+        let name = pool.required_text("name", problems);
+        let size = pool.optional_number("disk_size", 1, problems);
+        if pool.get("disk_size").is_none() {
+            pool.problem(problems, "needs a `disk_size` in MiB");
+        }
+        let cloud_properties = pool.object("cloud_properties", problems);
+        if let (Some(name), Some(size)) = (name, size) {
+            pools.push((name, DiskSpec { size: size.unsigned_abs(), cloud_properties }));
+        }
+    }
+    match wanted {
+        Some(wanted) => match pools.iter().position(|(name, _)| *name == wanted) {
+            Some(index) => Some(pools.swap_remove(index).1),
+            None => {
+                let hint = did_you_mean(&wanted, pools.iter().map(|(name, _)| name.as_str()));
+                group.problem(
+                    problems,
+                    format!("names disk pool '{wanted}', which `disk_pools` does not have{hint}"),
+                );
+                None
+            }
+        },
+        None => size
+            .filter(|size| *size > 0)
+            .map(|size| DiskSpec { size: size.unsigned_abs(), cloud_properties: Map::new() }),
+    }
+}
+
+fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
+    let Some(field) = root.get("update").and_then(|update| update.get("update_watch_time")) else {
+        return Some(DEFAULT_WATCH_TIME);
+    };
+    let text = field.text(problems)?;
+    let parsed = text.split_once('-').and_then(|(start, end)| {
+        let milliseconds = |text: &str| text.trim().parse::<u64>().ok().map(Duration::from_millis);
+        Some(WatchTime { start: milliseconds(start)?, end: milliseconds(end)? })
+    });
+    match parsed {
+        Some(time) if time.start <= time.end => Some(time),
+        Some(_) => {
+            field.problem(problems, format!("'{text}' ends before it begins"));
+            None
+        }
+        None => {
+            field.problem(problems, format!("'{text}' is not a range of milliseconds (0-300000)"));
+            None
+        }
+    }
+}
+
+fn cloud_provider(
+    root: &Field<'_>,
+    releases: &[ReleaseRef],
+    problems: &mut Problems,
+) -> Option<CloudProvider> {
+    let Some(field) = root.get("cloud_provider") else {
+        root.problem(problems, "needs a `cloud_provider`");
+        return None;
+    };
+    let cpi = cpi_source(&field, releases, problems);
+    let mbus = field.required_text("mbus", problems);
+    let cert = field.get("cert").map_or_else(Certificate::default, |cert| Certificate {
+        ca: cert.optional_text("ca", problems),
+        certificate: cert.optional_text("certificate", problems),
+        private_key: cert.optional_text("private_key", problems),
+    });
+    let mut properties = field.object("properties", problems);
+    if let Some(own) = field.get("cpi").and_then(|cpi| cpi.optional_object("properties", problems)) {
+        properties.extend(own);
+    }
+    Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties })
+}
+
+fn cpi_source(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<CpiSource> {
+    if let Some(cpi) = field.get("cpi") {
+        return match (cpi.optional_text("builtin", problems), cpi.optional_text("path", problems)) {
+            (Some(name), None) => Some(CpiSource::Builtin(name)),
+            (None, Some(path)) => Some(CpiSource::Path { path, arguments: cpi.texts("args", problems) }),
+            _ => {
+                cpi.problem(problems, "must say either `builtin: NAME` or `path: EXECUTABLE`");
+                None
+            }
+        };
+    }
+    let templates = match field.get("templates") {
+        Some(_) => field.list("templates", problems),
+        None => field.get("template").into_iter().collect(),
+    };
+    if templates.is_empty() {
+        field.problem(problems, "must name a CPI: `template: {name, release}`, `templates` or `cpi`");
+        return None;
+    }
+    let mut jobs = Vec::new();
+    for template in templates {
+        let name = template.required_text("name", problems);
+        let release = template.required_text("release", problems);
+        if let Some(release) = &release
+            && !releases.iter().any(|known| known.name == *release)
+        {
+            let hint = did_you_mean(release, releases.iter().map(|known| known.name.as_str()));
+            template.problem(
+                problems,
+                format!("is of release '{release}', which `releases` does not have{hint}"),
+            );
+        }
+        jobs.push((name?, release?));
+    }
+    Some(CpiSource::Jobs(jobs))
+}

@@ -1,0 +1,163 @@
+//! Reads fields out of a tree and collects what is wrong with it, so that one run reports it all.
+
+use serde_json::{Map, Value};
+
+use crate::manifest::yaml::{Data, Node};
+
+/// What is wrong so far. Cheap to pass around by mutable reference.
+#[derive(Default)]
+pub(super) struct Problems(Vec<String>);
+
+impl Problems {
+    /// Notes a problem with the node at `path`.
+    pub(super) fn add(&mut self, node: &Node, path: &str, problem: impl std::fmt::Display) {
+        self.0.push(format!("{}: `{path}` {problem}", node.position.describe()));
+    }
+
+    /// The result of a validation that made `value`.
+    pub(super) fn into_result<T>(self, value: Option<T>) -> crate::Result<T> {
+        match (value, self.0.as_slice()) {
+            (Some(value), []) => Ok(value),
+            (_, [only]) => Err(crate::Error::invalid("the manifest is not valid").with_source(only.clone())),
+            (_, many) => {
+                Err(crate::Error::invalid(format!("the manifest is not valid: {} problems", many.len()))
+                    .with_source(many.join("\n")))
+            }
+        }
+    }
+}
+
+/// A node together with the path that leads to it.
+#[derive(Clone)]
+pub(super) struct Field<'a> {
+    /// The node.
+    pub(super) node: &'a Node,
+    /// Its path, as an operator would say it: `instance_groups[0].jobs[1]`.
+    pub(super) path: String,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn root(node: &'a Node) -> Self {
+        Field { node, path: String::new() }
+    }
+
+    fn join(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The field under a key, unless it is absent or null.
+    pub(super) fn get(&self, key: &str) -> Option<Field<'a>> {
+        let node = self.node.get(key).filter(|node| !node.is_null())?;
+        Some(Field { node, path: self.join(key) })
+    }
+
+    /// Notes a problem with this field.
+    pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
+        problems.add(self.node, if self.path.is_empty() { "the manifest" } else { &self.path }, problem);
+    }
+
+    fn missing(&self, key: &str, problems: &mut Problems) {
+        problems.add(self.node, &self.join(key), "must be provided");
+    }
+
+    fn wrong(&self, wanted: &str, problems: &mut Problems) {
+        self.problem(problems, format!("must be {wanted}, not a {}", self.node.kind()));
+    }
+
+    /// The text of a scalar. Numbers and booleans count as text, as they do for upstream.
+    pub(super) fn text(&self, problems: &mut Problems) -> Option<String> {
+        match &self.node.data {
+            Data::String(text) => Some(text.clone()),
+            Data::Int(int) => Some(int.to_string()),
+            Data::UInt(int) => Some(int.to_string()),
+            Data::Float(float) => Some(float.to_string()),
+            Data::Bool(flag) => Some(flag.to_string()),
+            _ => {
+                self.wrong("a string", problems);
+                None
+            }
+        }
+    }
+
+    /// An optional text under a key.
+    pub(super) fn optional_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
+        self.get(key)?.text(problems)
+    }
+
+    /// A text under a key that must be there and not blank.
+    pub(super) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
+        match self.get(key) {
+            None => {
+                self.missing(key, problems);
+                None
+            }
+            Some(field) => {
+                let text = field.text(problems)?;
+                if text.trim().is_empty() {
+                    field.problem(problems, "must not be blank");
+                    return None;
+                }
+                Some(text)
+            }
+        }
+    }
+
+    /// A whole number of at least `least` under a key, if the key is there.
+    pub(super) fn optional_number(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
+        let field = self.get(key)?;
+        match field.node.as_i64() {
+            Some(number) if number >= least => Some(number),
+            Some(_) => {
+                field.problem(problems, format!("must be at least {least}"));
+                None
+            }
+            None => {
+                field.wrong("a whole number", problems);
+                None
+            }
+        }
+    }
+
+    /// The fields of a sequence under a key; none when it is absent.
+    pub(super) fn list(&self, key: &str, problems: &mut Problems) -> Vec<Field<'a>> {
+        let Some(field) = self.get(key) else { return Vec::new() };
+        match field.node.as_seq() {
+            Some(items) => items
+                .iter()
+                .enumerate()
+                .map(|(index, node)| Field { node, path: format!("{}[{index}]", field.path) })
+                .collect(),
+            None => {
+                field.wrong("a list", problems);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The texts of a sequence under a key.
+    pub(super) fn texts(&self, key: &str, problems: &mut Problems) -> Vec<String> {
+        self.list(key, problems).iter().filter_map(|field| field.text(problems)).collect()
+    }
+
+    /// A mapping under a key as JSON; empty when it is absent.
+    pub(super) fn object(&self, key: &str, problems: &mut Problems) -> Map<String, Value> {
+        self.optional_object(key, problems).unwrap_or_default()
+    }
+
+    /// A mapping under a key as JSON, if the key is there.
+    pub(super) fn optional_object(&self, key: &str, problems: &mut Problems) -> Option<Map<String, Value>> {
+        let field = self.get(key)?;
+        if field.node.as_map().is_none() {
+            field.wrong("a hash", problems);
+            return None;
+        }
+        match field.node.to_json() {
+            Ok(Value::Object(object)) => Some(object),
+            Ok(_) => None,
+            Err(error) => {
+                field.problem(problems, format!("cannot be used: {error}"));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+use serde_json::{Map, json};
+
+use super::*;
+use crate::artifact::{Digest, Identity};
+use crate::cpi::Contract;
+use crate::manifest::deployment::DiskSpec;
+use crate::state::{Change, Disk, Release, State, Stemcell, Vm};
+
+const SHA: &str = "0123";
+
+fn digest(fill: char) -> Digest {
+    fill.to_string().repeat(40).parse().unwrap()
+}
+
+fn identity(name: &str, version: &str, fill: char) -> Identity {
+    Identity { name: name.into(), version: version.into(), digest: digest(fill), stamp: None }
+}
+
+fn spec(size: u64) -> DiskSpec {
+    DiskSpec { size, cloud_properties: Map::new() }
+}
+
+fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
+    Stemcell {
+        id: format!("id-{cid}"),
+        name: "jammy".into(),
+        version: version.into(),
+        api_version: Some(3),
+        cid: cid.into(),
+        cpi: None,
+        digest: Some(digest(fill).to_string()),
+        unknown: Map::new(),
+    }
+}
+
+fn disk(cid: &str, size: u64) -> Disk {
+    Disk {
+        id: format!("id-{cid}"),
+        cid: cid.into(),
+        size,
+        cloud_properties: Map::new(),
+        hint: Some(json!("/dev/x")),
+        cpi: None,
+        unknown: Map::new(),
+    }
+}
+
+fn deployed() -> State {
+    let mut state = State::new();
+    let vm = Vm {
+        cid: "vm-1".into(),
+        agent_id: "a".into(),
+        contract: Contract::V2,
+        networks: None,
+        cpi: None,
+        instance: "bosh/0".into(),
+    };
+    let release = Release {
+        id: "r".into(),
+        name: "hello".into(),
+        version: "1".into(),
+        digest: Some(digest('b').to_string()),
+        unknown: Map::new(),
+    };
+    for change in [
+        Change::StemcellCreated(stemcell("sc-1", "1", 'a')),
+        Change::VmCreated(Box::new(vm)),
+        Change::StemcellUsed { id: "id-sc-1".into() },
+        Change::DiskCreated(disk("disk-1", 1024)),
+        Change::DiskUsed { cid: "disk-1".into() },
+        Change::Deployed { manifest_sha: SHA.into(), releases: vec![release] },
+    ] {
+        state.apply(change).unwrap();
+    }
+    state
+}
+
+struct Case {
+    sha: &'static str,
+    stemcell: Identity,
+    releases: Vec<Identity>,
+    disk: Option<DiskSpec>,
+    options: Options,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Case {
+            sha: SHA,
+            stemcell: identity("jammy", "1", 'a'),
+            releases: vec![identity("hello", "1", 'b')],
+            disk: Some(spec(1024)),
+            options: Options::default(),
+        }
+    }
+}
+
+impl Case {
+    fn plan(&self, state: &State) -> Plan {
+        let wanted = Wanted {
+            manifest_sha: self.sha,
+            stemcell: &self.stemcell,
+            releases: &self.releases,
+            disk: self.disk.as_ref(),
+        };
+        create(state, &wanted, self.options)
+    }
+}
+
+fn steps(plan: &Plan) -> Vec<Step> {
+    plan.steps.iter().map(|planned| planned.step.clone()).collect()
+}
+
+fn stop_and_delete() -> Vec<Step> {
+    vec![Step::StopVm { cid: "vm-1".into() }, Step::DeleteVm { cid: "vm-1".into() }]
+}
+
+#[test]
+fn nothing_changed_means_nothing_to_do() {
+    assert!(Case::default().plan(&deployed()).is_empty());
+}
+
+#[test]
+fn a_first_deploy_makes_everything() {
+    let plan = Case::default().plan(&State::new());
+    assert_eq!(
+        steps(&plan),
+        [
+            Step::CreateStemcell,
+            Step::CreateVm,
+            Step::CreateDisk(spec(1024)),
+            Step::AttachDisk(DiskRef::New),
+            Step::DeployJobs
+        ]
+    );
+}
+
+#[test]
+fn every_change_has_its_reason_and_replaces_the_vm() {
+    let changed = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed());
+        let stop = plan.steps.iter().find(|planned| matches!(planned.step, Step::StopVm { .. })).expect(reason);
+        assert!(stop.reason.contains(reason), "{}", stop.reason);
+        let steps = steps(&plan);
+        let at = steps.iter().position(|step| *step == Step::CreateVm).expect(reason);
+        assert_eq!(steps[at - 2..at], stop_and_delete());
+    };
+    changed(Case { sha: "other", ..Case::default() }, "the manifest changed");
+    changed(Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() }, "from 1 to 2");
+    changed(Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() }, "new content under the same");
+    changed(Case { releases: Vec::new(), ..Case::default() }, "no longer used");
+    changed(Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() }, "stemcell changes to jammy/2");
+    changed(Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() }, "--recreate");
+}
+
+#[test]
+fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
+    let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
+    let steps = steps(&plan);
+    assert_eq!(steps.first(), Some(&Step::CreateStemcell));
+    assert_eq!(steps.last(), Some(&Step::DeleteStemcell { cid: "sc-1".into() }));
+}
+
+#[test]
+fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() {
+    let plan = Case { sha: "other", disk: Some(spec(2048)), ..Case::default() }.plan(&deployed());
+    let mut expected = stop_and_delete();
+    expected.extend([
+        Step::CreateVm,
+        Step::AttachDisk(DiskRef::Existing("disk-1".into())),
+        Step::CreateDisk(spec(2048)),
+        Step::AttachDisk(DiskRef::New),
+        Step::MigrateDisk,
+        Step::DetachDisk { cid: "disk-1".into() },
+        Step::DeployJobs,
+        Step::DeleteDisk { cid: "disk-1".into() },
+    ]);
+    assert_eq!(steps(&plan), expected);
+}
+
+#[test]
+fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
+    let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
+    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::DeleteDisk { .. })));
+}
+
+#[test]
+fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
+    let mut state = deployed();
+    state.apply(Change::DiskCreated(disk("disk-0", 1))).unwrap();
+    state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
+    assert_eq!(
+        steps(&Case::default().plan(&state)),
+        [Step::DeleteDisk { cid: "disk-0".into() }, Step::DeleteStemcell { cid: "sc-0".into() }]
+    );
+}
+
+#[test]
+fn states_of_other_tools_have_no_digests_and_still_count() {
+    let mut state = deployed();
+    state.stemcells[0].digest = None;
+    state.releases[0].digest = None;
+    assert!(Case::default().plan(&state).is_empty());
+}
+
+#[test]
+fn an_unfinished_deploy_is_done_again() {
+    let mut state = deployed();
+    state.apply(Change::DeployBegun).unwrap();
+    let plan = Case::default().plan(&state);
+    assert!(plan.steps[0].reason.contains("did not finish"), "{:?}", plan.steps[0]);
+}
+
+#[test]
+fn delete_takes_all_that_is_on_record_in_the_right_order() {
+    let mut expected = stop_and_delete();
+    expected
+        .extend([Step::DeleteDisk { cid: "disk-1".into() }, Step::DeleteStemcell { cid: "sc-1".into() }]);
+    assert_eq!(steps(&delete(&deployed())), expected);
+    assert!(delete(&State::new()).is_empty());
+}

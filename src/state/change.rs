@@ -1,0 +1,267 @@
+//! The transitions of the state: what may happen to it, and when.
+
+use serde_json::Value;
+
+use super::file::{Disk, Release, State, Stemcell, Vm};
+
+/// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
+/// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// A stemcell was uploaded.
+    StemcellCreated(Stemcell),
+    /// This stemcell record is the one in use.
+    StemcellUsed {
+        /// The record's id.
+        id: String,
+    },
+    /// A stemcell is gone from the cloud.
+    StemcellDeleted {
+        /// Its CID.
+        cid: String,
+    },
+    /// A VM was created and is now the VM of this environment.
+    VmCreated(Box<Vm>),
+    /// The VM is gone from the cloud.
+    VmDeleted {
+        /// Its CID.
+        cid: String,
+    },
+    /// A disk was created.
+    DiskCreated(Disk),
+    /// A disk was attached, and the CPI gave this hint for the agent.
+    DiskAttached {
+        /// Its CID.
+        cid: String,
+        /// The hint, under contract v2 or when a CPI gives one anyway.
+        hint: Option<Value>,
+    },
+    /// This disk record is the one in use.
+    DiskUsed {
+        /// The disk's CID.
+        cid: String,
+    },
+    /// A disk is gone from the cloud.
+    DiskDeleted {
+        /// Its CID.
+        cid: String,
+    },
+    /// A deploy begins: until it succeeds, nothing counts as deployed.
+    DeployBegun,
+    /// A deploy succeeded.
+    Deployed {
+        /// SHA-512 of the interpolated manifest, hex.
+        manifest_sha: String,
+        /// The releases it used, without ids.
+        releases: Vec<Release>,
+    },
+    /// The jobs were stopped or lost on purpose: the next create-env must deploy.
+    DeploymentForgotten,
+}
+
+/// Why a change cannot happen to this state.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Rejected {
+    /// An empty CID came from somewhere: it would name nothing, or everything.
+    #[error("a {0} with an empty CID cannot be recorded")]
+    EmptyCid(&'static str),
+    /// A second VM would make the first one a leak.
+    #[error("VM '{existing}' is still recorded, so VM '{new}' cannot take its place")]
+    VmExists {
+        /// The VM on record.
+        existing: String,
+        /// The VM that was to be recorded.
+        new: String,
+    },
+    /// The change names something that is not on record.
+    #[error("no {what} '{name}' is recorded")]
+    Unknown {
+        /// Stemcell, VM or disk.
+        what: &'static str,
+        /// Its CID or id.
+        name: String,
+    },
+}
+
+impl State {
+    /// The one transition function: applies a change or rejects it and leaves the state as it was.
+    pub fn apply(&mut self, change: Change) -> Result<(), Rejected> {
+        match change {
+            Change::StemcellCreated(stemcell) => {
+                not_empty("stemcell", &stemcell.cid)?;
+                if !self.stemcells.iter().any(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi)
+                {
+                    self.stemcells.push(stemcell);
+                }
+            }
+            Change::StemcellUsed { id } => {
+                if !self.stemcells.iter().any(|known| known.id == id) {
+                    return Err(Rejected::Unknown { what: "stemcell", name: id });
+                }
+                self.current_stemcell_id = id;
+            }
+            Change::StemcellDeleted { cid } => {
+                not_empty("stemcell", &cid)?;
+                if self.current_stemcell().is_some_and(|current| current.cid == cid) {
+                    self.current_stemcell_id.clear();
+                }
+                self.stemcells.retain(|known| known.cid != cid);
+            }
+            Change::VmCreated(vm) => {
+                not_empty("VM", &vm.cid)?;
+                if let Some(existing) = self.vm_cid().filter(|existing| *existing != vm.cid) {
+                    return Err(Rejected::VmExists { existing: existing.to_owned(), new: vm.cid });
+                }
+                self.current_vm_cid.clone_from(&vm.cid);
+                self.monopile.vm = Some(*vm);
+            }
+            Change::VmDeleted { cid } => {
+                not_empty("VM", &cid)?;
+                match self.vm_cid() {
+                    Some(current) if current == cid => {
+                        self.current_vm_cid.clear();
+                        self.monopile.vm = None;
+                    }
+                    Some(_) => return Err(Rejected::Unknown { what: "VM", name: cid }),
+                    None => {}
+                }
+            }
+            Change::DiskCreated(disk) => {
+                not_empty("disk", &disk.cid)?;
+                if !self.disks.iter().any(|known| known.cid == disk.cid && known.cpi == disk.cpi) {
+                    self.disks.push(disk);
+                }
+            }
+            Change::DiskAttached { cid, hint } => {
+                let disk = self.disks.iter_mut().find(|known| known.cid == cid);
+                disk.ok_or(Rejected::Unknown { what: "disk", name: cid })?.hint = hint;
+            }
+            Change::DiskUsed { cid } => {
+                let disk = self.disks.iter().find(|known| known.cid == cid);
+                self.current_disk_id = disk.ok_or(Rejected::Unknown { what: "disk", name: cid })?.id.clone();
+            }
+            Change::DiskDeleted { cid } => {
+                not_empty("disk", &cid)?;
+                if self.current_disk().is_some_and(|current| current.cid == cid) {
+                    self.current_disk_id.clear();
+                }
+                self.disks.retain(|known| known.cid != cid);
+            }
+            Change::DeployBegun | Change::DeploymentForgotten => {
+                self.current_manifest_sha.clear();
+                self.current_release_ids.clear();
+                self.releases.clear();
+            }
+            Change::Deployed { manifest_sha, releases } => {
+                self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
+                self.releases = releases;
+                self.current_manifest_sha = manifest_sha;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_empty(what: &'static str, cid: &str) -> Result<(), Rejected> {
+    if cid.trim().is_empty() { Err(Rejected::EmptyCid(what)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpi::Contract;
+
+    fn vm(cid: &str) -> Change {
+        Change::VmCreated(Box::new(Vm {
+            cid: cid.into(),
+            agent_id: "agent".into(),
+            contract: Contract::V2,
+            networks: None,
+            cpi: None,
+            instance: "bosh/0".into(),
+        }))
+    }
+
+    fn disk(cid: &str) -> Disk {
+        Disk {
+            id: format!("id-of-{cid}"),
+            cid: cid.into(),
+            size: 1024,
+            cloud_properties: serde_json::Map::new(),
+            hint: None,
+            cpi: None,
+            unknown: serde_json::Map::new(),
+        }
+    }
+
+    #[test]
+    fn a_second_vm_is_refused_because_the_first_would_be_forgotten() {
+        let mut state = State::new();
+        state.apply(vm("vm-1")).unwrap();
+        state.apply(vm("vm-1")).unwrap();
+        let before = state.clone();
+        assert_eq!(
+            state.apply(vm("vm-2")),
+            Err(Rejected::VmExists { existing: "vm-1".into(), new: "vm-2".into() })
+        );
+        assert_eq!(state, before);
+    }
+
+    #[test]
+    fn empty_cids_never_enter_the_state() {
+        let mut state = State::new();
+        assert_eq!(state.apply(vm(" ")), Err(Rejected::EmptyCid("VM")));
+        assert_eq!(state.apply(Change::DiskCreated(disk(""))), Err(Rejected::EmptyCid("disk")));
+        assert_eq!(state.apply(Change::VmDeleted { cid: String::new() }), Err(Rejected::EmptyCid("VM")));
+    }
+
+    #[test]
+    fn deleting_another_vm_than_the_recorded_one_is_refused() {
+        let mut state = State::new();
+        state.apply(vm("vm-1")).unwrap();
+        assert!(state.apply(Change::VmDeleted { cid: "vm-2".into() }).is_err());
+        assert_eq!(state.vm_cid(), Some("vm-1"));
+    }
+
+    #[test]
+    fn deleting_the_current_disk_clears_the_reference() {
+        let mut state = State::new();
+        state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+        state.apply(Change::DiskUsed { cid: "disk-1".into() }).unwrap();
+        state.apply(Change::DiskDeleted { cid: "disk-1".into() }).unwrap();
+        assert_eq!(state.current_disk_id, "");
+        assert!(state.disks.is_empty());
+        State::parse(&state.to_bytes().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_bosh_wrote_is_read_and_foreign_keys_survive() {
+        let text = br#"{
+            "director_id": "d", "installation_id": "i", "current_vm_cid": "vm-9",
+            "current_stemcell_id": "", "current_disk_id": "x", "current_release_ids": null,
+            "current_manifest_sha": "", "releases": null, "stemcells": null, "later": {"a": [1]},
+            "disks": [{"id": "x", "cid": "disk-9", "size": 5, "cloud_properties": {"type": "ssd"}, "more": 1}]
+        }"#;
+        let state = State::parse(text).unwrap();
+        assert_eq!(state.vm_cid(), Some("vm-9"));
+        assert!(state.vm().is_none(), "only the CID is known of it");
+        let written: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
+        assert_eq!(written["later"]["a"][0], 1);
+        assert_eq!(written["disks"][0]["more"], 1);
+    }
+
+    #[test]
+    fn states_that_cannot_be_meant_are_refused() {
+        for (text, expected) in [
+            (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
+            (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),
+            (r#"{"director_id":"d","monopile":{"format":99}}"#, "knows formats up to"),
+            (r#"{"director_id":"d","disks":[{}]}"#, "not a valid state"),
+            (r#"{"director_id":"d","current_vm_cid":7}"#, "not a valid state"),
+            ("", "not a valid state"),
+        ] {
+            let error = State::parse(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What the state file says. The top-level keys are those of `bosh` v7
+//! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
+//! top stands under `monopile` and in extra keys of disks and stemcells.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cpi::Contract;
+use crate::{Error, Result};
+
+/// The newest format of the `monopile` section that this version reads and the one it writes.
+pub const FORMAT: u32 = 1;
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct State {
+    /// Identifies this tool towards CPIs (`director_uuid`) and agents (`reply_to`).
+    pub director_id: String,
+    /// Identifies the local installation of the CPI.
+    #[serde(default)]
+    pub installation_id: String,
+    /// The VM's CID; empty when there is none.
+    #[serde(default)]
+    pub current_vm_cid: String,
+    /// The id of the stemcell record in use.
+    #[serde(default)]
+    pub current_stemcell_id: String,
+    /// The id of the disk record in use.
+    #[serde(default)]
+    pub current_disk_id: String,
+    /// The ids of the release records in use.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub current_release_ids: Vec<String>,
+    /// SHA-512 (hex) of the interpolated manifest last deployed with success; empty while a deploy is under way.
+    #[serde(default)]
+    pub current_manifest_sha: String,
+    /// Every persistent disk that exists.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub disks: Vec<Disk>,
+    /// Every stemcell that exists.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub stemcells: Vec<Stemcell>,
+    /// The releases last deployed.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub releases: Vec<Release>,
+    /// What only monopile records.
+    #[serde(default)]
+    pub monopile: Extension,
+    /// Keys of other tools; they survive.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// A persistent disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The record's id.
+    pub id: String,
+    /// The disk's CID.
+    pub cid: String,
+    /// Size in MiB.
+    pub size: u64,
+    /// The cloud properties it was created with.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub cloud_properties: Map<String, Value>,
+    /// What `attach_disk` returned for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Value>,
+    /// The CPI it belongs to; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// Keys of other tools.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// An uploaded stemcell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stemcell {
+    /// The record's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its `api_version`; absent in states of older tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<u32>,
+    /// Its CID.
+    pub cid: String,
+    /// The CPI it was uploaded to; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// What identifies its content: `sha1:…` of the tarball, or the fingerprint of a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Keys of other tools.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// A deployed release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Release {
+    /// The record's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What identifies its content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Keys of other tools.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// The `monopile` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Extension {
+    /// The format of this file.
+    pub format: u32,
+    /// The VM, in more detail than its CID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<Vm>,
+    /// Keys of newer versions that this one does not know.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+impl Default for Extension {
+    fn default() -> Self {
+        Extension { format: FORMAT, vm: None, unknown: Map::new() }
+    }
+}
+
+/// What is known of the VM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Vm {
+    /// Its CID; this record counts only while it equals `current_vm_cid`.
+    pub cid: String,
+    /// The id its agent was given.
+    pub agent_id: String,
+    /// The contract it was created under.
+    pub contract: Contract,
+    /// The networks `create_vm` returned (contract v2, or a CPI that returns them anyway).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networks: Option<Value>,
+    /// The CPI it belongs to; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// `<instance group>/<index>`, for messages.
+    pub instance: String,
+}
+
+impl State {
+    /// A state in which nothing exists yet.
+    pub fn new() -> Self {
+        State {
+            director_id: uuid::Uuid::new_v4().to_string(),
+            installation_id: uuid::Uuid::new_v4().to_string(),
+            ..State::default()
+        }
+    }
+
+    /// Reads a state file; `None` when there is none.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(format!("reading the state '{}'", path.display()), error)),
+        };
+        Self::parse(&bytes).map(Some).map_err(|error| {
+            error.context(format!("the state file '{}' cannot be used", path.display())).with_hint(format!(
+                "nothing was touched; the version before the last change is in '{}'",
+                backup_path(path).display()
+            ))
+        })
+    }
+
+    /// Parses and checks a state file's bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let state: State = serde_json::from_slice(bytes)
+            .map_err(|error| Error::invalid("it is not a valid state").with_source(error))?;
+        state.check()?;
+        Ok(state)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.monopile.format > FORMAT {
+            return Err(Error::invalid(format!(
+                "it has format {}, and this version knows formats up to {FORMAT}",
+                self.monopile.format
+            ))
+            .with_hint("use the version of monopile that wrote it, or a newer one"));
+        }
+        let blank = |what: &str, id: &str| Error::invalid(format!("{what} '{id}' has no CID"));
+        if self.director_id.is_empty() {
+            return Err(Error::invalid("`director_id` is empty"));
+        }
+        for disk in &self.disks {
+            if disk.cid.trim().is_empty() {
+                return Err(blank("disk", &disk.id));
+            }
+        }
+        for stemcell in &self.stemcells {
+            if stemcell.cid.trim().is_empty() {
+                return Err(blank("stemcell", &stemcell.id));
+            }
+        }
+        if !self.current_disk_id.is_empty() && self.current_disk().is_none() {
+            return Err(Error::invalid(format!(
+                "`current_disk_id` is '{}', but no disk has that id",
+                self.current_disk_id
+            )));
+        }
+        if !self.current_stemcell_id.is_empty() && self.current_stemcell().is_none() {
+            return Err(Error::invalid(format!(
+                "`current_stemcell_id` is '{}', but no stemcell has that id",
+                self.current_stemcell_id
+            )));
+        }
+        Ok(())
+    }
+
+    /// The file's text: JSON with four spaces, as `bosh` writes it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        self.serialize(&mut serializer)
+            .map_err(|error| Error::environment("encoding the state failed").with_source(error))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// The CID of the VM, if there is one.
+    pub fn vm_cid(&self) -> Option<&str> {
+        Some(self.current_vm_cid.as_str()).filter(|cid| !cid.is_empty())
+    }
+
+    /// The details of the VM, if the record belongs to the VM that exists.
+    pub fn vm(&self) -> Option<&Vm> {
+        self.monopile.vm.as_ref().filter(|vm| Some(vm.cid.as_str()) == self.vm_cid())
+    }
+
+    /// The disk in use.
+    pub fn current_disk(&self) -> Option<&Disk> {
+        self.disks.iter().find(|disk| disk.id == self.current_disk_id)
+    }
+
+    /// The stemcell in use.
+    pub fn current_stemcell(&self) -> Option<&Stemcell> {
+        self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
+    }
+
+    /// The releases in use.
+    pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
+        self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
+    }
+
+    /// Whether anything in the world is recorded.
+    pub fn is_empty_of_resources(&self) -> bool {
+        self.vm_cid().is_none() && self.disks.is_empty() && self.stemcells.is_empty()
+    }
+}
+
+/// Where the version before the last change is kept.
+pub(super) fn backup_path(path: &Path) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".bak");
+    name.into()
+}
+
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

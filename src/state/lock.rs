@@ -1,0 +1,103 @@
+//! One run at a time: an OS lock on `<state>.lock` that dies with its holder.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Who holds a lock, as written into the lock file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// Host name.
+    pub host: String,
+    /// The command that runs (`create-env`).
+    pub command: String,
+    /// When it began, RFC 3339 UTC.
+    pub since: String,
+}
+
+impl Holder {
+    /// This process, running `command` from now on.
+    pub fn this_process(command: &str) -> Self {
+        let since =
+            time::OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+        Holder {
+            pid: std::process::id(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            command: command.to_owned(),
+            since: since.format(&time::format_description::well_known::Rfc3339).unwrap_or_default(),
+        }
+    }
+}
+
+/// The lock, held until dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock of `state`, or says who holds it.
+    pub(super) fn take(state: &Path, holder: &Holder) -> Result<Self> {
+        let mut name = state.as_os_str().to_owned();
+        name.push(".lock");
+        let path = PathBuf::from(name);
+        let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
+        loop {
+            let mut file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+                .map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(held(&path, &mut file)),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            // The holder before us removed the file when it was done: what we locked is no longer the lock.
+            let ours = file.metadata().map_err(failed)?;
+            if !std::fs::metadata(&path)
+                .is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev())
+            {
+                continue;
+            }
+            let text = serde_json::to_vec(holder).unwrap_or_default();
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(&text))
+                .map_err(failed)?;
+            return Ok(Lock { file, path });
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Removed while still held, so that nobody can lock a file that is about to vanish; see `take`.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
+fn held(path: &Path, file: &mut File) -> Error {
+    let mut text = String::new();
+    let _ = Read::take(file, 4096).read_to_string(&mut text);
+    let who = serde_json::from_str::<Holder>(&text).map_or_else(
+        |_| "another run".to_owned(),
+        |holder| {
+            format!("`{}` on {} (pid {}, since {})", holder.command, holder.host, holder.pid, holder.since)
+        },
+    );
+    Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
+        .with_hint(format!("wait until it is done; the lock '{}' goes away with its holder", path.display()))
+}

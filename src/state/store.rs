@@ -1,0 +1,171 @@
+//! The locked state: the only way to write it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::atomic::{parent, remove_durably, write_atomically};
+use super::change::Change;
+use super::file::{State, backup_path};
+use super::journal::Journal;
+use super::lock::{Holder, Lock};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// A state that this run, and no other, may change.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    state: State,
+    journal: Journal,
+    on_disk: bool,
+    _lock: Lock,
+}
+
+impl Store {
+    /// Locks the state at `path` and reads it; a new one begins where there is no file. Nothing but the lock is
+    /// written before the first change.
+    pub fn open(path: &Path, holder: &Holder) -> Result<Self> {
+        let directory = parent(path);
+        if !directory.is_dir() {
+            return Err(Error::invalid(format!(
+                "the directory '{}' for the state file does not exist",
+                directory.display()
+            )));
+        }
+        let lock = Lock::take(path, holder)?;
+        let read = State::read(path)?;
+        let on_disk = read.is_some();
+        let journal = Journal::at(path);
+        Ok(Store {
+            path: path.to_owned(),
+            state: read.unwrap_or_else(State::new),
+            journal,
+            on_disk,
+            _lock: lock,
+        })
+    }
+
+    /// What is recorded.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Where it is recorded.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The calls announced and not yet settled.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Whether the file exists.
+    pub fn exists(&self) -> bool {
+        self.on_disk
+    }
+
+    /// Applies a change and makes it durable.
+    pub fn commit(&mut self, change: Change) -> Result<()> {
+        let mut next = self.state.clone();
+        next.apply(change)
+            .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
+        self.write(next)
+    }
+
+    /// Writes the state as it is, so that a director id sent to a CPI is on record before the CPI sees it.
+    pub fn establish(&mut self) -> Result<()> {
+        if self.on_disk { Ok(()) } else { self.write(self.state.clone()) }
+    }
+
+    fn write(&mut self, next: State) -> Result<()> {
+        if self.on_disk && next == self.state {
+            return Ok(());
+        }
+        let bytes = next.to_bytes()?;
+        let what = || format!("writing the state '{}' failed", self.path.display());
+        if self.on_disk {
+            keep_backup(&self.path)
+                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.path.display()), error))
+                .context(what)?;
+        }
+        write_atomically(&self.path, &bytes).map_err(|error| {
+            Error::environment(what())
+                .with_source(error)
+                .with_hint("the state on disk is the one before this change; free space or fix permissions, then run the same command again")
+        })?;
+        self.state = next;
+        self.on_disk = true;
+        Ok(())
+    }
+
+    /// Removes the state, its backup and its journal: nothing that it described exists any more.
+    pub fn remove(self) -> Result<()> {
+        if !self.state.is_empty_of_resources() {
+            return Err(Error::environment("the state still records resources, so it is kept"));
+        }
+        self.journal.remove()?;
+        for path in [backup_path(&self.path), self.path.clone()] {
+            remove_durably(&path)
+                .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the present version beside it: a link, then a rename over the old backup, so that both names always
+/// show a whole file.
+fn keep_backup(path: &Path) -> io::Result<()> {
+    let backup = backup_path(path);
+    let mut staging = backup.as_os_str().to_owned();
+    staging.push(".tmp");
+    let staging = PathBuf::from(staging);
+    let _ = fs::remove_file(&staging);
+    match fs::hard_link(path, &staging) {
+        Ok(()) => fs::rename(&staging, &backup),
+        // File systems without hard links get a copy.
+        Err(_) => write_atomically(&backup, &fs::read(path)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn holder() -> Holder {
+        Holder::this_process("create-env")
+    }
+
+    #[test]
+    fn a_second_run_is_told_who_holds_the_state() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let first = Store::open(&path, &holder()).unwrap();
+        let error = Store::open(&path, &holder()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.to_string().contains("create-env"), "{error}");
+        drop(first);
+        Store::open(&path, &holder()).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
+    }
+
+    #[test]
+    fn the_file_is_private_and_its_predecessor_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.establish().unwrap();
+        let first = fs::read(&path).unwrap();
+        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        assert_eq!(fs::read(backup_path(&path)).unwrap(), first);
+        for file in [&path, &backup_path(&path)] {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(State::read(&path).unwrap().unwrap().current_manifest_sha, "abc");
+        store.remove().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! One JSON object per line on standard output, for programs. `docs/events.md` describes the format.
+
+use serde::Serialize;
+
+use super::renderer::Screen;
+use super::text::{self, Lines};
+use super::{Event, Sink};
+
+/// The version of the format. Fields may be added within a version; consumers skip what they do not know.
+const VERSION: u32 = 1;
+
+/// See the module.
+pub(super) struct Json {
+    lines: Lines,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u32,
+    time: String,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+impl Json {
+    pub(super) fn new(lines: Lines) -> Self {
+        Json { lines }
+    }
+}
+
+impl Sink for Json {
+    fn emit(&self, event: &Event) {
+        if let Ok(line) = serde_json::to_string(&Line { v: VERSION, time: text::now_milliseconds(), event }) {
+            self.lines.news(&line);
+        }
+    }
+}
+
+impl Screen for Json {
+    fn log_line(&self, line: &str) {
+        self.lines.trouble(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Outcome;
+
+    #[test]
+    fn outcome_and_event_lie_flat() {
+        let event = Event::StageFinished {
+            id: 3,
+            outcome: Outcome::Skipped { reason: "unchanged".to_owned() },
+            elapsed: std::time::Duration::from_millis(1500),
+        };
+        let line = serde_json::to_string(&Line { v: VERSION, time: "T".to_owned(), event: &event }).unwrap();
+        assert_eq!(
+            line,
+            r#"{"v":1,"time":"T","event":"stage_finished","id":3,"outcome":"skipped","reason":"unchanged","elapsed_ms":1500}"#
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! `delete-env` asks first: driven through a pseudo-terminal.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use crate::support::{MONOPILE, Run, World};
+
+/// Runs `monopile delete-env env.yml` on a terminal, types `keys` once the question is there, and returns what
+/// was on the screen.
+fn on_a_terminal(world: &World, keys: &str) -> Run {
+    world.write("env.yml", "name: x\n");
+    let mut script = Command::new("script");
+    let program = format!("{MONOPILE} delete-env env.yml");
+    world.enter(&mut script).env("TERM", "xterm").args([
+        "--quiet",
+        "--return",
+        "--command",
+        &program,
+        "/dev/null",
+    ]);
+    let mut child =
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut screen = Vec::new();
+    let mut output = child.stdout.take().unwrap();
+    let mut buffer = [0; 1024];
+    let mut asked = false;
+    loop {
+        let count = output.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        screen.extend_from_slice(&buffer[..count]);
+        if !asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
+            asked = true;
+            input.write_all(keys.as_bytes()).unwrap();
+            input.flush().unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    let screen = String::from_utf8_lossy(&screen).into_owned();
+    assert!(asked, "{screen}");
+    Run { code: status.code().unwrap(), stdout: screen, stderr: String::new() }
+}
+
+#[test]
+fn no_means_no() {
+    let world = World::new();
+    for keys in ["n", "\r"] {
+        let run = on_a_terminal(&world, keys).failure(2);
+        assert!(
+            run.stdout.contains("env-state.json") && run.stdout.contains("nothing was deleted"),
+            "{}",
+            run.stdout
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_question_gives_the_cursor_back() {
+    let run = on_a_terminal(&World::new(), "\x03").failure(130);
+    let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");
+    assert!(after.contains("\x1b[?25h"), "{:?}", run.stdout);
+}

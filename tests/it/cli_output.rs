@@ -1,0 +1,79 @@
+//! What is shown, where, and what happens when nobody reads it.
+
+use std::process::Stdio;
+
+use crate::support::{MONOPILE, World};
+
+/// A command line that fails early, always for the same reason.
+const FAILS: [&str; 2] = ["delete-env", "-"];
+
+#[test]
+fn plain_shows_the_result_with_its_time_on_standard_error() {
+    let world = World::new();
+    let run = world.run(FAILS).failure(2);
+    assert_eq!(run.stdout, "");
+    insta::assert_snapshot!(world.normalise(&run.stderr), @r"
+    <time> error: a manifest from standard input has no place for its state
+      hint: name the state file with --state PATH
+    ");
+}
+
+#[test]
+fn json_shows_the_result_as_its_last_object() {
+    let world = World::new();
+    let run = world.run(["--json", FAILS[0], FAILS[1]]).failure(2);
+    assert_eq!(run.stderr, "");
+    run.json();
+    let last = world.normalise(run.stdout.lines().last().unwrap());
+    insta::assert_snapshot!(last, @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input has no place for its state","elapsed_ms":"<ms>","errors":["a manifest from standard input has no place for its state"],"hints":["name the state file with --state PATH"],"exit_code":2}"#);
+}
+
+#[test]
+fn tty_shows_the_view_for_terminals() {
+    let world = World::new();
+    for (variable, flag) in [(None, Some("--tty")), (Some(("BOSH_TTY", "true")), None)] {
+        let mut command = world.monopile(flag.into_iter().chain(FAILS));
+        command.envs(variable);
+        let run = world.finish(command).failure(2);
+        assert!(run.stderr.starts_with("\x1b[31merror:\x1b[0m a manifest"), "{:?}", run.stderr);
+    }
+}
+
+#[test]
+fn colours_can_be_refused() {
+    let world = World::new();
+    let mut by_variable = world.monopile(["--tty"].into_iter().chain(FAILS));
+    by_variable.env("NO_COLOR", "1");
+    let by_flag = world.monopile(["--tty", "--no-color"].into_iter().chain(FAILS));
+    for command in [by_variable, by_flag] {
+        let run = world.finish(command).failure(2);
+        assert!(!run.stderr.contains('\x1b') && run.stderr.starts_with("error: "), "{:?}", run.stderr);
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_panic() {
+    let world = World::new();
+    for args in
+        [vec!["completion", "bash"], vec!["--help"], FAILS.to_vec(), vec!["--json", "delete-env", "-"]]
+    {
+        let mut command = std::process::Command::new("sh");
+        // Both outputs are pipes whose readers have ended before the program starts.
+        let script = "{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; } 2>&1 | true; cat code";
+        world.enter(&mut command).args(["-c", script, MONOPILE]).args(&args).stdin(Stdio::null());
+        let run = world.finish(command).success();
+        let expected = if args.contains(&"delete-env") { "2" } else { "0" };
+        assert_eq!(run.stdout.trim(), expected, "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_log_path_gets_the_log_and_only_its_owner_may_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let mut command = world.monopile(FAILS);
+    command.env("BOSH_LOG_LEVEL", "debug").env("BOSH_LOG_PATH", world.path("log"));
+    world.finish(command).failure(2);
+    let mode = world.path("log").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

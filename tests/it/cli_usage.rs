@@ -1,0 +1,104 @@
+//! The command line: what is accepted, what is refused, and how that is said.
+
+use std::collections::BTreeSet;
+
+use crate::support::World;
+
+const COMMANDS: [&str; 4] = ["create-env", "delete-env", "interpolate", "completion"];
+
+#[test]
+fn without_a_command_help_is_shown_as_an_error() {
+    let run = World::new().run::<&str>([]).failure(2);
+    assert!(run.stderr.contains("Usage: monopile") && run.stdout.is_empty());
+}
+
+#[test]
+fn version_by_each_of_its_flags() {
+    for flag in ["-v", "-V", "--version"] {
+        let run = World::new().run([flag]).success();
+        assert_eq!(run.stdout, format!("monopile {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[test]
+fn help_names_the_public_commands_alone() {
+    let help = World::new().run(["--help"]).success().stdout;
+    for command in COMMANDS {
+        assert!(help.contains(command), "{command}");
+    }
+    for internal in ["cpi-exec", "vm-boot", "  agent"] {
+        assert!(!help.contains(internal), "{internal}");
+    }
+}
+
+#[test]
+fn what_clap_refuses_is_a_usage_error() {
+    for args in [
+        vec!["no-such-command"],
+        vec!["create-env"],
+        vec!["create-env", "a.yml", "b.yml"],
+        vec!["create-env", "a.yml", "--no-such-flag"],
+        vec!["create-env", "a.yml", "--parallel", "0"],
+        vec!["create-env", "a.yml", "--parallel", "many"],
+        vec!["completion", "tcsh"],
+        vec!["cpi-exec"],
+        vec!["cpi-exec", "no-such-cpi", "--config", "x"],
+    ] {
+        let run = World::new().run(&args).failure(2);
+        assert!(run.stdout.is_empty() && run.stderr.starts_with("error: "), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_usage_error_is_json_where_json_was_asked_for() {
+    let run = World::new().run(["--json", "create-env", "--no-such-flag"]).failure(2);
+    let lines = run.json();
+    assert_eq!(lines.len(), 1, "{}", run.stdout);
+    assert_eq!(lines[0]["event"], "run_finished");
+    assert_eq!(lines[0]["exit_code"], 2);
+    assert!(lines[0]["summary"].as_str().unwrap().contains("--no-such-flag"), "{}", lines[0]);
+    assert!(run.stderr.is_empty());
+}
+
+#[test]
+fn a_manifest_from_standard_input_needs_a_state_path() {
+    for command in ["create-env", "delete-env"] {
+        let run = World::new().run(["-n", command, "-"]).failure(2);
+        assert!(run.stderr.contains("--state"), "{}", run.stderr);
+    }
+}
+
+/// Flags of upstream that have no meaning here must not break a script that passes them: the command gets as
+/// far as it would without them.
+#[test]
+fn flags_that_speak_to_a_director_are_ignored() {
+    let world = World::new();
+    let plain = world.run(["interpolate", "absent.yml"]);
+    assert_ne!(plain.code, 2, "{}", plain.stderr);
+    let ignored = "-e vbox -d dep --environment=x --deployment x --config c --ca-cert c --client u --client-secret s \
+                   --column a --column=b";
+    for before in [true, false] {
+        let mut args: Vec<&str> = ignored.split_whitespace().collect();
+        match before {
+            true => args.extend(["interpolate", "absent.yml"]),
+            false => drop(args.splice(0..0, ["interpolate", "absent.yml"])),
+        }
+        let run = world.run(&args);
+        assert_eq!((run.code, &run.stderr), (plain.code, &plain.stderr));
+    }
+}
+
+#[test]
+fn every_visible_flag_is_in_the_readme() {
+    let flags = regex::Regex::new(r"--[a-z0-9-]+").unwrap();
+    let in_text = |text: &str| -> BTreeSet<String> {
+        flags.find_iter(text).map(|found| found.as_str().to_owned()).collect()
+    };
+    let readme = in_text(include_str!("../../README.md"));
+    let mut missing = BTreeSet::new();
+    for command in COMMANDS {
+        let help = World::new().run([command, "--help"]).success().stdout;
+        missing.extend(in_text(&help).difference(&readme).cloned());
+    }
+    assert!(missing.is_empty(), "README.md does not name {missing:?}");
+}

@@ -1,0 +1,61 @@
+//! The completions that are checked in are the ones the program prints.
+
+use std::path::Path;
+
+use crate::support::World;
+
+const FILES: [(&str, &str); 5] = [
+    ("bash", "monopile.bash"),
+    ("zsh", "_monopile"),
+    ("fish", "monopile.fish"),
+    ("powershell", "_monopile.ps1"),
+    ("elvish", "monopile.elv"),
+];
+
+fn checked_in(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(file)
+}
+
+/// `MONOPILE_UPDATE=1 cargo test completions` writes them anew.
+#[test]
+fn they_are_not_stale() {
+    for (shell, file) in FILES {
+        let printed = World::new().run(["completion", shell]).success().stdout;
+        assert!(printed.contains("create-env") && printed.contains("recreate-persistent-disks"), "{shell}");
+        if std::env::var_os("MONOPILE_UPDATE").is_some() {
+            std::fs::write(checked_in(file), &printed).unwrap();
+        }
+        let kept = std::fs::read_to_string(checked_in(file)).unwrap_or_default();
+        assert!(kept == printed, "completions/{file} is stale: run MONOPILE_UPDATE=1 cargo test completions");
+    }
+}
+
+#[test]
+fn there_are_no_others() {
+    let directory = checked_in("");
+    let mut found: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    let mut expected = FILES.map(|(_, file)| file.to_owned());
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn bash_offers_commands_and_flags() {
+    let world = World::new();
+    let script = r#"
+        source "$0"
+        complete_line() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+            _monopile monopile "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s ' "${COMPREPLY[@]}"; echo; }
+        complete_line monopile create
+        complete_line monopile create-env --recreate
+        complete_line monopile completion f
+    "#;
+    let mut command = std::process::Command::new("bash");
+    world.enter(&mut command).args(["--norc", "-c", script]).arg(checked_in("monopile.bash"));
+    let run = world.finish(command).success();
+    assert_eq!(run.stdout, "create-env \n--recreate --recreate-persistent-disks \nfish \n", "{}", run.stderr);
+}

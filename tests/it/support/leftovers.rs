@@ -1,0 +1,56 @@
+//! What outlived the program: found by the test's directory, which every process, mount and file of a test
+//! names somewhere.
+
+use std::path::Path;
+
+pub(super) fn leftovers(root: &Path) -> Vec<String> {
+    let mut found = processes(root);
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let root_text = root.to_str().unwrap();
+    found.extend(mounts.lines().filter(|line| line.contains(root_text)).map(|line| format!("mount {line}")));
+    for directory in [root.join("tmp"), root.join("home/.cache/monopile/tmp")] {
+        let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+        found.extend(entries.map(|entry| format!("file {}", entry.path().display())));
+    }
+    found
+}
+
+/// Processes, other than this one, whose environment, command line or working directory names the world.
+fn processes(root: &Path) -> Vec<String> {
+    let needle = root.to_str().unwrap().as_bytes();
+    let names = |path: &Path| {
+        std::fs::read(path).is_ok_and(|text| text.windows(needle.len()).any(|window| window == needle))
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let directory = entry.path();
+        let is_process = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+        if !is_process || entry.file_name().to_str() == Some(&std::process::id().to_string()) {
+            continue;
+        }
+        let inside = std::fs::read_link(directory.join("cwd")).is_ok_and(|cwd| cwd.starts_with(root));
+        if inside || names(&directory.join("environ")) || names(&directory.join("cmdline")) {
+            let command = std::fs::read(directory.join("cmdline")).unwrap_or_default();
+            // A process that has ended but is not yet waited for has none.
+            if !command.is_empty() {
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                found.push(format!("process {} {command}", entry.file_name().display()));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_and_a_file_are_found() {
+    let world = super::World::new();
+    std::fs::write(world.root().join("tmp/forgotten"), "").unwrap();
+    let mut sleep = std::process::Command::new("sleep");
+    let mut sleep = world.enter(&mut sleep).arg("60").spawn().unwrap();
+    let found = world.leftovers();
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("sleep 60") && found[1].ends_with("tmp/forgotten"), "{found:?}");
+}

@@ -1,0 +1,168 @@
+//! The hermetic surroundings of a test: a directory that is home, cache, scratch space and working directory,
+//! an environment with nothing else in it, and the real program run there.
+//!
+//! ```ignore
+//! let world = World::new();
+//! world.write("env.yml", "name: x\n");
+//! let run = world.run(["create-env", "env.yml"]).failure(3);
+//! insta::assert_snapshot!(world.normalise(&run.stderr));
+//! assert_eq!(world.leftovers(), Vec::<String>::new());
+//! ```
+
+// Each area of tests uses its own part of this.
+#![allow(dead_code, reason = "shared by tests that are added one by one")]
+
+mod leftovers;
+mod normalise;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The program under test.
+pub const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
+/// A test that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A directory tree of its own for one test; removed at its end, unless `MONOPILE_TEST_KEEP` is set.
+pub struct World {
+    root: PathBuf,
+    _directory: Option<tempfile::TempDir>,
+}
+
+/// What a run of the program left.
+#[derive(Debug)]
+pub struct Run {
+    /// The exit code; -1 after a signal.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl World {
+    /// An empty one. Its path is short, because sockets may lie in it.
+    pub fn new() -> World {
+        let directory = tempfile::Builder::new().prefix("mp-").tempdir_in("/tmp").unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let directory = match std::env::var_os("MONOPILE_TEST_KEEP") {
+            Some(_) => {
+                eprintln!("kept: {}", directory.keep().display());
+                None
+            }
+            None => Some(directory),
+        };
+        for name in ["home", "tmp", "work"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+        }
+        World { root, _directory: directory }
+    }
+
+    /// All of it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `$HOME`.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// A path below the working directory.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.root.join("work").join(relative)
+    }
+
+    /// Writes a file below the working directory, with its parents.
+    pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Reads a file below the working directory.
+    pub fn read(&self, relative: impl AsRef<Path>) -> String {
+        let path = self.path(relative);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Whether there is something at this path below the working directory.
+    pub fn exists(&self, relative: impl AsRef<Path>) -> bool {
+        self.path(relative).symlink_metadata().is_ok()
+    }
+
+    /// Gives `command` this world's environment and working directory.
+    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env_clear().current_dir(self.root.join("work"));
+        for (name, value) in std::env::vars_os() {
+            // What finds programs, and what coverage needs.
+            if ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"].iter().any(|kept| *kept == name) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("HOME", self.home())
+            .env("TMPDIR", self.root.join("tmp"))
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env("MONOPILE_TEST_WORLD", &self.root)
+    }
+
+    /// The program with these arguments, ready to be started here.
+    pub fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(MONOPILE);
+        self.enter(&mut command).args(args);
+        command
+    }
+
+    /// Runs the program with these arguments and no input.
+    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
+        self.finish(self.monopile(args))
+    }
+
+    /// Runs a prepared command to its end.
+    pub fn finish(&self, command: Command) -> Run {
+        let output = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Run {
+            code: output.status.code().unwrap_or(-1),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// `text` with what differs from run to run replaced: this world's paths, ids, times, ports.
+    pub fn normalise(&self, text: &str) -> String {
+        normalise::normalise(text, &self.root)
+    }
+
+    /// What outlived the program here: processes, mounts, scratch files. Empty if all is well.
+    pub fn leftovers(&self) -> Vec<String> {
+        leftovers::leftovers(&self.root)
+    }
+}
+
+impl Run {
+    /// Checks that the run succeeded.
+    #[track_caller]
+    pub fn success(self) -> Run {
+        self.failure(0)
+    }
+
+    /// Checks the exit code.
+    #[track_caller]
+    pub fn failure(self, code: i32) -> Run {
+        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Standard output as JSON, one value per line.
+    #[track_caller]
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+}

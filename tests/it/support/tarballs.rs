@@ -1,0 +1,391 @@
+//! Builds stemcell and release tarballs for tests, correct ones and, on request, wrong ones.
+//!
+//! Needs nothing of the library, so that its unit tests share it.
+
+// Unit and integration tests each use a part of it.
+#![allow(dead_code, reason = "shared by two test crates")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use flate2::{Compression, write::GzEncoder};
+use sha1::Digest as _;
+use tar::{Builder, EntryType, Header};
+
+/// A tar archive in memory.
+pub struct Tar(Builder<Vec<u8>>);
+
+impl Default for Tar {
+    fn default() -> Self {
+        Tar(Builder::new(Vec::new()))
+    }
+}
+
+impl Tar {
+    /// Adds a file.
+    pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        self.file_with_mode(name, 0o644, content)
+    }
+
+    /// Adds a file with this mode.
+    pub fn file_with_mode(self, name: &str, mode: u32, content: impl AsRef<[u8]>) -> Self {
+        self.raw(EntryType::Regular, name.as_bytes(), mode, b"", content.as_ref())
+    }
+
+    /// Adds a directory.
+    pub fn dir(self, name: &str) -> Self {
+        self.raw(EntryType::Directory, name.as_bytes(), 0o755, b"", b"")
+    }
+
+    /// Adds a symbolic link.
+    pub fn symlink(self, name: &str, target: &str) -> Self {
+        self.raw(EntryType::Symlink, name.as_bytes(), 0o777, target.as_bytes(), b"")
+    }
+
+    /// Adds a hard link.
+    pub fn hard_link(self, name: &str, target: &str) -> Self {
+        self.raw(EntryType::Link, name.as_bytes(), 0o644, target.as_bytes(), b"")
+    }
+
+    /// Adds an entry of any type, its name and link written into the header as they are.
+    pub fn raw(self, kind: EntryType, name: &[u8], mode: u32, link: &[u8], content: &[u8]) -> Self {
+        let mut header = Header::new_gnu();
+        {
+            let gnu = header.as_gnu_mut().unwrap();
+            assert!(name.len() <= 100 && link.len() <= 100, "use `long_name`");
+            gnu.name[..name.len()].copy_from_slice(name);
+            gnu.linkname[..link.len()].copy_from_slice(link);
+        }
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_mtime(1_700_000_000);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_size(content.len() as u64);
+        self.header(header, content)
+    }
+
+    /// Adds a GNU long name (`L`) or long link (`K`) for the next entry.
+    pub fn long_name(self, kind: EntryType, name: &[u8]) -> Self {
+        let mut content = name.to_vec();
+        content.push(0);
+        self.raw(kind, b"././@LongLink", 0o644, b"", &content)
+    }
+
+    /// Adds PAX records for the next entry (`XHeader`) or all further ones (`XGlobalHeader`).
+    pub fn pax(self, kind: EntryType, records: &[(&str, &str)]) -> Self {
+        let mut content = String::new();
+        for (key, value) in records {
+            // The length counts its own digits.
+            let rest = key.len() + value.len() + 3;
+            let mut length = rest + rest.to_string().len();
+            length = rest + length.to_string().len();
+            writeln!(content, "{length} {key}={value}").unwrap();
+        }
+        self.raw(kind, b"PaxHeaders/x", 0o644, b"", content.as_bytes())
+    }
+
+    /// Adds any header, its checksum corrected, with content.
+    pub fn header(mut self, mut header: Header, content: &[u8]) -> Self {
+        header.set_cksum();
+        self.0.append(&header, content).unwrap();
+        self
+    }
+
+    /// The archive, with its end marker.
+    pub fn tar(self) -> Vec<u8> {
+        self.0.into_inner().unwrap()
+    }
+
+    /// The archive, compressed.
+    pub fn tgz(self) -> Vec<u8> {
+        gzip(&self.tar())
+    }
+}
+
+/// Compresses.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// SHA-1 in hex.
+pub fn sha1(bytes: &[u8]) -> String {
+    hex(&sha1::Sha1::digest(bytes))
+}
+
+/// `sha256:` and SHA-256 in hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&sha2::Sha256::digest(bytes)))
+}
+
+/// `sha512:` and SHA-512 in hex.
+pub fn sha512(bytes: &[u8]) -> String {
+    format!("sha512:{}", hex(&sha2::Sha512::digest(bytes)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A stemcell tarball to be.
+pub struct StemcellTarball {
+    /// `name` in stemcell.MF.
+    pub name: String,
+    /// `version`.
+    pub version: String,
+    /// The image; none leaves it out.
+    pub image: Option<Vec<u8>>,
+    /// The `sha1` of the image; the right one when none.
+    pub image_sha1: Option<String>,
+    /// `api_version`, as it is to be written; none leaves it out.
+    pub api_version: Option<String>,
+    /// Further lines of stemcell.MF.
+    pub extra: String,
+    /// Whether there is a stemcell.MF at all.
+    pub manifest: bool,
+}
+
+impl Default for StemcellTarball {
+    /// A stemcell of the local CPI: its image is a small tree.
+    fn default() -> Self {
+        StemcellTarball {
+            name: "bosh-local-test".into(),
+            version: "1.10".into(),
+            image: Some(Tar::default().dir("etc/").file("etc/monopile-release", "test\n").tgz()),
+            image_sha1: None,
+            api_version: Some("3".into()),
+            extra: "stemcell_formats: [local-directory]\n".into(),
+            manifest: true,
+        }
+    }
+}
+
+impl StemcellTarball {
+    /// The tarball.
+    pub fn build(&self) -> Vec<u8> {
+        let mut manifest =
+            format!("name: {}\nversion: {}\noperating_system: local\n", self.name, self.version);
+        let sha = self.image_sha1.clone().or(self.image.as_deref().map(sha1));
+        if let Some(sha) = sha {
+            writeln!(manifest, "sha1: {sha}").unwrap();
+        }
+        if let Some(version) = &self.api_version {
+            writeln!(manifest, "api_version: {version}").unwrap();
+        }
+        if !self.extra.contains("cloud_properties") {
+            manifest.push_str("cloud_properties: {name: bosh-local-test, root: {size: 1}}\n");
+        }
+        manifest.push_str(&self.extra);
+        let mut tar = Tar::default();
+        if self.manifest {
+            tar = tar.file("stemcell.MF", manifest);
+        }
+        if let Some(image) = &self.image {
+            tar = tar.file("image", image);
+        }
+        tar.tgz()
+    }
+
+    /// Writes the tarball.
+    pub fn write(&self, path: &Path) -> PathBuf {
+        fs::write(path, self.build()).unwrap();
+        path.to_owned()
+    }
+}
+
+/// A job of a release tarball to be.
+#[derive(Clone, Default)]
+pub struct JobTarball {
+    /// Its name.
+    pub name: String,
+    /// The spec without `name` and `templates`.
+    pub spec: String,
+    /// Template, target, content.
+    pub templates: Vec<(String, String, String)>,
+    /// The monit file.
+    pub monit: String,
+    /// The whole job.MF instead of one made from the above.
+    pub manifest: Option<String>,
+}
+
+impl JobTarball {
+    /// A job with this name.
+    pub fn new(name: &str) -> Self {
+        JobTarball { name: name.into(), ..Default::default() }
+    }
+
+    /// Adds lines to its spec.
+    pub fn spec(mut self, lines: &str) -> Self {
+        self.spec.push_str(lines);
+        self
+    }
+
+    /// Adds a template.
+    pub fn template(mut self, source: &str, target: &str, content: &str) -> Self {
+        self.templates.push((source.into(), target.into(), content.into()));
+        self
+    }
+
+    fn build(&self) -> Vec<u8> {
+        let mut manifest = format!("name: {}\ntemplates:\n", self.name);
+        for (source, target, _) in &self.templates {
+            writeln!(manifest, "  {source}: {target}").unwrap();
+        }
+        manifest.push_str(&self.spec);
+        let manifest = self.manifest.clone().unwrap_or(manifest);
+        let mut tar = Tar::default().file("./job.MF", manifest).file("./monit", &self.monit);
+        for (source, _, content) in &self.templates {
+            tar = tar.file(&format!("./templates/{source}"), content);
+        }
+        tar.tgz()
+    }
+}
+
+/// A package of a release tarball to be.
+#[derive(Clone, Default)]
+pub struct PackageTarball {
+    /// Its name.
+    pub name: String,
+    /// What it needs.
+    pub dependencies: Vec<String>,
+    /// Name and content of its files; `packaging` among them.
+    pub files: Vec<(String, String)>,
+    /// `os/version` for a compiled package.
+    pub compiled_for: Option<String>,
+}
+
+impl PackageTarball {
+    /// A package with this name, a packaging script, and dependencies.
+    pub fn new(name: &str, packaging: &str, dependencies: &[&str]) -> Self {
+        PackageTarball {
+            name: name.into(),
+            dependencies: dependencies.iter().map(|name| (*name).into()).collect(),
+            files: vec![("packaging".into(), packaging.into())],
+            compiled_for: None,
+        }
+    }
+
+    /// Adds a file.
+    pub fn file(mut self, name: &str, content: &str) -> Self {
+        self.files.push((name.into(), content.into()));
+        self
+    }
+
+    fn build(&self) -> Vec<u8> {
+        self.files.iter().fold(Tar::default(), |tar, (name, content)| tar.file(name, content)).tgz()
+    }
+}
+
+/// A release tarball to be.
+#[derive(Clone)]
+pub struct ReleaseTarball {
+    /// `name` in release.MF.
+    pub name: String,
+    /// `version`, as it is to be written.
+    pub version: String,
+    /// Its jobs.
+    pub jobs: Vec<JobTarball>,
+    /// Its packages, compiled ones among them.
+    pub packages: Vec<PackageTarball>,
+    /// Names (`job/hello`, `package/counter`) and the sha1 release.MF gives for them instead of the right one.
+    pub sha1: Vec<(String, String)>,
+    /// Paths of tarballs inside to be left out.
+    pub missing: Vec<String>,
+    /// How inner digests are written.
+    pub digest: fn(&[u8]) -> String,
+    /// Lines to add to release.MF.
+    pub extra: String,
+}
+
+impl ReleaseTarball {
+    /// A release without jobs and packages.
+    pub fn new(name: &str, version: &str) -> Self {
+        ReleaseTarball {
+            name: name.into(),
+            version: version.into(),
+            jobs: Vec::new(),
+            packages: Vec::new(),
+            sha1: Vec::new(),
+            missing: Vec::new(),
+            digest: sha1,
+            extra: String::new(),
+        }
+    }
+
+    /// Adds a job.
+    pub fn job(mut self, job: JobTarball) -> Self {
+        self.jobs.push(job);
+        self
+    }
+
+    /// Adds a package.
+    pub fn package(mut self, package: PackageTarball) -> Self {
+        self.packages.push(package);
+        self
+    }
+
+    /// Gives a wrong sha1 for `job/<name>` or `package/<name>`.
+    pub fn wrong_sha1(mut self, of: &str, sha1: &str) -> Self {
+        self.sha1.push((of.into(), sha1.into()));
+        self
+    }
+
+    /// The tarball.
+    pub fn build(&self) -> Vec<u8> {
+        let mut manifest = format!("name: {}\nversion: {}\ncommit_hash: abcdef0\n", self.name, self.version);
+        let mut files = Vec::new();
+        let (compiled, source): (Vec<_>, Vec<_>) =
+            self.packages.iter().partition(|package| package.compiled_for.is_some());
+        for (section, packages) in [("packages", source), ("compiled_packages", compiled)] {
+            if packages.is_empty() {
+                continue;
+            }
+            writeln!(manifest, "{section}:").unwrap();
+            for package in packages {
+                let archive = package.build();
+                self.entry(&mut manifest, "package", &package.name, &archive);
+                writeln!(manifest, "  dependencies: [{}]", package.dependencies.join(", ")).unwrap();
+                if let Some(stemcell) = &package.compiled_for {
+                    writeln!(manifest, "  stemcell: {stemcell}").unwrap();
+                }
+                files.push((format!("./{section}/{}.tgz", package.name), archive));
+            }
+        }
+        manifest.push_str("jobs:\n");
+        for job in &self.jobs {
+            let archive = job.build();
+            self.entry(&mut manifest, "job", &job.name, &archive);
+            files.push((format!("./jobs/{}.tgz", job.name), archive));
+        }
+        manifest.push_str(&self.extra);
+        let mut tar = Tar::default().dir("./").file("./release.MF", manifest);
+        for (path, content) in files {
+            if !self.missing.iter().any(|missing| path.ends_with(missing)) {
+                tar = tar.file(&path, content);
+            }
+        }
+        tar.tgz()
+    }
+
+    fn entry(&self, manifest: &mut String, kind: &str, name: &str, archive: &[u8]) {
+        let of = format!("{kind}/{name}");
+        let wrong = self.sha1.iter().find(|(wrong, _)| *wrong == of).map(|(_, sha1)| sha1.clone());
+        let digest = wrong.unwrap_or_else(|| (self.digest)(archive));
+        let fingerprint = sha1(archive);
+        writeln!(
+            manifest,
+            "- name: {name}\n  version: {fingerprint}\n  fingerprint: {fingerprint}\n  sha1: {digest}"
+        )
+        .unwrap();
+    }
+
+    /// Writes the tarball.
+    pub fn write(&self, path: &Path) -> PathBuf {
+        fs::write(path, self.build()).unwrap();
+        path.to_owned()
+    }
+}
