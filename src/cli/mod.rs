@@ -70,7 +70,7 @@ impl Command {
     fn has_product(&self) -> bool {
         match self {
             Command::CreateEnv(_) | Command::DeleteEnv(_) => false,
-            Command::Interpolate(_) | Command::Completion(_) => true,
+            Command::Interpolate(_) | Command::Vars(_) | Command::Completion(_) => true,
         }
     }
 }
