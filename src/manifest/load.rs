@@ -76,8 +76,13 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     let missing = resolver.missing_error(options.all_found);
     let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
     drop(resolver);
-    if let Some(error) = missing.or(unused) {
-        return Err(error);
+    match (missing, unused) {
+        (None, None) => {}
+        (Some(error), None) | (None, Some(error)) => return Err(error),
+        (Some(missing), Some(unused)) => {
+            let both = Error::invalid(format!("{missing}\n{unused}"));
+            return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
+        }
     }
     if let Some(path) = created.filter(|path| path.exists()) {
         notes.push(format!("generated values are kept in '{}'", path.display()));

@@ -9,6 +9,7 @@ use super::syntax::{self, Reference};
 use super::{Definition, Definitions, Missing, Sources, UpdateMode};
 use crate::error::ResultExt;
 use crate::manifest::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Mapping, Node, Position};
 use crate::{Error, Result};
 
@@ -87,6 +88,10 @@ impl<'a> Resolver<'a> {
         // Another run may have been generating: its values count.
         store.lock()?;
         let wanted = candidates(store);
+        // A slip in the options is told before time is spent on keys.
+        for definition in &wanted {
+            check_literal(definition)?;
+        }
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
         self.keys.fill(absent.filter_map(|definition| {
             Spec::key_size_guess(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
@@ -144,9 +149,7 @@ impl<'a> Resolver<'a> {
                 self.making.push(name.to_owned());
                 let made = self.make(definition, &kind, stored);
                 self.making.pop();
-                made.context(|| {
-                    format!("variable '{name}' ({}) cannot be generated", definition.position.describe())
-                })
+                made.context(|| cannot_be_generated(definition))
             }
             (stored, _) => Ok(stored),
         }
@@ -243,10 +246,10 @@ impl<'a> Resolver<'a> {
             self.interpolate(&mut new_key)?;
             if matches!(new_key.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(Error::invalid(format!(
-                    "{}: the key {} becomes a {}; a key must be a scalar",
+                    "{}: the key {} becomes {}; a key must be a scalar",
                     key.position.describe(),
                     key.as_str().unwrap_or_default(),
-                    new_key.kind()
+                    a_kind(&new_key)
                 )));
             }
             if result.contains(&new_key) {
@@ -284,10 +287,10 @@ impl<'a> Resolver<'a> {
                 Data::UInt(number) => result.push_str(&number.to_string()),
                 _ => {
                     return Err(Error::invalid(format!(
-                        "{}: (({})) is a {}; inside a text only strings and integers can be put",
+                        "{}: (({})) is {}; inside a text only strings and integers can be put",
                         place.describe(),
                         reference.name,
-                        value.kind()
+                        a_kind(&value)
                     )));
                 }
             }
@@ -372,6 +375,25 @@ impl<'a> Resolver<'a> {
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
+}
+
+/// Reads type and options of a definition, as far as they can be read without interpolation.
+fn check_literal(definition: &Definition) -> Result<()> {
+    let refers = |node: &Node| {
+        let mut names = BTreeSet::new();
+        mark_used(node, &mut names);
+        !names.is_empty()
+    };
+    if definition.options.as_ref().is_some_and(refers) {
+        return Ok(());
+    }
+    Spec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
+        .map(drop)
+        .context(|| cannot_be_generated(definition))
+}
+
+fn cannot_be_generated(definition: &Definition) -> String {
+    format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
 }
 
 /// `value` as it stands at `place`: errors about it point to where it is used, errors about what is inside
