@@ -95,7 +95,8 @@ impl<'a> Cloud<'a> {
             };
             let open = self.store.journal().begin(&intent)?;
             let request_id = call.request_id.clone();
-            let answer = open.answer_file().map_err(|error| Error::io("creating the answer file of a call", error));
+            let answer =
+                open.answer_file().map_err(|error| Error::io("creating the answer file of a call", error));
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
@@ -166,7 +167,9 @@ impl<'a> Cloud<'a> {
     pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
         match self.ask(stage, "has_vm", vec![json!(cid)]) {
             Ok(Value::Bool(exists)) => Ok(exists),
-            Ok(other) => Err(Error::environment(format!("the CPI's `has_vm` must answer true or false, not {other}"))),
+            Ok(other) => {
+                Err(Error::environment(format!("the CPI's `has_vm` must answer true or false, not {other}")))
+            }
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
             Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
             Err(error) => Err(error.into()),

@@ -17,7 +17,11 @@ pub(super) struct Located {
 }
 
 /// Finds or prepares the CPI; `manifest` is the file its paths are relative to.
-pub(super) fn locate(environment: &Environment, provider: &CloudProvider, manifest: &Path) -> Result<Located> {
+pub(super) fn locate(
+    environment: &Environment,
+    provider: &CloudProvider,
+    manifest: &Path,
+) -> Result<Located> {
     let mut variables = environment.variables.clone();
     let installed = environment.paths.package_dir.clone().unwrap_or_else(|| environment.paths.work.clone());
     variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");

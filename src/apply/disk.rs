@@ -28,13 +28,9 @@ pub(super) fn create(cloud: &mut Cloud<'_>, spec: &DiskSpec, why: &str, stage: &
     let vm = vm::vm_cid(cloud)?;
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm)];
     cloud.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
-    let cid = cloud
-        .state()
-        .disks
-        .iter()
-        .find(|disk| disk.id == id)
-        .map(|disk| disk.cid.clone())
-        .ok_or_else(|| Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"))?;
+    let cid = cloud.state().disks.iter().find(|disk| disk.id == id).map(|disk| disk.cid.clone()).ok_or_else(
+        || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
+    )?;
     creating.finish();
     Ok(cid)
 }
@@ -74,7 +70,13 @@ pub(super) fn migrate(cloud: &mut Cloud<'_>, agent: &Agent, new: &str, stage: &S
 }
 
 /// Takes a disk off the VM.
-pub(super) fn detach(cloud: &mut Cloud<'_>, agent: &Agent, cid: &str, why: &str, stage: &Stage) -> Result<()> {
+pub(super) fn detach(
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    cid: &str,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
     let vm = vm::vm_cid(cloud)?;
     let detaching = stage.reporter().stage(format!("Detaching disk '{cid}'"));
     agent.remove_persistent_disk(cid)?;

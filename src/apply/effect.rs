@@ -94,7 +94,10 @@ impl Effect {
     pub fn changes(&self, result: &Value) -> Result<Vec<Change>, String> {
         Ok(match self {
             Effect::CreateStemcell { record } => {
-                vec![Change::StemcellCreated(Stemcell { cid: cpi::cid(self.method(), result)?, ..record.clone() })]
+                vec![Change::StemcellCreated(Stemcell {
+                    cid: cpi::cid(self.method(), result)?,
+                    ..record.clone()
+                })]
             }
             Effect::CreateVm { record } => {
                 let CreatedVm { cid, networks } = CreatedVm::from_result(result)?;
@@ -108,7 +111,9 @@ impl Effect {
                     Value::Null => None,
                     Value::String(text) if text.is_empty() => None,
                     hint @ (Value::String(_) | Value::Object(_)) => Some(hint.clone()),
-                    other => return Err(format!("`attach_disk` must answer a string or a hash, not {other}")),
+                    other => {
+                        return Err(format!("`attach_disk` must answer a string or a hash, not {other}"));
+                    }
                 };
                 vec![Change::DiskAttached { cid: cid.clone(), hint }]
             }

@@ -23,10 +23,14 @@ pub(super) fn resolve_networks(run: &Run<'_>, agent: &Agent) -> Result<Map<Strin
     let state = agent.get_state()?;
     let found = state.get("networks").and_then(Value::as_object);
     for (name, network) in &mut networks {
-        let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else { continue };
+        let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
+            continue;
+        };
         if let Value::Object(network) = network {
             for key in ["ip", "netmask", "gateway"] {
-                if let Some(value) = found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty())) {
+                if let Some(value) =
+                    found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()))
+                {
                     network.entry(key).or_insert_with(|| value.clone());
                 }
             }

@@ -87,10 +87,12 @@ fn compile_one(
     compiled: &Compiled,
     stage: &Stage,
 ) -> Result<CompiledPackage> {
-    let compiling = stage.reporter().stage(format!("Compiling package '{}/{}'", package.name, short(&package.version)));
+    let compiling =
+        stage.reporter().stage(format!("Compiling package '{}/{}'", package.name, short(&package.version)));
     let blobstore_id = uuid::Uuid::new_v4().to_string();
     let size = std::fs::metadata(&package.archive).map(|metadata| metadata.len()).ok();
-    agent.put_blob(&blobstore_id, &package.archive, &mut |done| compiling.progress(done, size, Unit::Bytes))?;
+    agent
+        .put_blob(&blobstore_id, &package.archive, &mut |done| compiling.progress(done, size, Unit::Bytes))?;
     let digest = package.digest.to_string();
     if package.compiled_for.is_some() {
         compiling.skip("it comes compiled");
@@ -102,17 +104,17 @@ fn compile_one(
         .into_iter()
         .map(|dependency| {
             let key = (release.name.clone(), dependency.name.clone());
-            let built = compiled
-                .get(&key)
-                .ok_or_else(|| Error::environment(format!("package '{}' is not compiled yet", dependency.name)))?;
+            let built = compiled.get(&key).ok_or_else(|| {
+                Error::environment(format!("package '{}' is not compiled yet", dependency.name))
+            })?;
             Ok((dependency.name.clone(), built.clone()))
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
     let source =
         PackageSource { name: package.name.clone(), version: package.version.clone(), digest, blobstore_id };
-    let built = agent
-        .compile_package(&source, &dependencies)
-        .map_err(|error| Error::from(error).context(format!("package '{}' cannot be compiled", package.name)))?;
+    let built = agent.compile_package(&source, &dependencies).map_err(|error| {
+        Error::from(error).context(format!("package '{}' cannot be compiled", package.name))
+    })?;
     compiling.finish();
     Ok(built)
 }

@@ -99,7 +99,8 @@ fn obtain(
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Source, Option<Digest>)> {
-    let home = environment.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+    let home =
+        environment.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
     let location = Location::parse(&wanted.url, directory, home.as_deref())?;
     let expected = match &wanted.sha1 {
         Some(text) => Some(Digest::parse(text, &wanted.url)?),
@@ -133,7 +134,8 @@ impl Prepared {
             let release = find(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
-        let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.identity.name));
+        let unpacking =
+            stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.identity.name));
         let directory = work.join("stemcell");
         create_directory(&directory)?;
         let stemcell =

@@ -46,15 +46,21 @@ pub(super) fn render(
     for reference in &deployment.group.jobs {
         let release = find(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
-        let context = Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
-        let templates = job.templates.iter().map(|template| (job.template_path(template), template.target.as_str()));
+        let context =
+            Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
+        let templates =
+            job.templates.iter().map(|template| (job.template_path(template), template.target.as_str()));
         let monit = job.monit.iter().map(|monit| (monit.clone(), "monit"));
         for (source, target) in templates.chain(monit) {
             let name = format!("{}/{}", job.name, target);
             let text = read(&source)?;
-            let label = format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
-            let rendered =
-                if has_code(&text) { renderer.render(&label, &text, &context).map_err(Error::from)? } else { text };
+            let label =
+                format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
+            let rendered = if has_code(&text) {
+                renderer.render(&label, &text, &context).map_err(Error::from)?
+            } else {
+                text
+            };
             let path = root.join(&name);
             write(&path, &rendered)?;
             files.push((name, path, target.starts_with("bin/")));
@@ -68,7 +74,9 @@ pub(super) fn render(
         packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*executable) })?;
         hash.update(name);
         hash.update([0]);
-        hash.update(fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?);
+        hash.update(
+            fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?,
+        );
     }
     let digest = packer.finish()?;
     let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();

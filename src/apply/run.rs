@@ -56,7 +56,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn render(&self, state: &State, networks: &serde_json::Map<String, serde_json::Value>) -> Result<RenderedJobs> {
+    fn render(
+        &self,
+        state: &State,
+        networks: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<RenderedJobs> {
         render::render(
             self.renderer,
             &self.prepared.deployment,
@@ -105,7 +109,9 @@ impl<'a> Run<'a> {
     fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d str>) -> Result<&'d str> {
         match which {
             DiskRef::Existing(cid) => Ok(cid),
-            DiskRef::New => new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one")),
+            DiskRef::New => {
+                new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
+            }
         }
     }
 
@@ -162,7 +168,14 @@ impl<'a> Teardown<'a> {
         Ok(())
     }
 
-    fn step(&self, step: &Step, why: &str, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+    fn step(
+        &self,
+        step: &Step,
+        why: &str,
+        cloud: &mut Cloud<'_>,
+        agent: &Agent,
+        stage: &Stage,
+    ) -> Result<()> {
         match step {
             Step::StopVm { cid } => vm::stop(cloud, agent, cid, self.skip_drain, stage),
             Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),

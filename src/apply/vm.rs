@@ -29,7 +29,8 @@ pub(super) fn create_stemcell(
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let uploading = stage.reporter().stage(format!("Uploading stemcell '{}/{}'", stemcell.name, stemcell.version));
+    let uploading =
+        stage.reporter().stage(format!("Uploading stemcell '{}/{}'", stemcell.name, stemcell.version));
     let record = Stemcell {
         id: uuid::Uuid::new_v4().to_string(),
         name: stemcell.name.clone(),
@@ -69,9 +70,11 @@ pub(super) fn create(
         })
         .cloned()
         .ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))?;
-    let creating = stage
-        .reporter()
-        .stage(format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid));
+    let creating = stage.reporter().stage(format!(
+        "Creating VM for instance '{}' from stemcell '{}'",
+        deployment.instance(),
+        stemcell.cid
+    ));
     let agent_id = uuid::Uuid::new_v4().to_string();
     let record = Vm {
         cid: String::new(),
@@ -101,9 +104,14 @@ pub(super) fn create(
     if let Some(other) = stranger(agent, &agent_id)? {
         return Err(Error::new(
             ErrorKind::AgentUnreachable,
-            format!("the agent at {} is not the one of VM '{cid}': its id is {other}, not {agent_id}", agent.address()),
+            format!(
+                "the agent at {} is not the one of VM '{cid}': its id is {other}, not {agent_id}",
+                agent.address()
+            ),
         )
-        .with_hint("another VM has this address; find and remove it in the IaaS, then run the same command again"));
+        .with_hint(
+            "another VM has this address; find and remove it in the IaaS, then run the same command again",
+        ));
     }
     waiting.finish();
     Ok(())
@@ -154,8 +162,15 @@ fn now() -> String {
 
 /// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
 /// nothing to stop.
-pub(super) fn stop(cloud: &Cloud<'_>, agent: &Agent, cid: &str, skip_drain: bool, stage: &Stage) -> Result<()> {
-    let instance = cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
+pub(super) fn stop(
+    cloud: &Cloud<'_>,
+    agent: &Agent,
+    cid: &str,
+    skip_drain: bool,
+    stage: &Stage,
+) -> Result<()> {
+    let instance =
+        cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
     if !cloud.has_vm(&waiting, cid)? {

@@ -6,8 +6,8 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{ManifestArgs, paths, session::Session};
-use crate::apply;
 use crate::Result;
+use crate::apply;
 
 /// Create or update an environment
 #[derive(Debug, Clone, Args)]

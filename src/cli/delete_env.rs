@@ -39,8 +39,11 @@ impl DeleteEnvArgs {
         if session.interactive() && !ui::prompt::confirm(&question)? {
             return Err(Error::usage("not confirmed: nothing was deleted"));
         }
-        let request =
-            apply::DeleteEnv { inputs: self.manifest.inputs_beside(&state), skip_drain: self.skip_drain, forget_open_calls: self.forget_open_calls };
+        let request = apply::DeleteEnv {
+            inputs: self.manifest.inputs_beside(&state),
+            skip_drain: self.skip_drain,
+            forget_open_calls: self.forget_open_calls,
+        };
         let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }

@@ -14,8 +14,10 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod scratch;
 mod session;
 mod signals;
+mod vars;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -59,6 +61,7 @@ enum Command {
     DeleteEnv(delete_env::DeleteEnvArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
+    Vars(vars::VarsArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -67,7 +70,7 @@ impl Command {
     fn has_product(&self) -> bool {
         match self {
             Command::CreateEnv(_) | Command::DeleteEnv(_) => false,
-            Command::Interpolate(_) | Command::Completion(_) => true,
+            Command::Interpolate(_) | Command::Vars(_) | Command::Completion(_) => true,
         }
     }
 }
@@ -99,6 +102,7 @@ fn run() -> ExitCode {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
+        Command::Vars(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)

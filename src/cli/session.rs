@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::globals::Globals;
+use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
 use crate::ui::{self, Redactor, Reporter};
@@ -22,7 +23,7 @@ pub(super) struct Session {
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
-    _work: tempfile::TempDir,
+    _scratch: Scratch,
 }
 
 impl Session {
@@ -59,7 +60,7 @@ impl Session {
     /// Paths, signals and everything else a run that changes the world needs.
     pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
         let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
-        let work = scratch(&cache)?;
+        let scratch = Scratch::new(&cache)?;
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
@@ -68,7 +69,7 @@ impl Session {
         let environment = Environment {
             paths: Paths {
                 state,
-                work: work.path().to_owned(),
+                work: scratch.path().to_owned(),
                 cache,
                 data: paths::base("XDG_STATE_HOME", ".local/state")?,
                 package_dir,
@@ -81,7 +82,7 @@ impl Session {
             parallel: usize::from(self.globals.parallel),
             sha2: self.globals.sha2,
         };
-        Ok(Surroundings { environment, _work: work })
+        Ok(Surroundings { environment, _scratch: scratch })
     }
 
     /// Whether somebody can be asked.
@@ -103,17 +104,4 @@ fn unicode() -> bool {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         })
-}
-
-/// A directory of this run alone, mode 0700: below `$TMPDIR` if that is set, else below the cache, because
-/// stemcells are large and `/tmp` is often memory.
-fn scratch(cache: &Path) -> Result<tempfile::TempDir> {
-    let base = paths::variable("TMPDIR").map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
-    let base = paths::absolute(&base)?;
-    std::fs::create_dir_all(&base)
-        .map_err(|error| Error::io(format!("making '{}'", base.display()), error))?;
-    tempfile::Builder::new()
-        .prefix("monopile-")
-        .tempdir_in(&base)
-        .map_err(|error| Error::io(format!("making a scratch directory in '{}'", base.display()), error))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use time::OffsetDateTime;
 
 use super::variables::{Definitions, Resolver, Sources};
+use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Node};
 use super::{Inputs, files, ops, secrets};
@@ -60,10 +61,7 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
     let wanted = options.path.as_deref().map(parse_path).transpose()?;
     let sources = Sources::read(inputs)?;
-    let mut root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
-    for path in &inputs.ops_files {
-        root = ops::apply(root, &files::read(path, "ops file")?, path)?;
-    }
+    let mut root = document(inputs)?;
     let definitions = Definitions::of(&root)?;
     let mut notes = Vec::new();
     let mut store = open_store(inputs, &sources, &definitions)?;
@@ -78,8 +76,13 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     let missing = resolver.missing_error(options.all_found);
     let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
     drop(resolver);
-    if let Some(error) = missing.or(unused) {
-        return Err(error);
+    match (missing, unused) {
+        (None, None) => {}
+        (Some(error), None) | (None, Some(error)) => return Err(error),
+        (Some(missing), Some(unused)) => {
+            let both = Error::invalid(format!("{missing}\n{unused}"));
+            return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
+        }
     }
     if let Some(path) = created.filter(|path| path.exists()) {
         notes.push(format!("generated values are kept in '{}'", path.display()));
@@ -110,6 +113,25 @@ pub fn interpolate(inputs: &Inputs, options: &Options) -> Result<(String, Loaded
 
 fn parse_path(text: &str) -> Result<ops::Path> {
     text.parse().map_err(|error| Error::usage(format!("--path '{text}' is no path")).with_source(error))
+}
+
+/// What manifests declare, for looking at a vars store apart from a deployment.
+pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
+    let mut declared = Declared::default();
+    for inputs in manifests {
+        declared.sources = Sources::read(inputs)?;
+        declared.manifests.push(Definitions::of(&document(inputs)?)?);
+    }
+    Ok(declared)
+}
+
+/// The manifest with its ops files applied.
+fn document(inputs: &Inputs) -> Result<Node> {
+    let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
+    inputs.ops_files.iter().try_fold(root, |root, path| {
+        let text = files::read(path, "ops file")?;
+        ops::apply(root, &text, path)
+    })
 }
 
 /// The store that was named; else the default one, if something declared has to be generated.

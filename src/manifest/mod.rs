@@ -11,6 +11,7 @@ pub mod ops;
 mod secrets;
 pub mod variables;
 pub mod vars_store;
+mod words;
 pub mod yaml;
 
 pub use deployment::Deployment;

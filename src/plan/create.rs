@@ -54,10 +54,16 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
     }
 
     // What an earlier run left behind, or this one replaces.
-    for disk in state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str())) {
+    for disk in
+        state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()))
+    {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
     }
-    for known in state.stemcells.iter().filter(|known| Some(known.id.as_str()) != stemcell.map(|used| used.id.as_str())) {
+    for known in state
+        .stemcells
+        .iter()
+        .filter(|known| Some(known.id.as_str()) != stemcell.map(|used| used.id.as_str()))
+    {
         plan.push(Step::DeleteStemcell { cid: known.cid.clone() }, "it is not in use any more");
     }
     plan
@@ -65,7 +71,11 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
 
 /// When nothing changed, what earlier runs could not delete is tried again.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
-    for disk in state.disks.iter().filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty()) {
+    for disk in state
+        .disks
+        .iter()
+        .filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty())
+    {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
     }
     for stemcell in state.stemcells.iter().filter(|known| known.id != state.current_stemcell_id) {
@@ -77,7 +87,10 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
 /// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.
 fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) -> bool {
     let Some(current) = current else {
-        plan.push(Step::CreateDisk(spec.clone()), format!("a persistent disk of {} MiB is wanted", spec.size));
+        plan.push(
+            Step::CreateDisk(spec.clone()),
+            format!("a persistent disk of {} MiB is wanted", spec.size),
+        );
         plan.push(Step::AttachDisk(DiskRef::New), "it is new");
         return false;
     };
@@ -107,7 +120,8 @@ fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String
         return Some("--recreate-persistent-disks".to_owned());
     }
     if state.current_manifest_sha.is_empty() {
-        let reason = if state.vm_cid().is_some() { "the last deploy did not finish" } else { "nothing is deployed" };
+        let reason =
+            if state.vm_cid().is_some() { "the last deploy did not finish" } else { "nothing is deployed" };
         return Some(reason.to_owned());
     }
     if state.vm_cid().is_none() {
@@ -125,7 +139,10 @@ fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String
         match known {
             None => return Some(format!("release {} is new", describe(release))),
             Some(known) if known.version != release.version => {
-                return Some(format!("release {} changes from {} to {}", release.name, known.version, release.version));
+                return Some(format!(
+                    "release {} changes from {} to {}",
+                    release.name, known.version, release.version
+                ));
             }
             Some(known) if differs(known.digest.as_deref(), release) => {
                 return Some(format!("release {} has new content under the same version", describe(release)));

@@ -139,7 +139,8 @@ fn a_first_deploy_makes_everything() {
 fn every_change_has_its_reason_and_replaces_the_vm() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
-        let stop = plan.steps.iter().find(|planned| matches!(planned.step, Step::StopVm { .. })).expect(reason);
+        let stop =
+            plan.steps.iter().find(|planned| matches!(planned.step, Step::StopVm { .. })).expect(reason);
         assert!(stop.reason.contains(reason), "{}", stop.reason);
         let steps = steps(&plan);
         let at = steps.iter().position(|step| *step == Step::CreateVm).expect(reason);
@@ -147,10 +148,16 @@ fn every_change_has_its_reason_and_replaces_the_vm() {
     };
     changed(Case { sha: "other", ..Case::default() }, "the manifest changed");
     changed(Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() }, "from 1 to 2");
-    changed(Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() }, "new content under the same");
+    changed(
+        Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() },
+        "new content under the same",
+    );
     changed(Case { releases: Vec::new(), ..Case::default() }, "no longer used");
     changed(Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() }, "stemcell changes to jammy/2");
-    changed(Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() }, "--recreate");
+    changed(
+        Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() },
+        "--recreate",
+    );
 }
 
 #[test]
@@ -214,8 +221,7 @@ fn an_unfinished_deploy_is_done_again() {
 #[test]
 fn delete_takes_all_that_is_on_record_in_the_right_order() {
     let mut expected = stop_and_delete();
-    expected
-        .extend([Step::DeleteDisk { cid: "disk-1".into() }, Step::DeleteStemcell { cid: "sc-1".into() }]);
+    expected.extend([Step::DeleteDisk { cid: "disk-1".into() }, Step::DeleteStemcell { cid: "sc-1".into() }]);
     assert_eq!(steps(&delete(&deployed())), expected);
     assert!(delete(&State::new()).is_empty());
 }

@@ -169,3 +169,109 @@ impl Screen for Plain {
         self.inner.lines.trouble(&text::clean(line));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::{Format, Reporter, Unit};
+
+    /// What a run with two nested stages shows, without the times.
+    fn shown(verbose: bool, product: bool) -> String {
+        let captured = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Lines { product, captured: Some(Arc::clone(&captured)) };
+        let options = Options { format: Format::Plain, color: false, unicode: true, verbose, product };
+        let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
+        let deploying = reporter.stage("deploying");
+        let creating = deploying.reporter().stage("creating VM");
+        creating.log_line("\x1b[1mRunInstances\x1b[0m\r");
+        creating.finish();
+        deploying.reporter().stage("creating disk").skip("unchanged");
+        reporter.note("the state is in x.json");
+        reporter.warn("expires soon");
+        drop(deploying);
+        reporter.emit(Event::RunFinished {
+            success: false,
+            summary: "it failed".to_owned(),
+            elapsed: Duration::from_secs(3),
+            errors: vec!["it failed".to_owned(), "because".to_owned()],
+            hints: vec!["look".to_owned()],
+            exit_code: 1,
+        });
+        reporter.emit(Event::RunFinished {
+            success: true,
+            summary: "it runs".to_owned(),
+            elapsed: Duration::from_secs(75),
+            errors: Vec::new(),
+            hints: Vec::new(),
+            exit_code: 0,
+        });
+        let lines = captured.lock().unwrap().join("\n");
+        let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();
+        let lines = time.replace_all(&lines, "T").into_owned();
+        regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
+    }
+
+    #[test]
+    fn a_line_for_every_start_and_end() {
+        insta::assert_snapshot!(shown(false, false), @r"
+        out T deploying ...
+        out T   creating VM ...
+        out T   creating VM: done in N s
+        out T   creating disk ...
+        out T   creating disk: skipped (unchanged)
+        out T note: the state is in x.json
+        err T warning: expires soon
+        out T deploying: failed after N s
+        err T error: it failed
+          cause: because
+          hint: look
+        out T Succeeded in 1 min 15 s: it runs
+        ");
+    }
+
+    #[test]
+    fn verbose_shows_logs_as_they_come() {
+        let lines = shown(true, false);
+        assert!(lines.contains("out T     | RunInstances\n"), "{lines}");
+    }
+
+    #[test]
+    fn beside_a_product_only_notes_and_results_are_shown() {
+        insta::assert_snapshot!(shown(false, true), @r"
+        err note: the state is in x.json
+        err warning: expires soon
+        err error: it failed
+          cause: because
+          hint: look
+        err Succeeded in 1 min 15 s: it runs
+        ");
+    }
+
+    #[test]
+    fn a_long_stage_shows_a_sign_of_life() {
+        let mut tree = Tree::default();
+        tree.start(1, None, "deploying");
+        tree.start(2, Some(1), "uploading");
+        let stage = tree.get_mut(2).unwrap();
+        stage.log = Some("part 3".to_owned());
+        stage.progress = Some((3, Some(7), Unit::Items));
+        stage.started -= Duration::from_secs(90);
+        let captured = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
+        let options =
+            Options { format: Format::Plain, color: false, unicode: true, verbose: false, product: false };
+        let plain = Plain::new(options, lines);
+        let mut state = State { tree, ..State::default() };
+        plain.inner.show_signs_of_life(&mut state);
+        assert_eq!(captured.lock().unwrap().len(), 0, "something was shown a moment ago");
+        state.tree.get_mut(2).unwrap().shown -= SIGN_OF_LIFE;
+        plain.inner.show_signs_of_life(&mut state);
+        plain.inner.show_signs_of_life(&mut state);
+        let captured = captured.lock().unwrap();
+        assert_eq!(captured.len(), 1, "{captured:?}");
+        assert!(
+            captured[0].ends_with("Z   uploading: still running after 1 min 30 s, 3/7; last: part 3"),
+            "{captured:?}"
+        );
+    }
+}

@@ -14,7 +14,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::renderer::{Options, Screen};
 use super::text::{self, Color, Lines, paint};
 use super::tree::{Running, Tree};
-use super::{Event, Outcome, Sink, StageId};
+use super::{Event, Outcome, Sink, StageId, Unit};
 
 /// How often the live part is redrawn when nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -120,7 +120,7 @@ impl Progress {
         let detail = match outcome {
             Outcome::Skipped { reason } => format!("({})", text::clean_line(reason)),
             Outcome::Done | Outcome::Failed => {
-                let bytes = stage.progress.filter(|(_, _, unit)| *unit == super::Unit::Bytes);
+                let bytes = stage.progress.filter(|(_, _, unit)| *unit == Unit::Bytes);
                 let bytes = bytes.map(|(done, ..)| format!("{}, ", text::bytes(done))).unwrap_or_default();
                 format!("{bytes}{}", text::duration(elapsed))
             }
@@ -166,10 +166,20 @@ impl Progress {
         bar.set_message(self.message(stage));
     }
 
+    /// The name, how far it has come, the newest log line. A narrow terminal has room for a percentage only.
     fn message(&self, stage: &Running) -> String {
-        let mut message = stage.name.clone();
-        if let Some(amount) = stage.amount() {
-            message.push_str(&format!("  {amount}"));
+        let mut message = String::new();
+        match (stage.progress, columns() >= WIDE) {
+            (Some((done, Some(total), Unit::Bytes)), false) if total > 0 => {
+                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
+                message.push_str(&format!("{percent:>3}% {}", stage.name));
+            }
+            _ => {
+                message.push_str(&stage.name);
+                if let Some(amount) = stage.amount() {
+                    message.push_str(&format!("  {amount}"));
+                }
+            }
         }
         if let Some(log) = stage.log.as_deref().filter(|log| !log.is_empty()) {
             message.push_str(&format!("  {}", paint(self.options.color, Color::Dim, log)));
@@ -241,4 +251,75 @@ fn columns() -> u16 {
         return size.ws_col;
     }
     80
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ui::{Format, Reporter};
+
+    /// What stays on the screen of a run whose stages overlap. The live part is off: tests have no terminal.
+    fn kept(unicode: bool) -> String {
+        let captured = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
+        let options =
+            Options { format: Format::Progress, color: false, unicode, verbose: false, product: false };
+        let mut progress = Progress::new(options, lines);
+        progress.live = true;
+        progress.screen.set_draw_target(ProgressDrawTarget::hidden());
+        let reporter = Reporter::new(Arc::new(progress));
+        reporter.stage("validating").finish();
+        let left = reporter.stage("compiling");
+        let right = reporter.stage("uploading");
+        let ruby = left.reporter().stage("ruby");
+        let image = right.reporter().stage("image");
+        image.progress(2048, Some(2048), Unit::Bytes);
+        ruby.finish();
+        image.finish();
+        left.reporter().stage("golang").skip("cached");
+        left.finish();
+        drop(right);
+        reporter.emit(Event::RunFinished {
+            success: true,
+            summary: "it runs".to_owned(),
+            elapsed: Duration::from_secs(3),
+            errors: Vec::new(),
+            hints: Vec::new(),
+            exit_code: 0,
+        });
+        let lines = captured.lock().unwrap().join("\n");
+        regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
+    }
+
+    #[test]
+    fn what_stays_is_a_tree() {
+        insta::assert_snapshot!(kept(true), @r"
+        out ✓ validating N s
+        out ▸ compiling
+        out ▸ uploading
+        out   ✓ compiling > ruby N s
+        out   ✓ image 2.0 KiB, N s
+        out   – compiling > golang (cached)
+        out ✓ compiling N s
+        out ✗ uploading N s
+        out Succeeded in N s: it runs
+        ");
+    }
+
+    #[test]
+    fn terminals_without_unicode_get_words() {
+        insta::assert_snapshot!(kept(false), @r"
+        out ok validating N s
+        out > compiling
+        out > uploading
+        out   ok compiling > ruby N s
+        out   ok image 2.0 KiB, N s
+        out   -- compiling > golang (cached)
+        out ok compiling N s
+        out FAILED uploading N s
+        out Succeeded in N s: it runs
+        ");
+    }
 }

@@ -68,7 +68,7 @@ impl Sink for Renderer {
 
 /// The renderer that `options` ask for.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
-    let lines = Lines { product: options.product };
+    let lines = Lines::standard(options.product);
     let screen: Arc<dyn Screen> = match options.format {
         Format::Plain => Arc::new(Plain::new(options, lines)),
         Format::Progress => Arc::new(Progress::new(options, lines)),

@@ -139,25 +139,48 @@ pub(super) fn clean_line(text: &str) -> String {
 
 /// Lines to standard output and standard error, each flushed. When the reader has gone there is nobody left
 /// to tell, and the run matters more than its display: failures are dropped.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lines {
     /// Standard output belongs to the command's product: everything goes to standard error.
     pub(super) product: bool,
+    /// Instead of both, where tests look: `out` or `err` and the line.
+    #[cfg(test)]
+    pub(super) captured: Option<std::sync::Arc<std::sync::Mutex<Vec<String>>>>,
 }
 
 impl Lines {
+    /// To the process's standard output and standard error.
+    pub(super) fn standard(product: bool) -> Self {
+        Lines { product, ..Lines::default() }
+    }
+
     /// Ordinary news.
-    pub(super) fn news(self, line: &str) {
+    pub(super) fn news(&self, line: &str) {
         if self.product {
             return self.trouble(line);
+        }
+        #[cfg(test)]
+        if self.capture("out", line) {
+            return;
         }
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     }
 
     /// Warnings, errors and the log.
-    pub(super) fn trouble(self, line: &str) {
+    pub(super) fn trouble(&self, line: &str) {
+        #[cfg(test)]
+        if self.capture("err", line) {
+            return;
+        }
         let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    }
+
+    #[cfg(test)]
+    fn capture(&self, stream: &str, line: &str) -> bool {
+        let Some(captured) = &self.captured else { return false };
+        captured.lock().unwrap().push(format!("{stream} {line}"));
+        true
     }
 }
 

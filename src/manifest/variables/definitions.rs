@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Node, Position};
 use crate::{Error, Result};
 
@@ -50,9 +51,9 @@ impl Definitions {
         };
         let Some(items) = block.as_seq() else {
             return Err(Error::invalid(format!(
-                "{}: 'variables' is a {}, not a sequence",
+                "{}: 'variables' is {}, not a sequence",
                 block.position.describe(),
-                block.kind()
+                a_kind(block)
             )));
         };
         for (index, item) in items.iter().enumerate() {
@@ -87,8 +88,8 @@ impl Definition {
         let place = node.position.describe();
         if node.as_map().is_none() {
             return Err(Error::invalid(format!(
-                "{place}: an entry of 'variables' is a {}, not a mapping",
-                node.kind()
+                "{place}: an entry of 'variables' is {}, not a mapping",
+                a_kind(node)
             )));
         }
         let name = text(node, "name")?
@@ -124,9 +125,9 @@ fn text(node: &Node, key: &str) -> Result<Option<String>> {
             Data::Int(number) => Ok(Some(number.to_string())),
             Data::UInt(number) => Ok(Some(number.to_string())),
             _ => Err(Error::invalid(format!(
-                "{}: '{key}' of a variable is a {}, not a string",
+                "{}: '{key}' of a variable is {}, not a string",
                 value.position.describe(),
-                value.kind()
+                a_kind(value)
             ))),
         },
     }
@@ -161,8 +162,8 @@ mod tests {
     #[test]
     fn refuses_with_the_place() {
         for (text, expected) in [
-            ("variables: 5", "m.yml:1:12: 'variables' is a integer, not a sequence"),
-            ("variables: [5]", "m.yml:1:13: an entry of 'variables' is a integer, not a mapping"),
+            ("variables: 5", "m.yml:1:12: 'variables' is an integer, not a sequence"),
+            ("variables: [5]", "m.yml:1:13: an entry of 'variables' is an integer, not a mapping"),
             ("variables: [{type: x}]", "m.yml:1:13: an entry of 'variables' has no 'name'"),
             ("variables: [{name: [x]}]", "m.yml:1:20: 'name' of a variable is a sequence, not a string"),
             ("variables:\n- name: a\n- name: a", "m.yml:3:3: variable 'a' is declared already, at m.yml:2:3"),

@@ -1,5 +1,6 @@
 //! The part of a value that `((name.key.0))` asks for.
 
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Node};
 
 /// Why there is no such part.
@@ -29,7 +30,7 @@ pub fn descend<'n, 'k>(value: &'n Node, keys: impl Iterator<Item = &'k str>) -> 
             Data::Seq(items) => index(items, key)?,
             _ => {
                 return Err(NoSuchPart {
-                    message: format!("'{key}' is asked of a {}, which has no parts", here.kind()),
+                    message: format!("'{key}' is asked of {}, which has no parts", a_kind(here)),
                     suggestion: None,
                 });
             }

@@ -52,15 +52,14 @@ impl Missing {
         });
     }
 
-    /// Whether a value lacks a part that is asked for. That is an error even where a variable may stay
-    /// unresolved.
-    pub fn has_parts(&self) -> bool {
-        !self.parts.is_empty()
-    }
-
     /// Whether this variable was found to be missing.
     pub fn contains(&self, name: &str) -> bool {
         self.variables.contains_key(name)
+    }
+
+    /// The variables without a value.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(String::as_str)
     }
 
     /// The error that names all of it, if anything is missing. `known` are the names that do exist;

@@ -9,6 +9,7 @@ use super::syntax::{self, Reference};
 use super::{Definition, Definitions, Missing, Sources, UpdateMode};
 use crate::error::ResultExt;
 use crate::manifest::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Mapping, Node, Position};
 use crate::{Error, Result};
 
@@ -30,6 +31,7 @@ pub struct Resolver<'a> {
     missing: Missing,
     unresolved: usize,
     budget: usize,
+    read_only: bool,
     notes: Vec<String>,
 }
 
@@ -53,8 +55,15 @@ impl<'a> Resolver<'a> {
             missing: Missing::default(),
             unresolved: 0,
             budget: BUDGET,
+            read_only: false,
             notes: Vec::new(),
         }
+    }
+
+    /// A resolver that makes nothing: a declared variable that is not in the store has no value.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
     }
 
     /// Makes every declared variable that has a type and no value, and writes the store. What was made
@@ -79,6 +88,10 @@ impl<'a> Resolver<'a> {
         // Another run may have been generating: its values count.
         store.lock()?;
         let wanted = candidates(store);
+        // A slip in the options is told before time is spent on keys.
+        for definition in &wanted {
+            check_literal(definition)?;
+        }
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
         self.keys.fill(absent.filter_map(|definition| {
             Spec::key_size_guess(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
@@ -119,7 +132,8 @@ impl<'a> Resolver<'a> {
         let definition = self.definitions.get(name);
         match (stored, definition) {
             (stored, Some(definition))
-                if stored.is_none() || definition.update_mode == UpdateMode::Converge =>
+                if !self.read_only
+                    && (stored.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored) };
                 if self.making.iter().any(|one| one == name) {
@@ -135,9 +149,7 @@ impl<'a> Resolver<'a> {
                 self.making.push(name.to_owned());
                 let made = self.make(definition, &kind, stored);
                 self.making.pop();
-                made.context(|| {
-                    format!("variable '{name}' ({}) cannot be generated", definition.position.describe())
-                })
+                made.context(|| cannot_be_generated(definition))
             }
             (stored, _) => Ok(stored),
         }
@@ -145,26 +157,7 @@ impl<'a> Resolver<'a> {
 
     /// A new value for a declared variable, or the stored one where it still fits.
     fn make(&mut self, definition: &Definition, kind: &str, stored: Option<Node>) -> Result<Option<Node>> {
-        let mut options = definition.options.clone();
-        let unresolved = self.unresolved;
-        if let Some(options) = &mut options {
-            self.interpolate(options)?;
-        }
-        if self.unresolved > unresolved {
-            return Ok(stored);
-        }
-        let spec = Spec::parse(kind, options.as_ref())?;
-        let authority = match spec.ca() {
-            None => None,
-            Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
-            Some(CaReference::Name(ca)) => {
-                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
-                match self.resolve(ca, place.unwrap_or(&definition.position))? {
-                    Some(value) => Some(Authority::from_value(ca, &value)?),
-                    None => return Ok(stored),
-                }
-            }
-        };
+        let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored) };
         if let Some(stored) = stored {
             let mismatches = spec.mismatches(&stored, authority.as_ref());
             if mismatches.is_empty() {
@@ -181,6 +174,36 @@ impl<'a> Resolver<'a> {
             store.set(&definition.name, value.clone());
         }
         Ok(Some(value))
+    }
+
+    /// What a declared variable of this type is to be, and the CA that signs it; nothing if its options
+    /// refer to variables without a value.
+    pub fn prepare(
+        &mut self,
+        definition: &Definition,
+        kind: &str,
+    ) -> Result<Option<(Spec, Option<Authority>)>> {
+        let mut options = definition.options.clone();
+        let unresolved = self.unresolved;
+        if let Some(options) = &mut options {
+            self.interpolate(options)?;
+        }
+        if self.unresolved > unresolved {
+            return Ok(None);
+        }
+        let spec = Spec::parse(kind, options.as_ref())?;
+        let authority = match spec.ca() {
+            None => None,
+            Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
+            Some(CaReference::Name(ca)) => {
+                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
+                match self.resolve(ca, place.unwrap_or(&definition.position))? {
+                    Some(value) => Some(Authority::from_value(ca, &value)?),
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some((spec, authority)))
     }
 
     /// Replaces every reference below `node` that has a value. What has none stays, and is remembered.
@@ -223,10 +246,10 @@ impl<'a> Resolver<'a> {
             self.interpolate(&mut new_key)?;
             if matches!(new_key.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(Error::invalid(format!(
-                    "{}: the key {} becomes a {}; a key must be a scalar",
+                    "{}: the key {} becomes {}; a key must be a scalar",
                     key.position.describe(),
                     key.as_str().unwrap_or_default(),
-                    new_key.kind()
+                    a_kind(&new_key)
                 )));
             }
             if result.contains(&new_key) {
@@ -264,10 +287,10 @@ impl<'a> Resolver<'a> {
                 Data::UInt(number) => result.push_str(&number.to_string()),
                 _ => {
                     return Err(Error::invalid(format!(
-                        "{}: (({})) is a {}; inside a text only strings and integers can be put",
+                        "{}: (({})) is {}; inside a text only strings and integers can be put",
                         place.describe(),
                         reference.name,
-                        value.kind()
+                        a_kind(&value)
                     )));
                 }
             }
@@ -343,10 +366,34 @@ impl<'a> Resolver<'a> {
         self.store.as_deref().into_iter().flat_map(Store::names)
     }
 
+    /// The variables that have no value.
+    pub fn missing_names(&self) -> Vec<&str> {
+        self.missing.names().collect()
+    }
+
     /// What the operator should know.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
+}
+
+/// Reads type and options of a definition, as far as they can be read without interpolation.
+fn check_literal(definition: &Definition) -> Result<()> {
+    let refers = |node: &Node| {
+        let mut names = BTreeSet::new();
+        mark_used(node, &mut names);
+        !names.is_empty()
+    };
+    if definition.options.as_ref().is_some_and(refers) {
+        return Ok(());
+    }
+    Spec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
+        .map(drop)
+        .context(|| cannot_be_generated(definition))
+}
+
+fn cannot_be_generated(definition: &Definition) -> String {
+    format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
 }
 
 /// `value` as it stands at `place`: errors about it point to where it is used, errors about what is inside

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::Inputs;
 use crate::manifest::files;
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{self, Data, Mapping, Node, Position};
 use crate::{Error, Result};
 
@@ -71,10 +72,10 @@ impl Sources {
 /// The value under `key` of `parent`, which is `default` if it was not there.
 fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
     let place = parent.position.describe();
-    let kind = parent.kind();
+    let kind = a_kind(parent);
     let Data::Map(map) = &mut parent.data else {
         return Err(Error::invalid(format!(
-            "variable '{name}' sets a part of a value that is a {kind} ({place}), not a mapping"
+            "variable '{name}' sets a part of a value that is {kind} ({place}), not a mapping"
         )));
     };
     if map.get(key).is_none() {
@@ -126,9 +127,9 @@ fn from_vars_file(path: &Path, given: &mut Vec<(String, Node)>) -> Result<()> {
         Data::Null => return Ok(()),
         _ => {
             return Err(Error::invalid(format!(
-                "vars file '{}' is a {}, not a mapping of names to values",
+                "vars file '{}' is {}, not a mapping of names to values",
                 path.display(),
-                root.kind()
+                a_kind(&root)
             )));
         }
     };
@@ -139,9 +140,9 @@ fn from_vars_file(path: &Path, given: &mut Vec<(String, Node)>) -> Result<()> {
             Data::UInt(number) => number.to_string(),
             _ => {
                 return Err(Error::invalid(format!(
-                    "{}: a variable's name must be a string, and this is a {}",
+                    "{}: a variable's name must be a string, and this is {}",
                     key.position.describe(),
-                    key.kind()
+                    a_kind(key)
                 ))
                 .with_hint("put the name in quotes"));
             }

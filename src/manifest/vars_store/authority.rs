@@ -5,6 +5,7 @@ use super::x509::Certificate;
 use crate::Error;
 use crate::Result;
 use crate::error::ResultExt;
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::Node;
 
 /// A CA that signs certificates.
@@ -20,7 +21,7 @@ impl Authority {
     pub fn from_value(name: &str, value: &Node) -> Result<Self> {
         let text = |key: &str| {
             value.get(key).and_then(Node::as_str).ok_or_else(|| {
-                Error::invalid(format!("it is a {} without a text under '{key}'", value.kind()))
+                Error::invalid(format!("it is {} without a text under '{key}'", a_kind(value)))
             })
         };
         let read = || {

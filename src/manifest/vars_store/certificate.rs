@@ -107,7 +107,8 @@ fn extensions(options: &CertificateOptions, key_id: &[u8], authority_key_id: Opt
     if let Some(id) = authority_key_id {
         all.extend(plain(AUTHORITY_KEY_ID, &der::sequence([&der::element(0x80, id)])));
     }
-    if !options.is_ca && !(options.dns_names.is_empty() && options.addresses.is_empty()) {
+    let named = !options.dns_names.is_empty() || !options.addresses.is_empty();
+    if named && !options.is_ca {
         all.extend(plain(ALTERNATIVE_NAME, &alternative_name(options)));
     }
     all

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::rsa_key::KeySize;
 use crate::manifest::variables::closest;
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Node};
 use crate::{Error, Result};
 
@@ -121,9 +122,9 @@ pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
     let Some(options) = options else { return Ok(()) };
     let Some(map) = options.as_map() else {
         return Err(Error::invalid(format!(
-            "{}: 'options' is a {}, not a mapping",
+            "{}: 'options' is {}, not a mapping",
             options.position.describe(),
-            options.kind()
+            a_kind(options)
         )));
     };
     for (key, _) in map.iter() {
@@ -161,9 +162,9 @@ pub fn integer(name: &str, value: &Node) -> Result<i64> {
 
 fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
     Error::invalid(format!(
-        "{}: option '{name}' is a {}, not {wanted}",
+        "{}: option '{name}' is {}, not {wanted}",
         value.position.describe(),
-        value.kind()
+        a_kind(value)
     ))
 }
 
@@ -299,7 +300,7 @@ mod tests {
             ("{}", "option 'ca' is missing: a certificate needs a CA that signs it", "name the CA"),
             ("{common_nam: x}", "m.yml:1:2: there is no option 'common_nam'", "did you mean 'common_name'?"),
             ("{foo: x}", "m.yml:1:2: there is no option 'foo'", "the options of this type are common_name"),
-            ("5", "m.yml:1:1: 'options' is a integer, not a mapping", ""),
+            ("5", "m.yml:1:1: 'options' is an integer, not a mapping", ""),
             (
                 "{ca: x, key_length: 1024}",
                 "m.yml:1:21: option 'key_length' is 1024; it may be 2048, 3072 or 4096",

@@ -25,6 +25,11 @@ pub fn generate(length: usize) -> Result<String> {
     Ok(password)
 }
 
+/// Whether this program or upstream may have made the text: long enough, and of the alphabet.
+pub fn looks_generated(text: &str) -> bool {
+    text.len() >= 8 && text.bytes().all(|byte| ALPHABET.contains(&byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -93,15 +93,25 @@ impl RsaKey {
         &self.pair
     }
 
-    /// The public key in the wire form of SSH (RFC 4253, 6.6).
+    /// The public key in the wire form of SSH.
     pub fn ssh_wire(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for part in [b"ssh-rsa".to_vec(), mpint(&self.exponent), mpint(&self.modulus)] {
-            bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
-            bytes.extend_from_slice(&part);
-        }
-        bytes
+        ssh_wire(&self.modulus, &self.exponent)
     }
+}
+
+/// An RSA public key in the wire form of SSH (RFC 4253, 6.6).
+fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in [b"ssh-rsa".to_vec(), mpint(exponent), mpint(modulus)] {
+        bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&part);
+    }
+    bytes
+}
+
+/// As [`RsaKey::ssh_wire`], from an RSAPublicKey (RFC 8017, A.1.1).
+pub fn ssh_wire_of(rsa_public_key: &[u8]) -> Option<Vec<u8>> {
+    public_parts(rsa_public_key).map(|(modulus, exponent)| ssh_wire(&modulus, &exponent))
 }
 
 /// 1.2.840.113549.1.1.1

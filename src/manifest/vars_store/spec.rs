@@ -9,6 +9,7 @@ use super::certificate_options::{CaReference, CertificateOptions, check_names, i
 use super::rsa_key::{KeyPool, KeySize};
 use super::x509::Certificate;
 use super::{certificate, password};
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Mapping, Node};
 use crate::{Error, Result};
 
@@ -120,7 +121,7 @@ impl Spec {
             Spec::Password(length) => match value.as_str() {
                 Some(text) if text.chars().count() == *length => Vec::new(),
                 Some(_) => vec![format!("its length is not {length}")],
-                None => vec![format!("it is a {}, not a password", value.kind())],
+                None => vec![format!("it is {}, not a password", a_kind(value))],
             },
             Spec::Rsa(_) | Spec::Ssh(_) => {
                 let key = value.get("private_key").and_then(Node::as_str);

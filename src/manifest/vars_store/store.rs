@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::manifest::files;
+use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{self, Data, Mapping, Node};
 use crate::{Error, Result};
 
@@ -47,9 +48,9 @@ impl Store {
             Data::Null => Mapping::new(),
             _ => {
                 return Err(Error::invalid(format!(
-                    "vars store '{}' is a {}, not a mapping of names to values",
+                    "vars store '{}' is {}, not a mapping of names to values",
                     self.path.display(),
-                    root.kind()
+                    a_kind(&root)
                 )));
             }
         };

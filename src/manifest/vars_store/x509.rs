@@ -22,6 +22,8 @@ pub struct Certificate {
     pub common_name: Option<String>,
     /// `O` of the subject.
     pub organizations: Vec<String>,
+    /// Whether the subject has attributes that generated certificates lack.
+    pub has_other_names: bool,
     /// DNS names and IP addresses of the subject alternative name.
     pub dns_names: Vec<String>,
     /// See [`Self::dns_names`].
@@ -59,6 +61,9 @@ impl Certificate {
             issuer: parsed.issuer().as_raw().to_vec(),
             common_name: texts(parsed.subject().iter_common_name()).pop(),
             organizations: texts(parsed.subject().iter_organization()),
+            has_other_names: parsed.subject().iter_attributes().any(|attribute| {
+                !["2.5.4.3", "2.5.4.6", "2.5.4.10"].contains(&attribute.attr_type().to_id_string().as_str())
+            }),
             dns_names: Vec::new(),
             addresses: Vec::new(),
             not_before: parsed.validity().not_before.to_datetime(),

@@ -1,0 +1,108 @@
+//! The scratch directory of a run: below `$TMPDIR` if that is set, else below the cache, because stemcells are
+//! large and `/tmp` is often memory. It goes when the run ends.
+//!
+//! A run that was killed leaves its directory behind. The next one removes it after a day, if no run holds its
+//! lock: not at once, because a CPI that outlived its run may still read an image there.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::paths;
+use crate::{Error, Result};
+
+const PREFIX: &str = "monopile-";
+const LOCK: &str = ".lock";
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A directory with mode 0700 that is removed when this is dropped.
+pub(super) struct Scratch {
+    directory: tempfile::TempDir,
+    /// Held as long as the run lives.
+    _lock: File,
+}
+
+impl Scratch {
+    pub(super) fn new(cache: &Path) -> Result<Scratch> {
+        let base = paths::variable("TMPDIR").map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
+        Self::below(&paths::absolute(&base)?)
+    }
+
+    fn below(base: &Path) -> Result<Scratch> {
+        let failed = |error| Error::io(format!("making a scratch directory in '{}'", base.display()), error);
+        std::fs::create_dir_all(base).map_err(failed)?;
+        sweep(base);
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base).map_err(failed)?;
+        let lock = File::create(directory.path().join(LOCK)).map_err(failed)?;
+        match lock.try_lock() {
+            // Nobody else knows the name yet. Where locks are not supported, sweeping is not possible either.
+            Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+        Ok(Scratch { directory, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Removes what killed runs left. Whatever cannot be removed (another user's, perhaps) stays.
+fn sweep(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
+            tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was killed");
+            if let Err(error) = std::fs::remove_dir_all(entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "it could not be removed");
+            }
+        }
+    }
+}
+
+fn abandoned(directory: &Path) -> bool {
+    let Ok(lock) = File::open(directory.join(LOCK)) else { return false };
+    let age =
+        lock.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED_AFTER) && lock.try_lock().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    /// A directory as a run leaves it that was killed this long ago.
+    fn left(base: &Path, age: Duration) -> PathBuf {
+        let scratch = Scratch::below(base).unwrap();
+        let path = scratch.directory.keep();
+        std::fs::write(path.join("image"), "x").unwrap();
+        File::open(path.join(LOCK)).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_run_takes_its_directory_with_it() {
+        let base = tempfile::tempdir().unwrap();
+        let scratch = Scratch::below(base.path()).unwrap();
+        std::fs::write(scratch.path().join("image"), "x").unwrap();
+        drop(scratch);
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_was_abandoned_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let day = ABANDONED_AFTER + Duration::from_secs(1);
+        let recent = left(base.path(), Duration::from_secs(60));
+        let held = left(base.path(), Duration::ZERO);
+        let lock = File::open(held.join(LOCK)).unwrap();
+        lock.lock().unwrap();
+        lock.set_modified(SystemTime::now() - day).unwrap();
+        let foreign = base.path().join("monopile-notes");
+        std::fs::create_dir(&foreign).unwrap();
+        let old = left(base.path(), day);
+        drop(Scratch::below(base.path()).unwrap());
+        assert!(!old.exists());
+        assert!(recent.exists() && held.exists() && foreign.exists());
+    }
+}

@@ -1,0 +1,113 @@
+//! `monopile vars`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::finish::Finished;
+use super::{paths, session::Session};
+use crate::Result;
+use crate::manifest::Inputs;
+use crate::manifest::vars_store::command::{self, Request};
+
+/// Look into a vars store, check it, renew what is in it
+#[derive(Debug, Clone, Args)]
+pub struct VarsArgs {
+    #[command(subcommand)]
+    command: VarsCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum VarsCommand {
+    /// Show what is in a vars store, without the secrets
+    List {
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Check certificates, keys and, with -l, that values are what manifests declare
+    #[command(after_help = "Exit codes: 0 nothing needs attention, 3 something does.")]
+    Check {
+        #[command(flatten)]
+        store: StoreArgs,
+        #[command(flatten)]
+        declared: DeclaredArgs,
+        /// How long certificates must still be valid: 30d, 12h, 2w
+        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = command::parse_duration)]
+        within: time::Duration,
+    },
+    /// Make a new value; for a CA also for everything that it signed
+    #[command(
+        after_help = "A CA is rotated in two steps: the first keeps the old certificate in the bundles, so \
+                            that both are trusted; when everything has been deployed, --finish drops it."
+    )]
+    Rotate {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// The variable
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        declared: DeclaredArgs,
+        /// Second step of a CA's rotation: drop the old certificate
+        #[arg(long)]
+        finish: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+struct StoreArgs {
+    /// Path to the vars store
+    #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
+    store: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+struct DeclaredArgs {
+    /// Manifest whose `variables:` say what values are to be
+    #[arg(short = 'l', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
+    manifests: Vec<PathBuf>,
+
+    /// Apply operations from a YAML file to the manifests
+    #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    ops_files: Vec<PathBuf>,
+
+    /// Set a variable that options refer to; VALUE is YAML
+    #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
+    vars: Vec<String>,
+
+    /// Load variables that options refer to from a YAML file
+    #[arg(long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    vars_files: Vec<PathBuf>,
+}
+
+impl DeclaredArgs {
+    fn inputs(self) -> Vec<Inputs> {
+        let home = paths::home();
+        let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
+        let one = |manifest: &PathBuf| Inputs {
+            manifest: expand(manifest),
+            ops_files: self.ops_files.iter().map(expand).collect(),
+            vars: self.vars.clone(),
+            vars_files: self.vars_files.iter().map(expand).collect(),
+            ..Inputs::default()
+        };
+        self.manifests.iter().map(one).collect()
+    }
+}
+
+impl VarsArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let (store, request) = match self.command {
+            VarsCommand::List { store } => (store, Request::List { json: session.globals.json }),
+            VarsCommand::Check { store, declared, within } => {
+                (store, Request::Check { declared: declared.inputs(), within })
+            }
+            VarsCommand::Rotate { store, name, declared, finish: false } => {
+                (store, Request::Rotate { declared: declared.inputs(), name })
+            }
+            VarsCommand::Rotate { store, name, .. } => (store, Request::Finish { name }),
+        };
+        let store = paths::expand(&store.store, paths::home().as_deref());
+        command::run(&store, &request, &session.reporter).map(|text| Finished::Output(text.into_bytes()))
+    }
+}

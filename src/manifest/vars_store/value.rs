@@ -1,0 +1,141 @@
+//! What a stored value is, told by its shape: the store says nothing about types.
+
+use super::certificate_options::{CertificateOptions, DEFAULT_ORGANIZATION};
+use super::rsa_key::KeySize;
+use super::signing_key::SigningKey;
+use super::spec::Spec;
+use super::x509::Certificate;
+use super::{certificate, password, pem_text};
+use crate::manifest::yaml::Node;
+use crate::{Error, Result};
+
+/// A stored value.
+#[derive(Debug)]
+pub enum Kind {
+    /// A mapping with `certificate` and `private_key`; the certificates in `certificate`, at least one.
+    Certificate(Vec<Certificate>),
+    /// A mapping with `certificate` that cannot be read.
+    BrokenCertificate,
+    /// A mapping with both keys and a fingerprint.
+    Ssh,
+    /// A mapping with both keys.
+    Rsa,
+    /// A text.
+    Text,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// What `value` is.
+    pub fn of(value: &Node) -> Self {
+        let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
+        if has("certificate") && has("private_key") {
+            let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
+            return Certificate::from_pem(text).map_or(Kind::BrokenCertificate, Kind::Certificate);
+        }
+        match (has("private_key") && has("public_key"), has("public_key_fingerprint"), value.as_str()) {
+            (true, true, _) => Kind::Ssh,
+            (true, false, _) => Kind::Rsa,
+            (_, _, Some(_)) => Kind::Text,
+            _ => Kind::Other,
+        }
+    }
+
+    /// The certificate itself, if it is one.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        match self {
+            Kind::Certificate(certificates) => certificates.first(),
+            _ => None,
+        }
+    }
+
+    /// The name of its type, as `variables:` would call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Certificate(_) | Kind::BrokenCertificate => "certificate",
+            Kind::Ssh => "ssh",
+            Kind::Rsa => "rsa",
+            Kind::Text => "text",
+            Kind::Other => "value",
+        }
+    }
+}
+
+impl Spec {
+    /// What would make a value like this one. The CA stays open.
+    pub fn like(name: &str, value: &Node) -> Result<Self> {
+        let unknown = |why: &str| {
+            Error::invalid(format!("it cannot be told how '{name}' was made: {why}"))
+                .with_hint("name the manifest that declares it with -l MANIFEST")
+        };
+        match Kind::of(value) {
+            Kind::Certificate(certificates) => {
+                let certificate = certificates.first().ok_or_else(|| unknown("it holds no certificate"))?;
+                if certificate.has_other_names {
+                    return Err(unknown("its subject has attributes that generated certificates lack"));
+                }
+                Ok(Spec::Certificate(Box::new(options_like(certificate))))
+            }
+            Kind::BrokenCertificate => Err(unknown("its certificate cannot be read")),
+            Kind::Ssh => Ok(Spec::Ssh(key_size_like(value))),
+            Kind::Rsa => Ok(Spec::Rsa(key_size_like(value))),
+            Kind::Text => match value.as_str() {
+                Some(text) if password::looks_generated(text) => Ok(Spec::Password(text.len())),
+                _ => Err(unknown("it is a text that is not a generated password")),
+            },
+            Kind::Other => Err(unknown("it is neither a password nor keys")),
+        }
+    }
+}
+
+fn options_like(certificate: &Certificate) -> CertificateOptions {
+    let usual = if certificate.is_ca { certificate::CA_KEY_USAGE } else { certificate::LEAF_KEY_USAGE };
+    CertificateOptions {
+        common_name: certificate.common_name.clone(),
+        organization: certificate
+            .organizations
+            .first()
+            .cloned()
+            .unwrap_or_else(|| DEFAULT_ORGANIZATION.to_owned()),
+        dns_names: certificate.dns_names.clone(),
+        addresses: certificate.addresses.clone(),
+        is_ca: certificate.is_ca,
+        ca: None,
+        extended_key_usage: certificate.extended_key_usage.iter().map(|&name| name.to_owned()).collect(),
+        key_usage: certificate.key_usage.filter(|usage| *usage != usual),
+        days: (certificate.not_after - certificate.not_before).whole_days().max(1),
+        key_size: certificate
+            .rsa_bits
+            .and_then(|bits| KeySize::from_bits(bits as i64))
+            .unwrap_or(KeySize::Rsa3072),
+    }
+}
+
+/// The size of the stored private key.
+fn key_size_like(value: &Node) -> KeySize {
+    let key = value.get("private_key").and_then(Node::as_str).map(SigningKey::from_pem);
+    match key {
+        Some(Ok(SigningKey::Rsa(pair))) => {
+            KeySize::from_bits((pair.public_modulus_len() * 8) as i64).unwrap_or(KeySize::Rsa2048)
+        }
+        _ => KeySize::Rsa2048,
+    }
+}
+
+/// Whether the private key of a pair of keys is not that of its public key; nothing if one of them has a form
+/// that is not read here.
+pub fn is_mismatched_pair(value: &Node) -> Option<bool> {
+    let text = |key: &str| value.get(key).and_then(Node::as_str);
+    let key = SigningKey::from_pem(text("private_key")?).ok()?;
+    let public = text("public_key")?;
+    if let Some(encoded) = public.strip_prefix("ssh-rsa ") {
+        use base64::Engine;
+        let encoded = encoded.split_whitespace().next()?;
+        let wire = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+        return Some(super::rsa_key::ssh_wire_of(key.public_bits())? != wire);
+    }
+    let blocks = pem_text::blocks(public);
+    let block = blocks.iter().find(|block| block.tag() == "PUBLIC KEY")?;
+    Some(!block.contents().ends_with(key.public_bits()))
+}

@@ -1,0 +1,13 @@
+//! Words that errors share.
+
+use super::yaml::Node;
+
+/// What a node is, with its article: `a string`, `an integer`.
+pub fn a_kind(node: &Node) -> String {
+    let kind = node.kind();
+    match kind {
+        "null" => "null".to_owned(),
+        "integer" => format!("an {kind}"),
+        _ => format!("a {kind}"),
+    }
+}
