@@ -26,6 +26,7 @@ mod location;
 pub mod release;
 mod source_form;
 pub mod stemcell;
+mod url;
 
 #[cfg(test)]
 #[path = "../../tests/it/support/tarballs.rs"]
@@ -35,6 +36,7 @@ pub use digest::{Algorithm, Digest};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;
+pub use url::HttpUrl;
 
 #[cfg(test)]
 pub(crate) mod testing {

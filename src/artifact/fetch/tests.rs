@@ -105,7 +105,7 @@ fn what_may_pass_is_tried_again() {
 fn credentials_are_sent_and_not_shown() {
     let work = tempfile::tempdir().unwrap();
     let server = Server::new(vec![answer("403 Forbidden", b"")]);
-    let error = server.obtain("user:s3cret@", "/x.tgz?token=t0ken", None, work.path()).unwrap_err();
+    let error = server.obtain("user:s3cr%65t@", "/x.tgz?token=t0ken", None, work.path()).unwrap_err();
     let text = format!("{error:?} {:?}", error.hints());
     assert!(!text.contains("s3cret") && !text.contains("t0ken"), "{text}");
     assert!(text.contains("credentials"), "{text}");
