@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph, nearest};
 use crate::artifact::archive::{self, ArchiveError, Options};
 use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::documents::{self, ArtifactRef, JobSpec, MAX_DOCUMENT, ReleaseManifest};
+use crate::artifact::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
 use crate::artifact::{Identity, Source, Stamp, source_form};
 use crate::error::ResultExt;
 use crate::ui::{Stage, Unit};
@@ -199,7 +199,7 @@ impl Loader<'_> {
             return Err(Error::invalid(format!("{what} has no job.MF")));
         }
         let file = format!("job.MF of {what}");
-        let spec: JobSpec = documents::decode(&read_document(&spec_path)?, &file)?;
+        let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
         if spec.name != reference.name {
             return Err(Error::invalid(format!("{file} is of another job, '{}'", spec.name.escape_debug())));
         }
