@@ -1,5 +1,7 @@
 //! The integration tests: one binary that drives the real program.
 
+#[cfg(test)]
+mod artifact_hello;
 mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
