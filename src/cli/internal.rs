@@ -3,13 +3,14 @@
 //! installs a signal handler, because entering namespaces needs a process without either.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Write, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use super::logging;
+use crate::builtin::local;
 use crate::{Error, Result};
 
 #[derive(Debug, Parser)]
@@ -63,7 +64,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Whoever started this reads standard error; if it is closed, the code still tells.
-            let _ = writeln!(std::io::stderr(), "error: {}", error.chain().join(": "));
+            let _ = writeln!(stderr(), "error: {}", error.chain().join(": "));
             ExitCode::from(error.kind().exit_code())
         }
     })
@@ -72,13 +73,16 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
 fn run(command: InternalCommand) -> Result<()> {
     match command {
         InternalCommand::CpiExec { name, config } => match name.as_str() {
-            // CONNECT: builtin::local::run(&config, &executable()?, stdin().lock(), stdout().lock(), stderr())
-            "local" => Err(Error::environment(format!("not built yet: {}", config.display()))),
+            "local" => local::run(&config, &executable()?, stdin().lock(), stdout().lock(), stderr()),
             other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
                 .with_hint("the built-in CPI is: local")),
         },
-        // CONNECT: builtin::local::boot::run(&args)
-        InternalCommand::VmBoot { args } => Err(Error::environment(format!("not built yet: {args:?}"))),
+        InternalCommand::VmBoot { args } => local::boot::run(args),
         InternalCommand::Agent { settings, base } => crate::builtin::agent::run(&settings, &base),
     }
+}
+
+/// The path of this program.
+fn executable() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("finding monopile's own executable", error))
 }
