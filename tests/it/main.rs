@@ -4,4 +4,6 @@ mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
 mod completions;
+#[cfg(target_os = "linux")]
+mod local_cpi;
 mod support;
