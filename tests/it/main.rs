@@ -1,12 +1,12 @@
 //! The integration tests: one binary that drives the real program.
 
-#[cfg(test)]
 mod artifact_hello;
 mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
 mod completions;
 mod hello;
+mod local_cpi;
 mod ops;
 mod support;
 mod yaml;
