@@ -138,6 +138,8 @@ fn at_once(
         "cancel_task" => arguments.next::<String>().and_then(|id| agent.tasks.cancel(&id)),
         "get_state" => arguments.optional::<String>().and_then(|filter| agent.state(filter == "full")),
         "start" => agent.start(),
+        // Nobody else's addresses are cached on this VM.
+        "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
         "shutdown" => Err(Error::environment("this VM is ended by its CPI")),
         _ => return None,

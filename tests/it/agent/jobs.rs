@@ -95,6 +95,12 @@ fn the_first_apply_brings_networks_only() {
         "{error}"
     );
     assert_eq!(world.call("prepare", spec(json!({}))), Ok(json!("prepared")));
+    // What a killed agent left half unpacked is swept with the next apply.
+    let scratch = world.base().join("data/jobs/.unpack-x");
+    std::fs::create_dir(&scratch).unwrap();
+    std::fs::write(scratch.join("file"), "half").unwrap();
+    world.call("apply", spec(json!({}))).unwrap();
+    assert!(!scratch.exists());
 }
 
 #[test]
