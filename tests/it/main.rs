@@ -1,5 +1,6 @@
 //! The integration tests: one binary that drives the real program.
 
+mod agent;
 mod artifact_hello;
 mod cli_delete_env;
 mod cli_output;
