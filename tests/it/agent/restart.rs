@@ -85,8 +85,9 @@ fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
 #[test]
 fn a_start_without_the_disk_still_gives_an_agent() {
     let mut world = World::new();
-    with_running_job(&world);
+    let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     std::fs::remove_dir_all(world.dir.path().join("dev")).unwrap();
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
