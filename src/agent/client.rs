@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::endpoint::Endpoint;
 use super::error::AgentError;
+use crate::timing::{Activity, Clock};
 
 /// The largest answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
@@ -29,6 +30,7 @@ pub struct Agent {
     authorization: String,
     reply_to: String,
     interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+    clock: Clock,
 }
 
 /// Waiting that begins short and grows, so that what is quick is seen quickly and what is slow is left alone.
@@ -45,7 +47,8 @@ impl Backoff {
     }
 
     /// Waits, and makes the next wait longer.
-    pub fn wait(&mut self) {
+    pub fn wait(&mut self, clock: &Clock, activity: Activity) {
+        let _spending = clock.spend(activity);
         std::thread::sleep(self.next);
         self.next = (self.next * 3 / 2).min(self.longest);
     }
@@ -53,11 +56,12 @@ impl Backoff {
 
 impl Agent {
     /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether the
-    /// operator wants out, and by which signal.
+    /// operator wants out, and by which signal; `clock` measures what the agent is waited for.
     pub fn new(
         endpoint: Endpoint,
         reply_to: &str,
         interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+        clock: Clock,
     ) -> Self {
         use base64::Engine;
         let roots: Vec<Certificate<'static>> =
@@ -81,7 +85,7 @@ impl Agent {
         let credentials = format!("{}:{}", endpoint.user, endpoint.password);
         let authorization =
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
-        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted }
+        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock }
     }
 
     /// Scheme, host and port of the agent.
@@ -93,6 +97,11 @@ impl Agent {
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let message = json!({"method": method, "arguments": arguments, "reply_to": self.reply_to});
         tracing::debug!(method, "asking the agent");
+        let _asking = self.clock.spend(Activity::Agent);
+        self.clock.count(|counts| {
+            counts.agent_messages += 1;
+            counts.compilations += u64::from(method == "compile_package");
+        });
         let response = self
             .http
             .post(format!("{}/agent", self.endpoint.base))
@@ -131,7 +140,7 @@ impl Agent {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
             }
-            backoff.wait();
+            backoff.wait(&self.clock, Activity::AgentTask);
             match self.send("get_task", json!([task])) {
                 Ok(next) => {
                     value = next;
@@ -159,7 +168,7 @@ impl Agent {
                         return Err(AgentError::Interrupted { signal });
                     }
                     tracing::trace!(%error, "the agent is not there yet");
-                    backoff.wait();
+                    backoff.wait(&self.clock, Activity::Waiting);
                 }
                 Err(error) => return Err(error),
             }
@@ -173,6 +182,7 @@ impl Agent {
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
         let mut reader = Counted { inner: file, done: 0, on_bytes };
+        let _sending = self.clock.spend(Activity::Agent);
         let response = self
             .http
             .put(self.blob_url(id))
@@ -183,11 +193,14 @@ impl Agent {
             .header("Content-Length", length.to_string())
             .send(ureq::SendBody::from_reader(&mut reader))
             .map_err(|error| self.transport(error))?;
-        self.check_status("put blob", response.status().as_u16())
+        self.check_status("put blob", response.status().as_u16())?;
+        self.clock.count(|counts| counts.bytes_sent += length);
+        Ok(())
     }
 
     /// Downloads a blob into a writer; returns its size in bytes.
     pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
+        let _receiving = self.clock.spend(Activity::Agent);
         let response = self
             .http
             .get(self.blob_url(id))
@@ -196,8 +209,10 @@ impl Agent {
             .map_err(|error| self.transport(error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
-        io::copy(&mut body, into)
-            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })
+        let length = io::copy(&mut body, into)
+            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })?;
+        self.clock.count(|counts| counts.bytes_received += length);
+        Ok(length)
     }
 
     /// Sleeps, unless the operator wants out.
@@ -207,7 +222,7 @@ impl Agent {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
             }
-            std::thread::sleep(left.min(Duration::from_millis(100)));
+            self.clock.sleep(left.min(Duration::from_millis(100)));
         }
         Ok(())
     }

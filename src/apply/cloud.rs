@@ -10,6 +10,7 @@ use super::request::Environment;
 use super::signals;
 use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
 use crate::state::{Change, Intent, State, Store};
+use crate::timing::{Activity, Spending};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -34,6 +35,8 @@ impl<'a> Cloud<'a> {
         located: Located,
         stage: &Stage,
     ) -> Result<Self> {
+        environment.clock.count(|counts| counts.cpi_calls += 1);
+        let calling = environment.clock.spend(Activity::Cpi);
         let cpi = Cpi::connect(
             located.executable,
             &store.state().director_id,
@@ -41,6 +44,7 @@ impl<'a> Cloud<'a> {
             located.context,
             &mut watch(environment, stage),
         )?;
+        drop(calling);
         Ok(Cloud { environment, cpi, store, stemcell_api_version: None })
     }
 
@@ -65,6 +69,12 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// A process of the CPI is about to run.
+    fn calling(&self) -> Spending<'a> {
+        self.environment.clock.count(|counts| counts.cpi_calls += 1);
+        self.environment.clock.spend(Activity::Cpi)
     }
 
     fn call<'c>(&self, method: &'c str, arguments: Vec<Value>) -> Call<'c> {
@@ -105,7 +115,10 @@ impl<'a> Cloud<'a> {
                 }
             };
             let files = Files { answer, answer_path: open.answer_path(), log_path: open.log_path() };
-            let outcome = self.cpi.call(call, files, &mut watch(self.environment, stage));
+            let outcome = {
+                let _call = self.calling();
+                self.cpi.call(call, files, &mut watch(self.environment, stage))
+            };
             let problem = match outcome {
                 Ok(result) => match effect.changes(&result) {
                     Ok(changes) => {
@@ -160,6 +173,7 @@ impl<'a> Cloud<'a> {
     /// Makes a call that changes nothing.
     pub(super) fn ask(&self, stage: &Stage, method: &str, arguments: Vec<Value>) -> Result<Value, CpiError> {
         let call = self.call(method, arguments);
+        let _call = self.calling();
         self.cpi.ask(call, &mut watch(self.environment, stage))
     }
 

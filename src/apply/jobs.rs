@@ -9,6 +9,7 @@ use super::render::RenderedJobs;
 use super::run::Run;
 use super::signals;
 use crate::agent::{Agent, AgentError, Backoff, CompiledPackage};
+use crate::timing::Activity;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
@@ -126,7 +127,7 @@ fn wait_until_running(run: &Run<'_>, agent: &Agent) -> Result<()> {
             return Err(not_running(agent, &job_state, watch.end.as_millis()));
         }
         signals::check(run.environment)?;
-        backoff.wait();
+        backoff.wait(&run.environment.clock, Activity::Waiting);
     }
 }
 

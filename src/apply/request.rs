@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use crate::manifest::Inputs;
+use crate::timing::Clock;
 use crate::ui::{Redactor, Reporter};
 
 /// Where things live on this machine. `cli` resolves them from flags, the environment and `$HOME`.
@@ -41,6 +42,8 @@ pub struct Environment {
     pub parallel: usize,
     /// `--sha2`: use SHA-2 digests towards the agent.
     pub sha2: bool,
+    /// Measures where the time of the run goes.
+    pub clock: Clock,
 }
 
 /// `create-env`.

@@ -152,7 +152,7 @@ impl<'a> Teardown<'a> {
     fn agent(&self, state: &State) -> Agent {
         let environment = self.environment.clone();
         let interrupted = std::sync::Arc::new(move || signals::first(&environment));
-        Agent::new(self.endpoint.clone(), &state.director_id, interrupted)
+        Agent::new(self.endpoint.clone(), &state.director_id, interrupted, self.environment.clock.clone())
     }
 
     /// Takes every step of a deletion.

@@ -3,12 +3,12 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
+use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
 
@@ -17,7 +17,7 @@ pub(super) struct Session {
     pub(super) globals: Globals,
     pub(super) reporter: Reporter,
     pub(super) redactor: Redactor,
-    pub(super) started: Instant,
+    pub(super) clock: Clock,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
@@ -53,7 +53,7 @@ impl Session {
             globals: globals.clone(),
             reporter: Reporter::new(renderer.sink()),
             redactor,
-            started: Instant::now(),
+            clock: Clock::start(),
         }
     }
 
@@ -81,6 +81,7 @@ impl Session {
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
             sha2: self.globals.sha2,
+            clock: self.clock.clone(),
         };
         Ok(Surroundings { environment, _scratch: scratch })
     }
