@@ -53,6 +53,10 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Bytes of blobs that came from the agent.
     pub bytes_received: u64,
+    /// How long it took until all packages were on the VM, in milliseconds.
+    pub packages_ms: u64,
+    /// How long that would have taken if nothing had waited for a free thread, in milliseconds.
+    pub packages_critical_path_ms: u64,
 }
 
 /// How long a run took, in parts that add up to the whole, and what it did.

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use super::packages;
 use super::render::RenderedJobs;
 use super::run::Run;
 use super::signals;
@@ -53,7 +52,7 @@ pub(super) fn deploy(
     let archive = uuid::Uuid::new_v4().to_string();
     agent.put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
     uploading.finish();
-    let packages = packages::compile(run, agent, stage)?;
+    let packages = run.packages.provide(run.environment, agent, stage)?;
 
     let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
     let spec = spec(

@@ -5,6 +5,7 @@
 //! agent (`vm`), disks, jobs.
 
 mod cloud;
+mod compiled;
 mod cpi_source;
 mod create_env;
 mod delete_env;
@@ -17,6 +18,7 @@ mod render;
 mod request;
 mod resume;
 mod run;
+mod schedule;
 mod signals;
 mod vm;
 

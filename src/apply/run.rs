@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use super::jobs;
+use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::render::{self, RenderedJobs};
 use super::request::Environment;
@@ -20,6 +21,7 @@ pub(super) struct Run<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) opened: &'a Opened,
     pub(super) renderer: &'a dyn Renderer,
+    pub(super) packages: Packages<'a>,
     teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
 }
@@ -32,6 +34,7 @@ pub(super) struct Teardown<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// Checks that packages and stemcell fit together: nothing is created if they do not.
     pub(super) fn new(
         environment: &'a Environment,
         prepared: &'a Prepared,
@@ -39,9 +42,10 @@ impl<'a> Run<'a> {
         renderer: &'a dyn Renderer,
         endpoint: Endpoint,
         skip_drain: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let teardown = Teardown::new(environment, endpoint, skip_drain);
-        Run { environment, prepared, opened, renderer, teardown, rendered: None }
+        let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
+        Ok(Run { environment, prepared, opened, renderer, packages, teardown, rendered: None })
     }
 
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
