@@ -19,6 +19,12 @@ const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a synchronous message may take.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the agent may think about a blob that it has.
+const DIGEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// The slowest transfer that is waited for, in bytes per second.
+const SLOWEST: u64 = 16 * 1024;
+/// From which size on an upload asks before it sends, in bytes.
+const EXPECT_FROM: u64 = 256 * 1024;
 /// How often in a row a task may be out of sight before it is given up.
 const LOST_POLLS: u32 = 10;
 
@@ -133,12 +139,29 @@ impl Agent {
 
     /// Sends a message and, where it starts a task, follows that to its end.
     pub fn perform(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        // Without a deadline there is always a value.
+        self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Self::perform`]; a task that is still at work at the deadline is ended, and there is no value.
+    pub(super) fn perform_until(
+        &self,
+        method: &str,
+        arguments: Value,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Value>, AgentError> {
         let mut value = self.send(method, arguments)?;
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut lost = 0;
         while let Some(task) = running_task(&value) {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                if let Err(error) = self.send("cancel_task", json!([task])) {
+                    tracing::info!(method, %error, "the task cannot be ended");
+                }
+                return Ok(None);
             }
             backoff.wait(&self.clock, Activity::AgentTask);
             match self.send("get_task", json!([task])) {
@@ -153,13 +176,19 @@ impl Agent {
                 Err(error) => return Err(error),
             }
         }
-        Ok(value)
+        Ok(Some(value))
     }
 
-    /// Waits until the agent answers `ping`, for at most `patience`.
-    pub fn wait_until_ready(&self, patience: Duration) -> Result<(), AgentError> {
+    /// Waits until the agent answers `ping`, for at most `patience`. `on_problem` hears why it does not yet,
+    /// whenever that changes.
+    pub fn wait_until_ready(
+        &self,
+        patience: Duration,
+        on_problem: &mut dyn FnMut(String),
+    ) -> Result<(), AgentError> {
         let begun = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
+        let mut told = String::new();
         loop {
             match self.send("ping", json!([])) {
                 Ok(_) => return Ok(()),
@@ -167,7 +196,11 @@ impl Agent {
                     if let Some(signal) = (self.interrupted)() {
                         return Err(AgentError::Interrupted { signal });
                     }
-                    tracing::trace!(%error, "the agent is not there yet");
+                    let problem = error.to_string();
+                    if problem != told {
+                        on_problem(problem.clone());
+                        told = problem;
+                    }
                     backoff.wait(&self.clock, Activity::Waiting);
                 }
                 Err(error) => return Err(error),
@@ -182,20 +215,40 @@ impl Agent {
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
         let mut reader = Counted { inner: file, done: 0, on_bytes };
-        let _sending = self.clock.spend(Activity::Agent);
-        let response = self
+        let sending = self.clock.spend(Activity::Agent);
+        let mut request = self
             .http
             .put(self.blob_url(id))
             .config()
-            .timeout_recv_response(None)
+            .timeout_send_body(Some(transfer_patience(length)))
+            .timeout_recv_response(Some(DIGEST_TIMEOUT))
             .build()
             .header("Authorization", &self.authorization)
-            .header("Content-Length", length.to_string())
+            .header("Content-Length", length.to_string());
+        if length > EXPECT_FROM {
+            // An agent that refuses says so before the body is sent, while there is somebody to listen.
+            request = request.header("Expect", "100-continue");
+        }
+        let outcome = request
             .send(ureq::SendBody::from_reader(&mut reader))
-            .map_err(|error| self.transport(error))?;
-        self.check_status("put blob", response.status().as_u16())?;
-        self.clock.count(|counts| counts.bytes_sent += length);
-        Ok(())
+            .map_err(|error| self.transport(error))
+            .and_then(|response| self.check_status("put blob", response.status().as_u16()));
+        drop(sending);
+        match outcome {
+            Ok(()) => {
+                self.clock.count(|counts| counts.bytes_sent += length);
+                Ok(())
+            }
+            // Whoever hangs up in the middle of an upload may still be there and have a reason.
+            Err(AgentError::Unreachable { problem, .. }) => match self.send("ping", json!([])) {
+                Ok(_) => Err(AgentError::Protocol {
+                    method: "put blob".to_owned(),
+                    problem: format!("it broke off the upload of {length} bytes: {problem}"),
+                }),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     /// Downloads a blob into a writer; returns its size in bytes.
@@ -247,20 +300,32 @@ impl Agent {
         match error {
             ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
             ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
-            ureq::Error::HostNotFound => AgentError::Unreachable {
-                address,
-                problem: "the host name does not resolve (DNS)".to_owned(),
-            },
+            ureq::Error::HostNotFound => self.unresolvable(None),
             ureq::Error::Io(source) => match rustls_cause(&source) {
                 Some(problem) => AgentError::Untrusted { address, problem },
+                None if !self.endpoint.resolves() => self.unresolvable(Some(source)),
                 None => AgentError::Unreachable { address, problem: format!("TCP: {source}") },
             },
-            ureq::Error::Timeout(_) => {
-                AgentError::Unreachable { address, problem: "no answer in time (timeout)".to_owned() }
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                AgentError::Unreachable { address, problem: "TCP: no connection in time".to_owned() }
             }
+            ureq::Error::Timeout(_) => AgentError::Unreachable {
+                address,
+                problem: "it took the connection, but did not answer in time".to_owned(),
+            },
             other => AgentError::Unreachable { address, problem: other.to_string() },
         }
     }
+
+    fn unresolvable(&self, source: Option<io::Error>) -> AgentError {
+        let problem = source.map(|source| format!(": {source}")).unwrap_or_default();
+        AgentError::Unresolvable { address: self.endpoint.base.clone(), problem }
+    }
+}
+
+/// How long a transfer of this many bytes may take.
+fn transfer_patience(bytes: u64) -> Duration {
+    MESSAGE_TIMEOUT + Duration::from_secs(bytes / SLOWEST)
 }
 
 /// rustls reports a failed handshake through `io::Error`.
