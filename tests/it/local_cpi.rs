@@ -1,6 +1,8 @@
 //! The built-in `local` CPI, driven as any CPI is: `monopile cpi-exec local`, a request on stdin, an
 //! answer on stdout. VMs are real ones, with the real agent in them.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -232,6 +234,7 @@ fn life(cloud: &Cloud) {
             "echo x > /etc/own-mark; test $(hostname) != ''; test $(ls /proc | grep -c '^[0-9]*$') -lt 9",
         );
         cloud.inside(&vm, "test -c /dev/null; test -d /dev/pts; test -d /dev/shm; test ! -e /dev/kmsg");
+        cloud.inside(&vm, "touch /home/vcap/x; chown vcap:vcap /home/vcap/x");
         cloud.inside(&vm, &format!("mount --bind {device} /mnt"));
         assert!(cloud.error("detach_disk", json!([vm, disk])).1.contains("still mounted"));
         cloud.inside(&vm, "umount /mnt");
