@@ -161,6 +161,17 @@ impl Cloud {
     }
 }
 
+/// A test that fails must not leave its VMs running.
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let Ok(vms) = fs::read_dir(self.root().join("vms")) else { return };
+        for vm in vms {
+            let request = request("delete_vm", json!([vm.unwrap().file_name().to_str()]), 2);
+            let _ = self.spawn(request.to_string().as_bytes()).wait();
+        }
+    }
+}
+
 fn request(method: &str, arguments: Value, version: u64) -> Value {
     json!({
         "method": method, "arguments": arguments, "api_version": version,
