@@ -2,6 +2,7 @@
 
 mod agent;
 mod artifact_hello;
+mod bad_input;
 mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
