@@ -3,6 +3,7 @@
 mod agent;
 mod artifact_hello;
 mod cli_delete_env;
+mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
