@@ -148,7 +148,7 @@ fn the_same_from_tarballs() {
     let stemcell = StemcellTarball::default().build();
     hello.world.write("release.tgz", &release);
     hello.world.write("stemcell.tgz", &stemcell);
-    let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &format!("sha256:{}", sha256(&stemcell)));
+    let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha256(&stemcell));
     hello.ops("tarballs.yml", &ops);
 
     hello.create(&[]).success();
