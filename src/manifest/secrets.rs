@@ -47,7 +47,9 @@ fn number_text(text: &str, secrets: &mut std::collections::BTreeSet<String>) {
 /// Addresses, ranges and ports say where, not what with: an error without them would say nothing. Longer
 /// numbers may be PINs and stay out of sight.
 fn is_place(text: &str) -> bool {
-    text.parse::<std::net::IpAddr>().is_ok() || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<u16>().is_ok()
+    text.parse::<std::net::IpAddr>().is_ok()
+        || text.parse::<ipnet::IpNet>().is_ok()
+        || text.parse::<u16>().is_ok()
 }
 
 fn is_public(text: &str) -> bool {
