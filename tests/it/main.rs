@@ -4,4 +4,5 @@ mod cli_delete_env;
 mod cli_output;
 mod cli_usage;
 mod completions;
+mod interpolate;
 mod support;
