@@ -6,3 +6,4 @@ mod cli_usage;
 mod completions;
 mod interpolate;
 mod support;
+mod vars;

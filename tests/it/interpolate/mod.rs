@@ -30,13 +30,7 @@ struct Case {
 fn the_table_holds() {
     let cases: Vec<Case> = serde_yaml::from_str(include_str!("cases.yml")).unwrap();
     let failures: Vec<String> = cases.iter().filter_map(|case| run(case).err()).collect();
-    assert!(
-        failures.is_empty(),
-        "{} of {} cases:\n{}",
-        failures.len(),
-        cases.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
 fn run(case: &Case) -> Result<(), String> {
@@ -63,7 +57,11 @@ fn run(case: &Case) -> Result<(), String> {
         }
         _ => return Err(format!("{}: a case has either an output or an error", case.name)),
     };
-    if held { Ok(()) } else { Err(format!("{}: {run:#?}\nexpected {:?}{:?}", case.name, case.output, case.error)) }
+    if held {
+        Ok(())
+    } else {
+        Err(format!("{}: {run:#?}\nexpected {:?}{:?}", case.name, case.output, case.error))
+    }
 }
 
 #[test]
