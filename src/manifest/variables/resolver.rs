@@ -445,3 +445,7 @@ fn mark_used(node: &Node, used: &mut BTreeSet<String>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "resolver_tests.rs"]
+mod tests;
