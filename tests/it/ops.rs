@@ -1,5 +1,12 @@
 //! Ops files: the tables say what each path does, and what is said when it does not.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the helpers of tests fail the test"
+)]
+
 use std::fmt::Write;
 use std::path::Path;
 
