@@ -37,6 +37,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "create-env" -d 'C
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-env" -d 'Delete an environment: its VM, disks, stemcells and state'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "interpolate" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "int" -d 'Print a manifest with ops files applied and variables filled in'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "vars" -d 'Look into a vars store, check it, renew what is in it'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l var-file -d 'Set a variable to the text of a file' -r -f
@@ -50,6 +51,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l paralle
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate -d 'Deploy even if nothing changed, with a new VM'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -67,6 +69,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -108,6 +111,51 @@ complete -c monopile -n "__fish_monopile_using_subcommand int" -l no-color -d 'N
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand int" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -f -a "list" -d 'Show what is in a vars store, without the secrets'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -f -a "check" -d 'Check certificates, keys and, with -l, that values are what manifests declare'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -f -a "rotate" -d 'Make a new value; for a CA also for everything that it signed'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s l -l manifest -d 'Manifest whose `variables:` say what values are to be' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifests' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s v -l var -d 'Set a variable that options refer to; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l vars-file -d 'Load variables that options refer to from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l within -d 'How long certificates must still be valid: 30d, 12h, 2w' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s l -l manifest -d 'Manifest whose `variables:` say what values are to be' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s o -l ops-file -d 'Apply operations from a YAML file to the manifests' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s v -l var -d 'Set a variable that options refer to; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l vars-file -d 'Load variables that options refer to from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l finish -d 'Second step of a CA\'s rotation: drop the old certificate'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l json -d 'One JSON object per line instead of text'

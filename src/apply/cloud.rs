@@ -27,15 +27,13 @@ pub(super) struct Cloud<'a> {
 }
 
 impl<'a> Cloud<'a> {
-    /// Puts the state on record and asks the CPI what it is.
+    /// Asks the CPI what it is. Nothing is written yet: a CPI that cannot answer leaves no trace.
     pub(super) fn connect(
         environment: &'a Environment,
-        mut store: Store,
+        store: Store,
         located: Located,
         stage: &Stage,
     ) -> Result<Self> {
-        // The director id must be known before a CPI tags anything with it.
-        store.establish()?;
         let cpi = Cpi::connect(
             located.executable,
             &store.state().director_id,
@@ -84,6 +82,8 @@ impl<'a> Cloud<'a> {
         arguments: Vec<Value>,
     ) -> Result<Option<Value>> {
         signals::check(self.environment)?;
+        // The director id must be on record before a CPI tags anything with it.
+        self.store.establish()?;
         let mut attempt = 0;
         loop {
             let call = self.call(effect.method(), arguments.clone());

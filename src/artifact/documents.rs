@@ -8,11 +8,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::manifest::yaml;
 use crate::{Error, Result};
 
 /// Largest document that is read. The release manifest of cf-deployment's largest release has 300 KiB.
@@ -23,6 +25,30 @@ pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> 
     let refused = || Error::invalid(format!("{file} cannot be read"));
     let text = std::str::from_utf8(text).map_err(|error| refused().with_source(error))?;
     serde_yaml::from_str(text).map_err(|error| refused().with_source(error))
+}
+
+/// Decodes a `job.MF`.
+///
+/// It is the job's `spec` as a person wrote it, and the defaults of its properties reach templates: they are
+/// resolved as BOSH does (`yes` and `off` are booleans, `0644` is octal), which serde_yaml does not.
+pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
+    let mut spec: JobSpec = decode(text, file)?;
+    if spec.properties.is_empty() {
+        return Ok(spec);
+    }
+    // It was UTF-8 a moment ago.
+    let tree = yaml::load(&String::from_utf8_lossy(text), Path::new(file))?;
+    let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
+    // By place and not by name where possible: a property may be called `on` or `1`, which are no strings.
+    let same_order = nodes.len() == spec.properties.len();
+    for (index, (name, property)) in spec.properties.iter_mut().enumerate() {
+        let by_place = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| same_order);
+        let node = by_place.or_else(|| nodes.get(name)).and_then(|node| node.get("default"));
+        if let Some(default) = node.filter(|default| !default.is_null()) {
+            property.get_or_insert_default().default = Some(default.to_json()?);
+        }
+    }
+    Ok(spec)
 }
 
 /// `stemcell.MF`.
@@ -92,7 +118,8 @@ pub(super) struct JobSpec {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PropertySpec {
     pub(super) description: Option<String>,
-    #[serde(default)]
+    /// Not from serde: see [`decode_job_spec`].
+    #[serde(skip)]
     pub(super) default: Option<Value>,
 }
 
@@ -172,7 +199,7 @@ mod tests {
     fn a_job_spec_keeps_its_order_and_its_defaults_their_types() {
         let text = b"name: j\ntemplates: {z.erb: bin/z, a.erb: bin/a}\nproperties:\n  z.port: {default: 80}\n  \
                      a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: db, type: x}]\n";
-        let spec: JobSpec = decode(text, "job.MF").unwrap();
+        let spec = decode_job_spec(text, "job.MF").unwrap();
         assert_eq!(spec.templates, [("z.erb".into(), "bin/z".into()), ("a.erb".into(), "bin/a".into())]);
         let names: Vec<&str> = spec.properties.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["z.port", "a", "bare", "list"]);
@@ -182,6 +209,22 @@ mod tests {
         let list = spec.properties[3].1.as_ref().unwrap().default.clone();
         assert_eq!(list, Some(serde_json::json!([1, {"k": null}])));
         assert_eq!(spec.consumes.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn defaults_are_resolved_as_bosh_does() {
+        let text = b"name: j\nproperties:\n  a: {default: yes}\n  b: {default: 'yes'}\n  c: {default: off}\n  \
+                     d: {default: 0644}\n  e: {default: 1.10}\n  f: {default: }\n  g.h: {default: {<<: {x: 1}, k: 2}}\n  \
+                     1: {default: one}\n";
+        let spec = decode_job_spec(text, "job.MF").unwrap();
+        let default = |index: usize| spec.properties[index].1.as_ref().and_then(|spec| spec.default.clone());
+        let expected = serde_json::json!([true, "yes", false, 420, 1.1, null, {"x": 1, "k": 2}, "one"]);
+        for (index, expected) in expected.as_array().unwrap().iter().enumerate() {
+            assert_eq!(default(index), Some(expected.clone()).filter(|value| !value.is_null()), "{index}");
+        }
+        let error =
+            decode_job_spec(b"name: j\nproperties: {a: {default: {1: 2}}}\n", "job.MF of j").unwrap_err();
+        assert!(error.to_string().contains("job.MF of j:2"), "{error}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::digest::{Algorithm, Digest, Hasher};
-use super::location::HttpUrl;
+use super::url::HttpUrl;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
@@ -101,9 +101,16 @@ fn attempt(
     stage: &Stage,
 ) -> Result<Digest, Failure> {
     let failed = || Error::environment(format!("downloading '{url}' failed"));
-    let mut response = agent.get(url.with_credentials()).call().map_err(|error| {
-        // The source's text may quote the URL with its credentials.
-        let reason = error.to_string().replace(url.with_credentials(), &url.to_string());
+    let address = url.without_user();
+    let mut request = agent.get(&address);
+    if let Some((user, password)) = url.user() {
+        use base64::Engine as _;
+        let credentials = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+        request = request.header("authorization", format!("Basic {credentials}"));
+    }
+    let mut response = request.call().map_err(|error| {
+        // The source's text may quote the URL with a signature in its query.
+        let reason = error.to_string().replace(&address, &url.to_string());
         let passing = matches!(
             error,
             ureq::Error::Io(_)

@@ -26,12 +26,32 @@ mod location;
 pub mod release;
 mod source_form;
 pub mod stemcell;
+mod url;
 
 #[cfg(test)]
 #[path = "../../tests/it/support/tarballs.rs"]
-mod tarballs;
+pub(crate) mod tarballs;
 
 pub use digest::{Algorithm, Digest};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;
+pub use url::HttpUrl;
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Arc;
+
+    use crate::ui::{Event, Reporter, Sink, Stage};
+
+    struct Silent;
+
+    impl Sink for Silent {
+        fn emit(&self, _event: &Event) {}
+    }
+
+    /// A stage nobody looks at.
+    pub(crate) fn stage() -> Stage {
+        Reporter::new(Arc::new(Silent)).stage("testing")
+    }
+}

@@ -89,39 +89,34 @@ pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Stemcell> {
     let what = source.describe("stemcell");
     let dir = workdir.join("stemcell");
-    if source.is_dir {
+    let (digest, image, stamp) = if source.is_dir {
         source.refuse_digest("stemcell", expected)?;
         let digest = source_form::stemcell::build(&source.path, &what, &dir)?;
-        let image_digests = Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?;
-        return load(&dir, &what, digest, &image_digests, None);
-    }
-    let stamp = source.stamp();
-    let wanted = |path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
-    let options = Options { only: Some(&wanted), hash: &[Algorithm::Sha1], ..Options::default() };
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    let unpacked = archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
-    let image = unpacked.files.get(Path::new(IMAGE));
-    let stemcell = match image {
-        Some(image) => load(&dir, &what, unpacked.digest, image, stamp),
-        // Which of the two is missing is said in the same order as in every stemcell.
-        None if !dir.join(MANIFEST).is_file() => Err(no_manifest(&what)),
-        None => Err(Error::invalid(format!("{what} has no '{IMAGE}'"))),
+        (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
+    } else {
+        let stamp = source.stamp();
+        let wanted = |path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
+        let options = Options { only: Some(&wanted), hash: &[Algorithm::Sha1], ..Options::default() };
+        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+        let mut unpacked =
+            archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
+        (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    if stemcell.is_err() {
+    load(&dir, &what, digest, image, stamp).inspect_err(|_| {
         // Nothing usable is left behind; the error that matters is the first one.
         let _ = fs::remove_dir_all(&dir);
-    }
-    stemcell
+    })
 }
 
 fn load(
     dir: &Path,
     what: &str,
     digest: Digest,
-    image_digest: &Digest,
+    image_digest: Option<Digest>,
     stamp: Option<Stamp>,
 ) -> Result<Stemcell> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
+    let image_digest = image_digest.ok_or_else(|| Error::invalid(format!("{what} has no '{IMAGE}'")))?;
     let image = dir.join(IMAGE);
     let file = format!("{MANIFEST} of {what}");
     let declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -131,7 +126,7 @@ fn load(
     if let Some(declared) = &declared {
         let image_name = format!("the image of {what}");
         if image_digest.hex(declared.strongest()).is_some() {
-            declared.check(image_digest, &image_name)?;
+            declared.check(&image_digest, &image_name)?;
         } else {
             declared.check(&Digest::of_file(&image, &[declared.strongest()])?, &image_name)?;
         }

@@ -1,4 +1,18 @@
 //! What ships inside the binary: the `local` CPI and the agent its VMs run.
 
+#[cfg(target_os = "linux")]
 pub mod agent;
 pub mod local;
+
+/// The agent needs what only Linux has: private mounts and `/proc`.
+#[cfg(not(target_os = "linux"))]
+pub mod agent {
+    use std::path::Path;
+
+    use crate::{Error, Result};
+
+    /// Says what is missing.
+    pub fn run(_settings: &Path, _base: &Path) -> Result<()> {
+        Err(Error::environment("the agent of the built-in 'local' CPI needs Linux"))
+    }
+}

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::logging;
-use crate::{Error, Result};
+use crate::{Error, Result, builtin};
 
 #[derive(Debug, Parser)]
 #[command(name = "monopile")]
@@ -72,13 +72,21 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
 fn run(command: InternalCommand) -> Result<()> {
     match command {
         InternalCommand::CpiExec { name, config } => match name.as_str() {
-            // CONNECT: builtin::local::run(&config, &executable()?, stdin().lock(), stdout().lock(), stderr())
-            "local" => Err(Error::environment(format!("not built yet: {}", config.display()))),
+            "local" => builtin::local::run(
+                &config,
+                &executable()?,
+                std::io::stdin().lock(),
+                std::io::stdout().lock(),
+                std::io::stderr(),
+            ),
             other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
                 .with_hint("the built-in CPI is: local")),
         },
-        // CONNECT: builtin::local::boot::run(&args)
-        InternalCommand::VmBoot { args } => Err(Error::environment(format!("not built yet: {args:?}"))),
-        InternalCommand::Agent { settings, base } => crate::builtin::agent::run(&settings, &base),
+        InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
+        InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }
+}
+
+fn executable() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("finding this executable", error))
 }

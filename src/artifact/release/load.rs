@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph, nearest};
 use crate::artifact::archive::{self, ArchiveError, Options};
 use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::documents::{self, ArtifactRef, JobSpec, MAX_DOCUMENT, ReleaseManifest};
+use crate::artifact::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
 use crate::artifact::{Identity, Source, Stamp, source_form};
 use crate::error::ResultExt;
 use crate::ui::{Stage, Unit};
@@ -43,20 +43,20 @@ pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
 /// Neither may exist yet; `workdir` must, and is for this release alone.
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Release> {
     let what = source.describe("release");
-    let dir = workdir.join("release");
-    if source.is_dir {
+    let (dir, jobs_dir) = (workdir.join("release"), workdir.join("jobs"));
+    let (digest, files, stamp) = if source.is_dir {
         source.refuse_digest("release", expected)?;
         let built = source_form::release::build(&source.path, &what, &dir)?;
-        let loader = Loader { dir: &dir, jobs_dir: workdir.join("jobs"), files: built.files, what: &what };
-        return loader.load(built.digest, None);
-    }
-    let stamp = source.stamp();
-    let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    let unpacked = archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
-    let loader = Loader { dir: &dir, jobs_dir: workdir.join("jobs"), files: unpacked.files, what: &what };
-    let jobs_dir = loader.jobs_dir.clone();
-    loader.load(unpacked.digest, stamp).inspect_err(|_| {
+        (built.digest, built.files, None)
+    } else {
+        let stamp = source.stamp();
+        let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
+        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+        let unpacked = archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
+        (unpacked.digest, unpacked.files, stamp)
+    };
+    let loader = Loader { dir: &dir, jobs_dir: jobs_dir.clone(), files, what: &what };
+    loader.load(digest, stamp).inspect_err(|_| {
         // Nothing half-made stays; the error that matters is the first one.
         let _ = fs::remove_dir_all(&dir);
         let _ = fs::remove_dir_all(&jobs_dir);
@@ -199,7 +199,7 @@ impl Loader<'_> {
             return Err(Error::invalid(format!("{what} has no job.MF")));
         }
         let file = format!("job.MF of {what}");
-        let spec: JobSpec = documents::decode(&read_document(&spec_path)?, &file)?;
+        let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
         if spec.name != reference.name {
             return Err(Error::invalid(format!("{file} is of another job, '{}'", spec.name.escape_debug())));
         }

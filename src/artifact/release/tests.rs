@@ -1,1 +1,264 @@
+use std::fs;
 
+use serde_json::json;
+
+use super::*;
+use crate::ErrorKind;
+use crate::artifact::Source;
+use crate::artifact::tarballs::{JobTarball, PackageTarball, ReleaseTarball, Tar, sha1, sha256, sha512};
+use crate::artifact::testing::stage;
+
+fn hello() -> ReleaseTarball {
+    ReleaseTarball::new("hello", "1.10")
+        .job(
+            JobTarball::new("hello")
+                .template("ctl.erb", "bin/ctl", "#!/bin/bash\n")
+                .template("deep/conf.erb", "config/deep/conf", "port=<%= p('port') %>")
+                .spec("packages: [app]\nproperties:\n  port: {default: 8580, description: Port.}\n  name:\n"),
+        )
+        .job(JobTarball::new("other").spec("packages: [lib, zlib]\n"))
+        .package(PackageTarball::new("app", "echo app\n", &["lib", "zlib"]).file("src/a.c", "int a;"))
+        .package(PackageTarball::new("lib", "echo lib\n", &["base"]))
+        .package(PackageTarball::new("zlib", "echo zlib\n", &[]))
+        .package(PackageTarball::new("base", "echo base\n", &[]))
+        .package(PackageTarball::new("unused", "echo unused\n", &["app"]))
+}
+
+struct Opened {
+    dir: tempfile::TempDir,
+    result: Result<Release>,
+}
+
+impl Opened {
+    /// The message, causes and hints of the failure; nothing may be left but the tarball.
+    fn failure(self) -> String {
+        let error = self.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
+        assert_eq!(fs::read_dir(self.dir.path()).unwrap().count(), 1, "{error:?}");
+        format!("{} {}", error.chain().join(": "), error.hints().join(" "))
+    }
+}
+
+fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("release.tgz");
+    fs::write(&path, bytes).unwrap();
+    let expected = expected.map(|text| text.parse().unwrap());
+    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), dir.path(), &stage());
+    Opened { dir, result }
+}
+
+fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {
+    levels.iter().map(|level| level.iter().map(|package| package.name.clone()).collect()).collect()
+}
+
+#[test]
+fn a_release_is_read() {
+    let bytes = hello().build();
+    let opened = open_bytes(&bytes, Some(&sha1(&bytes)));
+    let release = opened.result.unwrap();
+    assert_eq!((release.name.as_str(), release.version.as_str()), ("hello", "1.10"));
+    assert_eq!(release.commit_hash, "abcdef0");
+    assert_eq!(
+        release.digest.hex(Algorithm::Sha256).map(|hex| format!("sha256:{hex}")),
+        Some(sha256(&bytes))
+    );
+    let job = release.job("hello").unwrap();
+    assert_eq!(
+        job.templates,
+        [
+            Template { source: "ctl.erb".into(), target: "bin/ctl".into() },
+            Template { source: "deep/conf.erb".into(), target: "config/deep/conf".into() },
+        ]
+    );
+    assert_eq!(fs::read_to_string(job.template_path(&job.templates[0])).unwrap(), "#!/bin/bash\n");
+    assert!(job.monit.as_ref().unwrap().is_file());
+    assert_eq!(job.packages, ["app"]);
+    assert_eq!(job.properties[0].default, Some(json!(8580)));
+    assert_eq!(job.properties[0].description, "Port.");
+    assert_eq!(job.properties[1], Property { name: "name".into(), description: "".into(), default: None });
+    let package = release.package("app").unwrap();
+    assert_eq!(sha1(&fs::read(&package.archive).unwrap()), package.digest.to_string());
+    assert_eq!(package.version, package.fingerprint);
+
+    let source = Source::local(&opened.dir.path().join("release.tgz")).unwrap();
+    let identity = identify(&source, None).unwrap();
+    assert_eq!(identity, release.identity());
+    assert!(identity.same_content(&release.identity()));
+}
+
+#[test]
+fn packages_come_in_levels() {
+    let opened = open_bytes(&hello().build(), None);
+    let release = opened.result.unwrap();
+    let levels = release.package_levels(&["hello"]).unwrap();
+    assert_eq!(names(&levels), [vec!["base", "zlib"], vec!["lib"], vec!["app"]]);
+    let levels = release.package_levels(&["other"]).unwrap();
+    assert_eq!(names(&levels), [vec!["base", "zlib"], vec!["lib"]]);
+    assert!(release.package_levels(&[]).unwrap().is_empty());
+    let needed: Vec<&str> = release
+        .dependencies(release.package("app").unwrap())
+        .unwrap()
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    assert_eq!(needed, ["base", "zlib", "lib"]);
+}
+
+#[test]
+fn an_unknown_job_gets_a_suggestion() {
+    let release = open_bytes(&hello().build(), None).result.unwrap();
+    let error = release.job("helo").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.to_string(), "the release 'hello' has no job 'helo'");
+    assert_eq!(error.hints(), ["did you mean 'hello'?"]);
+    assert_eq!(release.job("database").unwrap_err().hints(), ["its jobs are hello, other"]);
+}
+
+#[test]
+fn every_digest_is_checked() {
+    for digest in [sha256, sha512, |bytes: &[u8]| format!("{};{}", sha1(bytes), sha256(bytes))] {
+        let mut tarball = hello();
+        tarball.digest = digest;
+        open_bytes(&tarball.build(), None).result.unwrap();
+    }
+    let bytes = hello().build();
+    let text = open_bytes(&bytes, Some(&sha256(b""))).failure();
+    assert!(text.contains("release.tgz") && text.contains(&sha256(b"")), "{text}");
+    for (of, owner) in [("job/hello", "the job 'hello'"), ("package/lib", "the package 'lib'")] {
+        for wrong in [sha1(b"x"), sha256(b"x"), sha512(b"x")] {
+            let text = open_bytes(&hello().wrong_sha1(of, &wrong).build(), None).failure();
+            assert!(text.contains(owner) && text.contains(&wrong) && text.contains("found"), "{text}");
+        }
+        let text = open_bytes(&hello().wrong_sha1(of, "nonsense").build(), None).failure();
+        assert!(text.contains(owner), "{text}");
+        let text = open_bytes(&hello().wrong_sha1(of, "").build(), None).failure();
+        assert!(text.contains(owner) && text.contains("no sha1"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let job = |lines: &str| ReleaseTarball::new("r", "1").job(JobTarball::new("j").spec(lines));
+    let with = |manifest: &str| {
+        let mut job = JobTarball::new("j");
+        job.manifest = Some(manifest.into());
+        ReleaseTarball::new("r", "1").job(job)
+    };
+    let package = |name: &str, needs: &[&str]| PackageTarball::new(name, "", needs);
+    let release = || ReleaseTarball::new("r", "1");
+    let mut missing_job = hello();
+    missing_job.missing.push("jobs/other.tgz".into());
+    let mut missing_package = hello();
+    missing_package.missing.push("packages/zlib.tgz".into());
+    let mut version = release();
+    version.version = "[1]".into();
+    let mut compiled = PackageTarball::new("c", "", &["gone"]);
+    compiled.compiled_for = Some("ubuntu/1".into());
+    let cases: Vec<(ReleaseTarball, &[&str])> = vec![
+        (missing_job, &["the job 'other'", "is missing", "jobs/other.tgz"]),
+        (missing_package, &["the package 'zlib'", "is missing"]),
+        (version, &["release.MF of", "version"]),
+        (job("packages: [nope]\n"), &["the job 'j'", "'nope'", "not in it"]),
+        (job("packages: [helpr]\n").package(package("helper", &[])), &["did you mean 'helper'?"]),
+        (release().package(package("a", &["gone"])), &["the package 'a'", "'gone'"]),
+        (release().package(compiled), &["the package 'c'", "'gone'"]),
+        (release().package(package("a", &["a"])), &["need themselves", "a -> a"]),
+        (
+            release()
+                .package(package("top", &["a"]))
+                .package(package("a", &["b", "leaf"]))
+                .package(package("b", &["c"]))
+                .package(package("c", &["a"]))
+                .package(package("leaf", &[])),
+            &["need themselves: a -> b -> c -> a"],
+        ),
+        (release().package(package("a", &[])).package(package("a", &[])), &["twice"]),
+        (release().job(JobTarball::new("j")).job(JobTarball::new("j")), &["twice"]),
+        (release().job(JobTarball::new(".hidden")), &["'.hidden'", "refused"]),
+        (with("name: k\n"), &["job.MF of the job 'j'", "another job"]),
+        (with("name: [\n"), &["job.MF of the job 'j'", "line"]),
+        (with("name: j\ntemplates: {a.erb: bin/a}\n"), &["the template 'a.erb'", "no such file"]),
+        (with("name: j\ntemplates: {../../x: bin/a}\n"), &["'../../x'", "leads out"]),
+        (with("name: j\ntemplates: {a: /etc/passwd}\n"), &["/etc/passwd", "absolute"]),
+        (with("name: j\ntemplates: {a: ../../etc/x}\n"), &["leads out"]),
+        (with("name: j\nproperties: [a]\n"), &["job.MF of the job 'j'"]),
+    ];
+    for (tarball, words) in cases {
+        let text = open_bytes(&tarball.build(), None).failure();
+        for word in words {
+            assert!(text.contains(word), "'{text}' does not say '{word}'");
+        }
+    }
+    // A name that is a path would be read from elsewhere; it never gets that far.
+    let text = open_bytes(
+        &Tar::default()
+            .file("release.MF", "name: r\nversion: 1\npackages: [{name: ../../x, sha1: aa}]\n")
+            .tgz(),
+        None,
+    )
+    .failure();
+    assert!(text.contains("'../../x'"), "{text}");
+}
+
+#[test]
+fn broken_tarballs() {
+    let bytes = hello().build();
+    assert!(open_bytes(&bytes[..bytes.len() / 2], None).failure().contains("truncated"));
+    assert!(open_bytes(b"", None).failure().contains("empty"));
+    assert!(open_bytes(&Tar::default().file("x", "y").tgz(), None).failure().contains("no release.MF"));
+    let hostile_job = Tar::default().file("../../escape", "x").tgz();
+    let manifest =
+        format!("name: r\nversion: 1\njobs: [{{name: j, fingerprint: f, sha1: {}}}]\n", sha1(&hostile_job));
+    let tarball = Tar::default().file("release.MF", manifest).file("jobs/j.tgz", hostile_job).tgz();
+    let text = open_bytes(&tarball, None).failure();
+    assert!(text.contains("the job 'j'") && text.contains("leads out"), "{text}");
+    let empty_job = Tar::default().dir("templates").tgz();
+    let manifest =
+        format!("name: r\nversion: 1\njobs: [{{name: j, fingerprint: f, sha1: {}}}]\n", sha1(&empty_job));
+    let tarball = Tar::default().file("release.MF", manifest).file("jobs/j.tgz", empty_job).tgz();
+    assert!(open_bytes(&tarball, None).failure().contains("no job.MF"));
+}
+
+#[test]
+fn compiled_releases_are_for_one_stemcell() {
+    let mut package = PackageTarball::new("app", "", &["lib"]);
+    package.compiled_for = Some("ubuntu-jammy/1.199".into());
+    let mut library = PackageTarball::new("lib", "", &[]);
+    library.compiled_for = Some("ubuntu-jammy/1.199".into());
+    let tarball = ReleaseTarball::new("r", "1")
+        .job(JobTarball::new("j").spec("packages: [app]\n"))
+        .package(package)
+        .package(library);
+    let release = open_bytes(&tarball.build(), None).result.unwrap();
+    assert!(release.packages.is_empty());
+    assert_eq!(names(&release.package_levels(&["j"]).unwrap()), [vec!["lib"], vec!["app"]]);
+    release.check_compiled_for("ubuntu-jammy", "1.199").unwrap();
+    let error = release.check_compiled_for("ubuntu-jammy", "1.200").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(
+        error.to_string().contains("ubuntu-jammy/1.199") && error.to_string().contains("ubuntu-jammy/1.200")
+    );
+}
+
+#[test]
+fn license_and_old_binary_scalars() {
+    let license = Tar::default().file("LICENSE", "free").tgz();
+    let package = Tar::default().file("packaging", "").tgz();
+    use base64::Engine as _;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(sha1(&package));
+    let manifest = format!(
+        "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: {}}}\npackages:\n\
+         - name: p\n  sha1: !binary |-\n    {encoded}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: []\n",
+        sha1(&license)
+    );
+    let tarball = Tar::default()
+        .file("release.MF", manifest)
+        .file("license.tgz", &license)
+        .file("packages/p.tgz", &package)
+        .tgz();
+    let release = open_bytes(&tarball, None).result.unwrap();
+    assert_eq!(release.version, "1.10");
+    assert_eq!(release.packages[0].fingerprint, "fp");
+    assert_eq!(release.license.unwrap().fingerprint, "f");
+}

@@ -1,1 +1,330 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 
+use crate::artifact::archive::{Options, unpack_file};
+use crate::artifact::tarballs::sha1;
+use crate::artifact::testing::stage;
+use crate::artifact::{Algorithm, Digest, Identity, Release, Source, release, stemcell};
+use crate::{ErrorKind, Result};
+
+/// A release directory.
+struct Dir {
+    dir: tempfile::TempDir,
+}
+
+impl Dir {
+    fn empty() -> Self {
+        Dir { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn release() -> Self {
+        Self::empty()
+            .file("config/final.yml", "name: r\n")
+            .file("jobs/j/spec", "name: j\ntemplates: {ctl.erb: bin/ctl}\npackages: [app]\n")
+            .file("jobs/j/monit", "check process j\n")
+            .file("jobs/j/templates/ctl.erb", "#!/bin/bash\n")
+            .file("jobs/j/templates/unused.erb", "not packed\n")
+            .file("packages/app/spec", "name: app\ndependencies: [lib]\nfiles: [app/**/*, both]\n")
+            .file("packages/app/packaging", "make\n")
+            .file(
+                "packages/lib/spec",
+                "name: lib\nfiles: ['lib/*.c', 'big.tgz']\nexcluded_files: [lib/x*.c]\n",
+            )
+            .file("packages/lib/packaging", "cc\n")
+            .file("src/app/main.c", "int main;")
+            .file("src/app/deep/er/.hidden", "h")
+            .file("src/both", "from src")
+            .file("blobs/both", "from blobs")
+            .file("src/lib/a.c", "int a;")
+            .file("src/lib/x1.c", "excluded")
+            .file("src/lib/deep/b.c", "too deep")
+            .file("blobs/big.tgz", "blob")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("form").join(name)
+    }
+
+    fn file(self, name: &str, content: &str) -> Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    fn without(self, name: &str) -> Self {
+        fs::remove_file(self.path(name)).unwrap();
+        self
+    }
+
+    fn source(&self) -> Source {
+        Source::local(&self.path("")).unwrap()
+    }
+
+    fn open_in(&self, work: &str) -> Result<Release> {
+        let work = self.dir.path().join(work);
+        fs::create_dir(&work).unwrap();
+        release::open(&self.source(), None, &work, &stage())
+    }
+
+    fn open(&self) -> Release {
+        self.open_in("work").unwrap()
+    }
+
+    fn identity(&self) -> Identity {
+        release::identify(&self.source(), None).unwrap()
+    }
+
+    fn failure(&self) -> String {
+        let error = self.open_in("work").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
+        assert_eq!(fs::read_dir(self.dir.path().join("work")).unwrap().count(), 0, "{error:?}");
+        format!("{} {}", error.chain().join(": "), error.hints().join(" "))
+    }
+}
+
+/// Names, and contents or link targets, of an archive's files.
+fn contents(archive: &Path) -> Vec<(String, String)> {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    unpack_file(archive, "it", &out, None, &Options::default(), &mut |_, _| {}).unwrap();
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(&out).sort_by_file_name() {
+        let entry = entry.unwrap();
+        let name = entry.path().strip_prefix(&out).unwrap().display().to_string();
+        if entry.path_is_symlink() {
+            found.push((name, format!("-> {}", fs::read_link(entry.path()).unwrap().display())));
+        } else if entry.file_type().is_file() {
+            let mut content = fs::read_to_string(entry.path()).unwrap();
+            if entry.metadata().unwrap().permissions().mode() & 0o100 != 0 {
+                content.push_str(" (executable)");
+            }
+            found.push((name, content));
+        }
+    }
+    found
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter().map(|(name, content)| ((*name).into(), (*content).into())).collect()
+}
+
+#[test]
+fn a_directory_becomes_a_release() {
+    let dir = Dir::release();
+    let release = dir.open();
+    assert_eq!(release.name, "r");
+    assert_eq!(release.version.len(), "0+dev.".len() + 12);
+    assert!(release.version.starts_with("0+dev."), "{}", release.version);
+    let job = release.job("j").unwrap();
+    assert_eq!(
+        contents(&job.archive),
+        pairs(&[
+            ("job.MF", "name: j\ntemplates: {ctl.erb: bin/ctl}\npackages: [app]\n"),
+            ("monit", "check process j\n"),
+            ("templates/ctl.erb", "#!/bin/bash\n"),
+        ])
+    );
+    assert_eq!(
+        contents(&release.package("app").unwrap().archive),
+        pairs(&[
+            ("app/deep/er/.hidden", "h"),
+            ("app/main.c", "int main;"),
+            ("both", "from src"),
+            ("packaging", "make\n"),
+        ])
+    );
+    assert_eq!(
+        contents(&release.package("lib").unwrap().archive),
+        pairs(&[("big.tgz", "blob"), ("lib/a.c", "int a;"), ("packaging", "cc\n")])
+    );
+    let levels = release.package_levels(&["j"]).unwrap();
+    assert_eq!(levels.iter().map(|level| level[0].name.as_str()).collect::<Vec<_>>(), ["lib", "app"]);
+    assert_eq!(dir.identity(), release.identity());
+}
+
+#[test]
+fn equal_content_is_an_equal_release_byte_for_byte() {
+    let (one, two) = (Dir::release(), Dir::release());
+    // Times, write permissions of others and what lies beside do not count.
+    let two = two.file("README.md", "beside").file("jobs/.gitkeep", "").file("packages/notes.txt", "");
+    fs::set_permissions(two.path("src/both"), fs::Permissions::from_mode(0o666)).unwrap();
+    let (one, two) = (one.open(), two.open());
+    assert_eq!((&one.version, &one.digest), (&two.version, &two.digest));
+    for name in ["app", "lib"] {
+        let (one, two) = (one.package(name).unwrap(), two.package(name).unwrap());
+        assert_eq!(fs::read(&one.archive).unwrap(), fs::read(&two.archive).unwrap());
+        assert_eq!((&one.fingerprint, &one.digest), (&two.fingerprint, &two.digest));
+    }
+    assert_eq!(one.job("j").unwrap().fingerprint, two.job("j").unwrap().fingerprint);
+}
+
+#[test]
+fn changed_content_is_a_changed_release() {
+    let before = Dir::release().identity();
+    let executable = Dir::release();
+    fs::set_permissions(executable.path("src/app/main.c"), fs::Permissions::from_mode(0o755)).unwrap();
+    let linked = Dir::release().without("src/app/main.c");
+    symlink("../both", linked.path("src/app/main.c")).unwrap();
+    let renamed = Dir::release().without("src/app/main.c").file("src/app/niam.c", "int main;");
+    let changes = [
+        Dir::release().file("src/app/main.c", "int main2;"),
+        Dir::release().file("src/app/new.c", ""),
+        Dir::release().file("jobs/j/monit", "check\n"),
+        Dir::release().file("jobs/j/templates/ctl.erb", "#!/bin/sh\n"),
+        Dir::release().file("jobs/j/spec", "name: j\ntemplates: {ctl.erb: bin/ctl2}\npackages: [app]\n"),
+        Dir::release().file("packages/lib/packaging", "clang\n"),
+        Dir::release().file("packages/app/spec", "name: app\nfiles: [app/**/*, both]\n"),
+        Dir::release().file("config/final.yml", "name: s\n"),
+        executable,
+        linked,
+        renamed,
+    ];
+    let mut versions = vec![before.version.clone()];
+    for changed in &changes {
+        versions.push(changed.identity().version);
+    }
+    let count = versions.len();
+    versions.sort();
+    versions.dedup();
+    assert_eq!(versions.len(), count);
+    // What is not packed changes nothing.
+    assert_eq!(Dir::release().file("jobs/j/templates/unused.erb", "x").identity(), before);
+    assert_eq!(Dir::release().file("src/lib/x1.c", "x").identity(), before);
+    assert_eq!(Dir::release().file("blobs/both", "x").identity(), before);
+}
+
+#[test]
+fn only_what_changed_gets_a_new_fingerprint() {
+    let before = Dir::release().open();
+    let after = Dir::release().file("src/lib/a.c", "int b;").open();
+    let fingerprint = |release: &Release, name: &str| release.package(name).unwrap().fingerprint.clone();
+    assert_ne!(fingerprint(&before, "lib"), fingerprint(&after, "lib"));
+    assert_eq!(fingerprint(&before, "app"), fingerprint(&after, "app"));
+    assert_eq!(before.job("j").unwrap().fingerprint, after.job("j").unwrap().fingerprint);
+}
+
+#[test]
+fn links_are_packed_as_links_and_templates_through_them() {
+    let dir = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
+    symlink("../../../shared/ctl", dir.path("jobs/j/templates/ctl.erb")).unwrap();
+    symlink("deep", dir.path("src/app/link")).unwrap();
+    let release = dir.open();
+    let job = release.job("j").unwrap();
+    assert_eq!(fs::read_to_string(job.template_path(&job.templates[0])).unwrap(), "shared\n");
+    let app = contents(&release.package("app").unwrap().archive);
+    assert!(app.contains(&("app/link".into(), "-> deep".into())), "{app:?}");
+    assert!(!app.iter().any(|(name, _)| name.starts_with("app/link/")), "{app:?}");
+}
+
+#[test]
+fn executables_stay_executable() {
+    let dir = Dir::release();
+    fs::set_permissions(dir.path("src/app/main.c"), fs::Permissions::from_mode(0o700)).unwrap();
+    let release = dir.open();
+    let app = contents(&release.package("app").unwrap().archive);
+    assert!(app.contains(&("app/main.c".into(), "int main; (executable)".into())), "{app:?}");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let r = Dir::release;
+    let cases: Vec<(Dir, &[&str])> = vec![
+        (r().without("config/final.yml"), &["without config/final.yml"]),
+        (r().file("config/final.yml", "blobstore: {}\n"), &["final.yml", "no name"]),
+        (r().file("config/final.yml", "name: a\nfinal_name: b\n"), &["both"]),
+        (r().file("jobs/j/spec", "name: k\n"), &["another name", "'k'"]),
+        (r().without("jobs/j/spec"), &["jobs/j", "spec"]),
+        (r().without("jobs/j/templates/ctl.erb"), &["'ctl.erb'", "jobs/j"]),
+        (r().file("jobs/j/spec", "name: j\ntemplates: {../../../x: y}\n"), &["../../../x"]),
+        (r().without("packages/app/spec"), &["packages/app", "spec"]),
+        (r().without("packages/app/packaging"), &["no packaging script"]),
+        (r().file("packages/app/pre_packaging", ""), &["pre_packaging", "bosh create-release"]),
+        (r().file("packages/app/spec.lock", ""), &["spec.lock", "blobstore"]),
+        (r().file("packages/lib/spec", "name: app\n"), &["two packages named 'app'"]),
+        (
+            r().file("packages/app/spec", "name: app\nfiles: ['nothing/*']\n"),
+            &["'nothing/*'", "packages/app"],
+        ),
+        (r().file("packages/app/spec", "name: app\nfiles: ['a[']\n"), &["'a['"]),
+        (r().file("packages/app/spec", "name: app\ndependencies: [gone]\n"), &["'app'", "'gone'"]),
+        (
+            r().file("packages/app/spec", "name: app\nfiles: [packaging]\n").file("src/packaging", ""),
+            &["packaging"],
+        ),
+        (r().file("packages/lib/spec", "name: lib\ndependencies: [app]\n"), &["app -> lib -> app"]),
+        (r().file("jobs/j/spec", "name: j\npackages: [gone]\n"), &["'j'", "'gone'"]),
+        (r().file("jobs/j/spec", "name: [\n"), &["jobs/j/spec", "line"]),
+    ];
+    for (dir, words) in cases {
+        let text = dir.failure();
+        for word in words {
+            assert!(text.contains(word), "'{text}' does not say '{word}'");
+        }
+    }
+    let blobs =
+        r().without("blobs/both").without("blobs/big.tgz").file("config/blobs.yml", "big.tgz: {size: 1}\n");
+    assert!(blobs.failure().contains("bosh sync-blobs"));
+}
+
+#[test]
+fn a_digest_for_a_directory_is_refused() {
+    let dir = Dir::release();
+    let digest: Digest = sha1(b"").parse().unwrap();
+    let error = release::open(&dir.source(), Some(&digest), dir.dir.path(), &stage()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("source form"), "{error}");
+}
+
+fn stemcell_form() -> Dir {
+    Dir::empty()
+        .file("stemcell.MF", "name: s\nversion: 1.10\noperating_system: o\napi_version: 3\n")
+        .file("image/etc/release", "1\n")
+        .file("image/bin/tool", "#!/bin/sh\n")
+}
+
+#[test]
+fn a_directory_becomes_a_stemcell() {
+    let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
+    let (one, two) = (stemcell_form(), stemcell_form());
+    symlink("release", one.path("image/etc/link")).unwrap();
+    symlink("release", two.path("image/etc/link")).unwrap();
+    let (first, second) = (open(&one).unwrap(), open(&two).unwrap());
+    assert_eq!((first.name.as_str(), first.version.as_str(), first.api_version), ("s", "1.10", 3));
+    assert_eq!(fs::read(&first.image).unwrap(), fs::read(&second.image).unwrap());
+    assert_eq!(first.digest, second.digest);
+    assert_eq!(
+        contents(&first.image),
+        pairs(&[("bin/tool", "#!/bin/sh\n"), ("etc/link", "-> release"), ("etc/release", "1\n")])
+    );
+    assert_eq!(stemcell::identify(&one.source(), None).unwrap(), first.identity());
+    assert_eq!(first.digest.strongest(), Algorithm::Sha256);
+
+    let changed = stemcell_form().file("image/etc/release", "2\n");
+    let identity = stemcell::identify(&changed.source(), None).unwrap();
+    assert!(!identity.same_content(&first.identity()));
+}
+
+#[test]
+fn the_image_may_be_a_file_and_must_be_there() {
+    let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
+    let text = "name: s\nversion: 1\nsha1: ";
+    let right = Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));
+    assert_eq!(fs::read(open(&right).unwrap().image).unwrap(), b"raw");
+    for (wrong, word) in [
+        (
+            Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"x"))),
+            "does not match",
+        ),
+        (stemcell_form().file("stemcell.MF", &format!("{text}{}\n", sha1(b"x"))), "image/ is a directory"),
+        (Dir::empty().file("stemcell.MF", "name: s\nversion: 1\n"), "has no 'image'"),
+        (Dir::empty().file("image", "raw"), "has no stemcell.MF"),
+        (stemcell_form().file("stemcell.MF", "name: s\nversion: 1\napi_version: two\n"), "api_version"),
+    ] {
+        let error = open(&wrong).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(word), "'{error}' does not say '{word}'");
+        assert!(!wrong.dir.path().join("stemcell").exists(), "{word}");
+    }
+}

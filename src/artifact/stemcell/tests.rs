@@ -1,1 +1,141 @@
+use serde_json::json;
 
+use super::*;
+use crate::ErrorKind;
+use crate::artifact::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
+use crate::artifact::testing::stage;
+
+struct Opened {
+    dir: tempfile::TempDir,
+    result: Result<Stemcell>,
+}
+
+fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stemcell.tgz");
+    fs::write(&path, bytes).unwrap();
+    let expected = expected.map(|text| text.parse().unwrap());
+    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), dir.path(), &stage());
+    Opened { dir, result }
+}
+
+#[test]
+fn a_stemcell_is_read() {
+    let bytes = StemcellTarball::default().build();
+    let opened = open_bytes(&bytes, None);
+    let stemcell = opened.result.unwrap();
+    assert_eq!(stemcell.name, "bosh-local-test");
+    assert_eq!(stemcell.version, "1.10");
+    assert_eq!(stemcell.operating_system, "local");
+    assert_eq!(stemcell.os_and_version(), "local/1.10");
+    assert_eq!(stemcell.api_version, 3);
+    assert_eq!(stemcell.stemcell_formats, ["local-directory"]);
+    assert_eq!(stemcell.cloud_properties, json!({"name": "bosh-local-test", "root": {"size": 1}}));
+    assert_eq!(stemcell.digest.to_string(), sha256(&bytes));
+    assert_eq!(sha1(&fs::read(&stemcell.image).unwrap()), stemcell.image_digest.clone().unwrap().to_string());
+
+    let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
+    let identity = identify(&source, None).unwrap();
+    assert_eq!(identity, stemcell.identity());
+    assert_eq!(identify(&source, Some(&identity)).unwrap(), identity);
+}
+
+#[test]
+fn digests_of_every_kind_are_checked() {
+    let bytes = StemcellTarball::default().build();
+    for right in
+        [sha1(&bytes), sha256(&bytes), sha512(&bytes), format!("{};{}", sha1(&bytes), sha256(&bytes))]
+    {
+        open_bytes(&bytes, Some(&right)).result.unwrap();
+    }
+    for wrong in [sha1(b""), sha256(b""), sha512(b""), format!("{};{}", sha1(&bytes), sha256(b""))] {
+        let opened = open_bytes(&bytes, Some(&wrong));
+        let error = opened.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("stemcell.tgz"), "{error}");
+        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn the_image_is_checked_by_any_function() {
+    let image = Tar::default().file("x", "y").tgz();
+    for right in [sha1(&image), sha256(&image), sha512(&image)] {
+        let tarball =
+            StemcellTarball { image: Some(image.clone()), image_sha1: Some(right), ..Default::default() };
+        open_bytes(&tarball.build(), None).result.unwrap();
+    }
+    for wrong in [sha1(b""), sha512(b"")] {
+        let tarball = StemcellTarball { image_sha1: Some(wrong.clone()), ..Default::default() };
+        let opened = open_bytes(&tarball.build(), None);
+        let error = opened.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let text = error.to_string();
+        assert!(text.contains("the image of the stemcell") && text.contains(&wrong), "{text}");
+        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (StemcellTarball { manifest: false, ..Default::default() }, "has no stemcell.MF"),
+        (StemcellTarball { image: None, ..Default::default() }, "has no 'image'"),
+        (
+            StemcellTarball { api_version: Some("two".into()), ..Default::default() },
+            "api_version in stemcell.MF",
+        ),
+        (StemcellTarball { api_version: Some("-1".into()), ..Default::default() }, "not '-1'"),
+        (StemcellTarball { api_version: Some("0".into()), ..Default::default() }, "not '0'"),
+        (StemcellTarball { api_version: Some("1.5".into()), ..Default::default() }, "not '1.5'"),
+        (StemcellTarball { api_version: Some("99999999999".into()), ..Default::default() }, "api_version"),
+        (StemcellTarball { api_version: Some("[1]".into()), ..Default::default() }, "api_version"),
+        (StemcellTarball { image_sha1: Some("abc".into()), ..Default::default() }, "sha1 of the image"),
+        (StemcellTarball { name: "[a]".into(), ..Default::default() }, "stemcell.MF of"),
+        (
+            StemcellTarball { extra: "cloud_properties: [1]\n".into(), ..Default::default() },
+            "must be a mapping",
+        ),
+        (StemcellTarball { extra: "\t{".into(), ..Default::default() }, "stemcell.MF of"),
+    ];
+    for (tarball, reason) in cases {
+        let opened = open_bytes(&tarball.build(), None);
+        let error = opened.result.unwrap_err();
+        let text = error.chain().join(": ");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text}");
+        assert!(text.contains(reason) && text.contains("stemcell.tgz"), "'{text}' does not say '{reason}'");
+        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1, "{reason}");
+    }
+}
+
+#[test]
+fn defaults() {
+    let tarball = StemcellTarball {
+        api_version: None,
+        extra: "cloud_properties:\nstemcell_formats: [1, raw]\n".into(),
+        ..Default::default()
+    };
+    let stemcell = open_bytes(&tarball.build(), None).result.unwrap();
+    assert_eq!(stemcell.api_version, 1);
+    assert_eq!(stemcell.cloud_properties, json!({}));
+    assert_eq!(stemcell.stemcell_formats, ["1", "raw"]);
+}
+
+#[test]
+fn a_truncated_tarball_is_said_to_be_one() {
+    let bytes = StemcellTarball::default().build();
+    let opened = open_bytes(&bytes[..bytes.len() / 2], None);
+    let error = opened.result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.chain().join(": ").contains("truncated"), "{error:?}");
+    assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
+    let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
+    assert_eq!(identify(&source, None).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn an_absent_file_is_invalid_input() {
+    let error = Source::local(Path::new("/nonexistent/stemcell.tgz")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("/nonexistent/stemcell.tgz"));
+}

@@ -207,9 +207,10 @@ pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// Removes a directory tree that may not exist.
+/// Removes a directory tree, or a file in its place, that may not exist.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
+    let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    match if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io(format!("removing '{}'", path.display()), e))
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::process::Cancel;
 use super::script::Options;
@@ -78,7 +78,10 @@ enum Mode {
 
 /// Answers a message. `None` when it is none at all.
 pub fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
-    let message: Message = match serde_json::from_slice(text) {
+    // Through a map: an array would also be taken for a message otherwise.
+    let parsed = serde_json::from_slice::<Map<String, Value>>(text)
+        .and_then(|message| serde_json::from_value(Value::Object(message)));
+    let message: Message = match parsed {
         Ok(message) => message,
         Err(error) => {
             tracing::warn!(%error, "a message that is none");
@@ -135,6 +138,8 @@ fn at_once(
         "cancel_task" => arguments.next::<String>().and_then(|id| agent.tasks.cancel(&id)),
         "get_state" => arguments.optional::<String>().and_then(|filter| agent.state(filter == "full")),
         "start" => agent.start(),
+        // Nobody else's addresses are cached on this VM.
+        "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
         "shutdown" => Err(Error::environment("this VM is ended by its CPI")),
         _ => return None,

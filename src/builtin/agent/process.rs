@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl Cancel {
             if state.cancelled {
                 return Err(cancelled());
             }
-            let child = command.spawn().map_err(|e| Error::io(&what, e))?;
+            let child = spawn(command).map_err(|e| Error::io(&what, e))?;
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
             state.groups.insert(group);
             (child, group)
@@ -129,6 +129,19 @@ impl Cancel {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Starts a program, also one whose file was written a moment ago: another thread's fork may still hold it open.
+pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    for _ in 0..50 {
+        match command.spawn() {
+            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+    command.spawn()
 }
 
 fn cancelled() -> Error {

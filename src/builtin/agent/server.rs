@@ -32,7 +32,8 @@ const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 /// The largest blob.
 const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// Also how long an idle connection stays: longer than clients keep one for reuse (15 s is usual).
+const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// A whole message must be here after this.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A blob must go on within this.

@@ -17,7 +17,8 @@ use super::boot::Report;
 use super::failure::{Failure, Kind, Outcome};
 use super::process::{Identity, timespec};
 
-/// The agent's and init's output, inside a VM's directory.
+/// The agent's and init's output, inside a VM's directory. Whoever runs for the VM has it open, and
+/// with it shares a lock on it: see [`wait_until_empty`].
 const LOG: &str = "agent.log";
 /// Mounts and one exec: far more than a busy machine needs.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -46,6 +47,7 @@ pub fn boot(executable: &Path, vm_dir: &Path) -> Outcome<Booted> {
         Failure::new(Kind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
+    log.lock_shared().map_err(failed)?;
     let log_start = log.metadata().map_or(0, |metadata| metadata.len());
     let mut child = Command::new(executable)
         .args(["vm-boot", "--stage", "namespaces", "--vm-dir"])
@@ -80,6 +82,34 @@ pub fn boot(executable: &Path, vm_dir: &Path) -> Outcome<Booted> {
                 },
             };
             Err(Failure::new(Kind::VmCreationFailed, format!("the VM cannot be booted: {why}")))
+        }
+    }
+}
+
+/// Waits until nothing runs for the VM in this directory. A boot whose maker was killed ends by itself,
+/// but not in an instant.
+pub fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
+    let path = vm_dir.join(LOG);
+    let failed = |error: io::Error| Failure::io(format_args!("locking '{}'", path.display()), error);
+    let log = match fs::File::open(&path) {
+        Ok(log) => log,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let deadline = Instant::now() + BOOT_LIMIT;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match log.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let dir = vm_dir.display();
+                return Err(Failure::cloud(format!("a process of the VM in '{dir}' is still there")));
+            }
         }
     }
 }

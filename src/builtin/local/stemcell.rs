@@ -1,7 +1,6 @@
 //! Stemcells: the image is unpacked once, every VM gets a copy.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -9,9 +8,10 @@ use serde_json::{Value, json};
 use super::args::Hash;
 use super::cid::{Cid, Resource};
 use super::failure::{Failure, Outcome};
-use super::files::{copy_tree, private_dir, write_json};
+use super::files::{copy_tree, write_json};
 use super::rpc::Call;
 use super::store::Store;
+use crate::artifact::archive::{Links, Options, unpack_file};
 
 /// The image below a stemcell's directory.
 pub const IMAGE: &str = "image";
@@ -24,11 +24,13 @@ pub fn create(call: &mut Call, store: &Store, image: &Path, cloud_properties: Ha
     let cid = Resource::Stemcell.new_cid();
     let staged = store.stage(&cid)?;
     let target = staged.path.join(IMAGE);
-    private_dir(&target).map_err(|error| Failure::io("making the image's directory", error))?;
     if metadata.is_dir() {
         copy_tree(image, &target)?;
     } else {
-        unpack(image, &target)?;
+        // A machine's root file system has absolute links; nothing here follows them.
+        let options = Options { links: Links::Verbatim, ..Options::default() };
+        unpack_file(image, "the stemcell's image", &target, None, &options, &mut |_, _| {})
+            .map_err(|error| Failure::cloud(error.chain().join(": ")))?;
     }
     write_json(
         &staged.path.join("stemcell.json"),
@@ -48,20 +50,4 @@ pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
             Ok(())
         }
     }
-}
-
-/// Unpacks the image into an empty directory.
-fn unpack(image: &Path, target: &Path) -> Outcome<()> {
-    let failed = |error: io::Error| {
-        Failure::io(format_args!("unpacking the stemcell's image '{}'", image.display()), error)
-    };
-    let mut file = fs::File::open(image).map_err(failed)?;
-    let mut magic = [0; 2];
-    let gzipped = io::Read::read_exact(&mut file, &mut magic).is_ok() && magic == [0x1f, 0x8b];
-    io::Seek::rewind(&mut file).map_err(failed)?;
-    let reader: Box<dyn io::Read> =
-        if gzipped { Box::new(flate2::read::GzDecoder::new(file)) } else { Box::new(file) };
-    let mut archive = tar::Archive::new(reader);
-    archive.set_preserve_permissions(true);
-    archive.unpack(target).map_err(failed)
 }

@@ -17,6 +17,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::cid::{Cid, Resource};
 use super::failure::{Failure, Outcome};
 use super::files::{private_dir, read_json, remove_tree, sync_parent};
+use super::launch;
 use super::process::Identity;
 use super::vm;
 
@@ -165,6 +166,7 @@ impl Store {
         if let Some(process) = read_json::<Identity>(&path.join(vm::PROCESS))? {
             vm::stop(&process)?;
         }
+        launch::wait_until_empty(path)?;
         vm::return_disks(self, path)?;
         let failed = |error| Failure::io(format_args!("removing '{}'", path.display()), error);
         match fs::remove_dir(path.join(vm::DEVICES)) {

@@ -54,7 +54,8 @@ impl Ops {
                 .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
             }
         };
-        let ops = items.iter().enumerate().map(|(at, item)| Op::read(item, at + 1)).collect::<Result<_>>()?;
+        let ops =
+            items.iter().enumerate().map(|(at, item)| Op::read(item, at + 1, text)).collect::<Result<_>>()?;
         Ok(Ops { ops })
     }
 
@@ -78,7 +79,7 @@ impl Ops {
 }
 
 impl Op {
-    fn read(item: &Node, number: usize) -> Result<Op> {
+    fn read(item: &Node, number: usize, file: &str) -> Result<Op> {
         let place = item.position.describe();
         let wrong = |what: String| Error::invalid(format!("{place}: operation {number} {what}"));
         let Some(map) = item.as_map() else {
@@ -109,13 +110,12 @@ impl Op {
             wrong(format!("({kind} {written}) has a path that cannot be read")).with_source(error)
         })?;
         let named = format!("({kind} {written})");
-        // As upstream, a null value counts as none: it is nearly always one that was forgotten.
-        let value = map.get("value").filter(|value| !value.is_null());
+        let value = map.get("value").filter(|value| !value.is_null() || is_written(value, file));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(settled(value)),
             ("replace", None) => return Err(wrong(format!("{named} has no value"))),
-            ("remove", None) => Action::Remove,
-            ("remove", Some(_)) => {
+            ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
+            ("remove", _) => {
                 return Err(wrong(format!("{named} has a value, and a remove takes none")));
             }
             (_, value) => {
@@ -199,6 +199,15 @@ impl Op {
         };
         Error::invalid(what).context(self.title())
     }
+}
+
+/// Whether a null is written out. An empty value is nearly always one that was forgotten or indented
+/// too little, and counts as none.
+fn is_written(null: &Node, file: &str) -> bool {
+    let Some(line) = file.lines().nth(null.position.line.saturating_sub(1)) else { return false };
+    let rest: String = line.chars().skip(null.position.column.saturating_sub(1)).collect();
+    let word = rest.split([' ', '\t', ',', '}', ']']).next().unwrap_or_default();
+    matches!(word, "~" | "null" | "Null" | "NULL" | "!!null")
 }
 
 /// The text of a scalar; any scalar serves as a string here.

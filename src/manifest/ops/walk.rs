@@ -105,7 +105,7 @@ impl<'a> Step<'a> {
         };
         self.error(
             PathErrorKind::WrongType,
-            format!("'{}' wants a {wanted}, but {}{place} is a {}", self.here(), self.parent(), node.kind()),
+            format!("'{}' wants a {wanted}, but {}{place} is {}", self.here(), self.parent(), a(node.kind())),
         )
     }
 
@@ -183,7 +183,11 @@ impl<'a> Step<'a> {
             [] if optional => Ok(Found::Absent),
             [] => {
                 let names = entries().filter_map(|(_, candidate)| candidate.as_str());
-                let there = suggest::nearest_entry(key, value, names);
+                let there = if entries().next().is_none() {
+                    format!("no item has a '{key}'")
+                } else {
+                    suggest::nearest_entry(key, value, names)
+                };
                 let message = format!("no '{}'; {there}", self.here());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
                 let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
@@ -275,6 +279,15 @@ fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, N
         at += 1;
     }
     Ok(Cow::Owned(node))
+}
+
+/// A kind of node with its article.
+fn a(kind: &str) -> String {
+    if kind == "null" {
+        kind.into()
+    } else {
+        format!("{} {kind}", if kind == "integer" { "an" } else { "a" })
+    }
 }
 
 /// An index as a path counts it; no sequence in memory is longer.

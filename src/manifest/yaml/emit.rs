@@ -383,7 +383,8 @@ impl Traits {
                 (Some(before), '#') => is_blank_or_break(before),
                 _ => false,
             };
-            special |= !is_printable(character);
+            // The separators end lines in YAML 1.1 and not in 1.2: escaped, they mean the same in both.
+            special |= !is_printable(character) || matches!(character, '\u{2028}' | '\u{2029}');
             if character == ' ' {
                 break_then_space |= previous.is_some_and(is_break);
             } else if is_break(character) {

@@ -136,8 +136,8 @@ impl Key {
 }
 
 impl Entries {
-    /// Sets a key; the result is the place of an earlier entry that forbids it.
-    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), Position> {
+    /// Sets a key, or gives it back with the place of the earlier entry that forbids it.
+    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), (Node, Position)> {
         let Some(hash) = Key::of(&key.data) else {
             self.entries.push((key, value));
             return Ok(());
@@ -150,13 +150,21 @@ impl Entries {
             std::collections::hash_map::Entry::Occupied(mut occupied) => {
                 let slot = occupied.get_mut();
                 if !merged && !slot.merged {
-                    return Err(self.entries[slot.at].0.position.clone());
+                    return Err((key, self.entries[slot.at].0.position.clone()));
                 }
                 slot.merged &= merged;
                 self.entries[slot.at] = (key, value);
             }
         }
         Ok(())
+    }
+}
+
+/// A key in an error. What it leads to may be secret, the key is not.
+fn name(key: &Node) -> String {
+    match super::emit(key).trim_end() {
+        text if text.len() > 60 || text.contains('\n') => "this key".into(),
+        text => format!("the key '{}'", text.trim_matches(['\'', '"'])),
     }
 }
 
@@ -260,11 +268,14 @@ impl Decoder<'_> {
                 return Err(self.error(*key, format!("a {} cannot be a key", key_node.kind())));
             }
             let value_node = self.node(*value)?;
-            if let Err(first) = into.set(key_node, value_node, merged) {
-                return Err(self.error(
-                    *key,
-                    format!("this key is set already at line {}, column {}", first.line, first.column),
-                ));
+            if let Err((key_node, first)) = into.set(key_node, value_node, merged) {
+                let problem = format!(
+                    "{} is set already at line {}, column {}",
+                    name(&key_node),
+                    first.line,
+                    first.column
+                );
+                return Err(self.error(*key, problem));
             }
         }
         self.leave(id);
@@ -305,7 +316,7 @@ impl Decoder<'_> {
                     decoder.mapping(target, into, true)
                 })
             }
-            _ => Err(self.error(id, "`<<` takes a mapping or a sequence of mappings")),
+            _ => Err(self.error(id, "'<<' takes a mapping or a sequence of mappings")),
         }
     }
 
@@ -318,7 +329,7 @@ impl Decoder<'_> {
                 _ => string(),
             });
         };
-        let mismatch = |wanted: &str| Err(self.error(id, format!("this is not a {wanted}, as its tag says")));
+        let mismatch = |wanted: &str| Err(self.error(id, format!("this is not {wanted}, as its tag says")));
         match tag.strip_prefix(TAG_PREFIX) {
             Some("binary") => {
                 let bytes = base64::engine::general_purpose::STANDARD
@@ -330,23 +341,23 @@ impl Decoder<'_> {
             }
             Some("bool") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ Data::Bool(_)) => Ok(data),
-                _ => mismatch("boolean"),
+                _ => mismatch("a boolean"),
             },
             Some("int") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
-                _ => mismatch("integer"),
+                _ => mismatch("an integer"),
             },
             #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
             Some("float") => match scalar::resolve_typed(text) {
                 Plain::Value(data @ Data::Float(_)) => Ok(data),
                 Plain::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
-                _ => mismatch("float"),
+                _ => mismatch("a float"),
             },
             Some("null") => match scalar::resolve_typed(text) {
                 Plain::Value(Data::Null) => Ok(Data::Null),
                 _ => mismatch("null"),
             },
-            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("timestamp"),
+            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("a timestamp"),
             _ => Ok(string()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::super::dirs;
-use super::super::process::ending;
+use super::super::process::{ending, spawn};
 use super::parse::{Process, Program};
 use super::proc::{self, ProcessId};
 use crate::{Error, Result};
@@ -231,7 +231,7 @@ pub fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitSta
             .ok_or_else(|| Error::environment(format!("there is no group '{group}'")))?;
         command.gid(gid);
     }
-    let mut child = command.spawn().map_err(|e| Error::io(format!("running '{name}'"), e))?;
+    let mut child = spawn(&mut command).map_err(|e| Error::io(format!("running '{name}'"), e))?;
     let exit = Arc::new(OnceLock::new());
     let (ended, wake) = (exit.clone(), wake.wake());
     // Somebody must wait for it, or it stays as a zombie that looks alive.

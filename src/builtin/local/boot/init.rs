@@ -1,7 +1,7 @@
 //! The second stage: pid 1 of the VM.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
@@ -125,13 +125,21 @@ impl Events {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let term = !fds[1].revents().is_empty();
-        let mut buffer = [0; 64];
-        for socket in [&mut self.child, &mut self.term] {
-            while matches!(io::Read::read(socket, &mut buffer), Ok(count) if count > 0) {}
-        }
+        // What was read decides, not what poll said: a signal interrupts poll before it looks.
+        drain(&mut self.child);
+        let term = drain(&mut self.term);
         Ok(term)
     }
+}
+
+/// Empties a socket that does not block; true when something was in it.
+fn drain(socket: &mut UnixStream) -> bool {
+    let mut buffer = [0; 64];
+    let mut any = false;
+    while matches!(socket.read(&mut buffer), Ok(count) if count > 0) {
+        any = true;
+    }
+    any
 }
 
 /// Reaps whatever ends, restarts the agent, and ends with the VM.

@@ -75,7 +75,7 @@ fn enter() -> Result<(), String> {
         }
     }
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(namespaces | UnshareFlags::NEWUSER).map_err(|errno| missing_user_namespaces(errno))?;
+    unshare(namespaces | UnshareFlags::NEWUSER).map_err(missing_user_namespaces)?;
     // user_namespaces(7): one's own ids may be mapped once setgroups is given up.
     let maps = [
         ("setgroups", "deny".to_owned()),

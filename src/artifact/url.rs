@@ -1,0 +1,99 @@
+//! URLs to download from, which show themselves without what is secret in them.
+
+use std::fmt;
+
+/// An `http://` or `https://` URL that shows itself without user, password and query.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpUrl(String);
+
+impl HttpUrl {
+    /// Takes a URL as it is written in a manifest; it must begin with a scheme and `://`.
+    pub(super) fn new(text: &str) -> Self {
+        HttpUrl(text.to_owned())
+    }
+
+    /// The whole URL, credentials included.
+    pub(super) fn with_credentials(&self) -> &str {
+        &self.0
+    }
+
+    /// The URL to ask for: without user and password, which go into a header.
+    pub(super) fn without_user(&self) -> String {
+        match self.split() {
+            Some((scheme, Some(_), host, path)) => format!("{scheme}://{host}{path}"),
+            _ => self.0.clone(),
+        }
+    }
+
+    /// User and password, percent-decoded.
+    pub(super) fn user(&self) -> Option<(String, String)> {
+        let (_, user, _, _) = self.split()?;
+        let (user, password) = user.map(|user| user.split_once(':').unwrap_or((user, "")))?;
+        Some((percent_decode(user), percent_decode(password)))
+    }
+
+    /// Scheme, user information, host with port, and the rest.
+    fn split(&self) -> Option<(&str, Option<&str>, &str, &str)> {
+        let (scheme, rest) = self.0.split_once("://")?;
+        let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        Some((scheme, user, host, path))
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, _, host, path)) = self.split() else { return f.write_str("<url>") };
+        // Signed URLs carry their credentials in the query.
+        let path = path.find(['?', '#']).map_or(path, |at| &path[..at]);
+        write!(f, "{scheme}://{host}{path}")
+    }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let decoded = match (first, tail) {
+            (b'%', [high, low, ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                digit(high).zip(digit(low)).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+            }
+            _ => None,
+        };
+        bytes.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let url = HttpUrl::new("https://user:p%40ss@host:8443/d/x.tgz?X-Signature=secret#f");
+        assert_eq!(url.to_string(), "https://host:8443/d/x.tgz");
+        assert_eq!(format!("{url:?}"), "https://host:8443/d/x.tgz");
+        assert_eq!(url.user(), Some(("user".into(), "p@ss".into())));
+        assert_eq!(url.without_user(), "https://host:8443/d/x.tgz?X-Signature=secret#f");
+        // An '@' in the path is no user.
+        assert_eq!(HttpUrl::new("http://h/a@b").to_string(), "http://h/a@b");
+        assert_eq!(HttpUrl::new("http://h/a@b").user(), None);
+    }
+
+    #[test]
+    fn percent_decoding_leaves_alone_what_is_none() {
+        for (text, decoded) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
+            assert_eq!(percent_decode(text), decoded);
+        }
+    }
+}

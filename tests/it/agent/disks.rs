@@ -1,0 +1,125 @@
+//! Persistent disks: directories that the agent binds to `store`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::world::World;
+
+fn disk(world: &World, cid: &str) -> (PathBuf, Value) {
+    let path = world.dir.path().join("dev").join(cid);
+    std::fs::create_dir_all(&path).unwrap();
+    let hint = json!({"path": path});
+    (path, hint)
+}
+
+#[test]
+fn a_disk_is_added_mounted_listed_and_unmounted() {
+    let world = World::new();
+    let (path, hint) = disk(&world, "disk-1");
+    let store = world.base().join("store");
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
+    assert_eq!(world.call("add_persistent_disk", json!(["disk-1", hint])), Ok(json!({})));
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
+    for _ in 0..2 {
+        assert_eq!(world.call("mount_disk", json!(["disk-1"])), Ok(json!({})));
+        assert_eq!(world.call("list_disk", json!([])), Ok(json!(["disk-1"])));
+    }
+    std::fs::write(world.inside(&store).join("data"), "precious").unwrap();
+    assert_eq!(std::fs::read_to_string(path.join("data")).unwrap(), "precious");
+    assert!(!store.join("data").exists(), "the mount is the VM's own");
+    let full = world.call("get_state", json!(["full"])).unwrap();
+    assert!(full["vitals"]["disk"]["persistent"].is_object(), "{full}");
+
+    let unmounted = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(unmounted, json!({"message": "Unmounted partition of disk 'disk-1'"}));
+    let again = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(again, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
+    assert_eq!(world.call("remove_persistent_disk", json!(["disk-1"])), Ok(json!({})));
+    assert!(
+        world
+            .call("mount_disk", json!(["disk-1"]))
+            .unwrap_err()
+            .ends_with("Persistent disk with volume id 'disk-1' could not be found")
+    );
+}
+
+#[test]
+fn disks_are_also_found_in_the_settings_and_in_a_mount_with_hint() {
+    let world = World::new();
+    let (_, one) = disk(&world, "one");
+    let (two, _) = disk(&world, "two");
+    world.write_settings(json!({"disks": {"persistent": {"one": one}}}));
+    world.call("mount_disk", json!(["one"])).unwrap();
+    world.call("unmount_disk", json!(["one"])).unwrap();
+    world.call("mount_disk", json!(["two", two])).unwrap();
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!(["two"])));
+}
+
+#[test]
+fn what_is_no_disk_is_not_mounted() {
+    let world = World::new();
+    for (cid, hint, text) in [
+        ("a", json!({"volume_id": "v"}), "the hint has no 'path' (keys: volume_id)"),
+        ("b", json!({"path": "/nowhere/at/all"}), "device '/nowhere/at/all' is missing"),
+        ("c", json!({"path": world.settings()}), "is not a directory"),
+        ("d", json!(null), "the hint has no 'path'"),
+    ] {
+        world.call("add_persistent_disk", json!([cid, hint])).unwrap();
+        let error = world.call("mount_disk", json!([cid])).unwrap_err();
+        assert!(error.contains(text), "{error}");
+    }
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
+    assert!(world.call("add_persistent_disk", json!(["", "/x"])).is_err());
+    assert!(
+        world
+            .call("migrate_disk", json!([]))
+            .unwrap_err()
+            .contains("Migrating persistent disk: no disk is mounted")
+    );
+}
+
+#[test]
+fn data_move_to_a_second_disk_that_takes_the_first_ones_place() {
+    let world = World::new();
+    let (old, old_hint) = disk(&world, "old");
+    let (new, new_hint) = disk(&world, "new");
+    let (_, third) = disk(&world, "third");
+    std::fs::create_dir(old.join("dir")).unwrap();
+    std::fs::write(old.join("dir/file"), "precious").unwrap();
+    for (cid, hint) in [("old", old_hint), ("new", new_hint), ("third", third)] {
+        world.call("add_persistent_disk", json!([cid, hint])).unwrap();
+    }
+    world.call("mount_disk", json!(["old"])).unwrap();
+    world.call("mount_disk", json!(["new"])).unwrap();
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!(["new", "old"])));
+    assert!(world.call("mount_disk", json!(["third"])).unwrap_err().contains("two other disks are mounted"));
+    assert_eq!(world.call("migrate_disk", json!([])), Ok(json!({})));
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!(["new"])));
+    let store = world.inside(&world.base().join("store"));
+    assert_eq!(std::fs::read_to_string(store.join("dir/file")).unwrap(), "precious");
+    std::fs::write(store.join("later"), "x").unwrap();
+    assert!(new.join("later").exists() && !old.join("later").exists());
+    std::fs::write(old.join("still"), "writable").unwrap();
+}
+
+#[test]
+fn a_disk_in_use_is_not_unmounted_and_the_user_is_named() {
+    let world = World::new();
+    let (_, hint) = disk(&world, "disk");
+    world.call("mount_disk", json!(["disk", hint])).unwrap();
+    let pidfile = world.base().join("sys/run/holder.pid");
+    let holder = format!(
+        "#!/bin/bash\ncd {}/store\nsleep 1000 >/dev/null 2>&1 &\necho $! > {}\n",
+        world.base().display(),
+        pidfile.display()
+    );
+    world.apply(&[("holder", &[("bin/pre-start", &holder)])], json!({})).unwrap();
+    world.call("run_script", json!(["pre-start", {}])).unwrap();
+    let error = world.call("unmount_disk", json!(["disk"])).unwrap_err();
+    let pid = std::fs::read_to_string(&pidfile).unwrap();
+    assert!(error.contains(&format!("in use by {} (sleep)", pid.trim())), "{error}");
+    super::world::kill_recorded(&pidfile);
+    world.call("unmount_disk", json!(["disk"])).unwrap();
+}

@@ -1,0 +1,349 @@
+//! Packages, jobs, scripts and the supervisor, as create-env uses them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::world::{World, tarball, untar};
+
+/// A job whose process sleeps; `{base}` is replaced.
+const MONIT: &str = r#"check process NAME
+  with pidfile {base}/sys/run/NAME/NAME.pid
+  start program "{base}/jobs/NAME/bin/ctl start" with timeout 10 seconds
+  stop program "{base}/jobs/NAME/bin/ctl stop"
+  if totalmem > 100 Mb then alert
+  group vcap
+"#;
+const CTL: &str = r#"#!/bin/bash
+pidfile={base}/sys/run/NAME/NAME.pid
+case $1 in
+  start) echo start NAME >> {base}/order; exec setsid bash -c "echo \$\$ > $pidfile.new; mv $pidfile.new $pidfile; exec sleep 1000" ;;
+  stop) echo stop NAME >> {base}/order; kill $(cat $pidfile); rm -f $pidfile ;;
+esac
+"#;
+
+fn sleeper(name: &str, more: &str) -> (String, String) {
+    (format!("{}{more}", MONIT.replace("NAME", name)), CTL.replace("NAME", name))
+}
+
+#[test]
+fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
+    let world = World::new();
+    let (source, digest) = world.upload(&tarball(&[
+        ("./packaging", "set -e\necho $BOSH_PACKAGE_NAME $BOSH_PACKAGE_VERSION > $BOSH_INSTALL_TARGET/name\ncp lib/x $BOSH_INSTALL_TARGET\n[ $PWD = $BOSH_COMPILE_TARGET ]"),
+        ("./lib/", ""),
+        ("./lib/x", "content of x"),
+    ]));
+    let base = world.call("compile_package", json!([source, digest, "base", "fp-1", {}])).unwrap();
+    let base = &base["result"];
+    let compiled = world.blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
+    let files = untar(&compiled);
+    assert!(
+        files.contains(&("./name".into(), "base fp-1\n".into()))
+            || files.contains(&("name".into(), "base fp-1\n".into())),
+        "{files:?}"
+    );
+
+    let dependency = json!({"base": {"name": "base", "version": "fp-1", "sha1": base["sha1"], "blobstore_id": base["blobstore_id"]}});
+    let (source, digest) = world.upload(&tarball(&[(
+        "packaging",
+        &format!("cat {}/packages/base/x > $BOSH_INSTALL_TARGET/y", world.base().display()),
+    )]));
+    let top = world.call("compile_package", json!([source, digest, "top", "fp-2", dependency])).unwrap();
+    assert_eq!(
+        std::fs::read_dir(world.base().join("packages")).unwrap().count(),
+        0,
+        "compilation leaves no links"
+    );
+    assert_eq!(std::fs::read_dir(world.base().join("data/compile")).unwrap().count(), 0);
+
+    let top = json!({"name": "top", "version": "fp-2", "sha1": top["result"]["sha1"], "blobstore_id": top["result"]["blobstore_id"]});
+    let job: &[(&str, &str)] = &[("bin/run", "#!/bin/sh\n"), ("config/x.yml", "x")];
+    assert_eq!(world.apply(&[("web", job)], json!({"top": top})), Ok(json!("applied")));
+    let base = world.base();
+    assert_eq!(std::fs::read_to_string(base.join("packages/top/y")).unwrap(), "content of x");
+    assert_eq!(std::fs::read_to_string(base.join("jobs/web/packages/top/y")).unwrap(), "content of x");
+    assert!(!base.join("packages/base").exists() && !base.join("data/packages/base").exists());
+    let mode = |path: &str| std::fs::metadata(base.join(path)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode("jobs/web/bin/run"), 0o750);
+    assert_eq!(mode("jobs/web/config/x.yml"), 0o640);
+    assert_eq!(mode("sys/log/web"), 0o770);
+    assert_eq!(std::fs::read_to_string(base.join("instance/deployment")).unwrap(), "dep");
+    let state = world.state();
+    assert_eq!(state["packages"]["top"]["version"], "fp-2");
+    assert_eq!(state["networks"]["default"]["ip"], "127.0.0.1");
+    assert_eq!(state["job"]["templates"], json!([{"name": "web", "version": "v1"}]));
+}
+
+#[test]
+fn the_first_apply_brings_networks_only() {
+    let world = World::new();
+    let spec = |networks| {
+        json!([{
+            "deployment": "d", "name": "g", "id": "0", "index": 0, "az": "unknown",
+            "job": {"name": "g", "templates": []}, "packages": {}, "networks": networks,
+            "configuration_hash": "unused-configuration-hash",
+            "rendered_templates_archive": {"blobstore_id": "", "sha1": ""},
+        }])
+    };
+    assert_eq!(world.call("apply", spec(json!({"default": {"type": "dynamic"}}))), Ok(json!("applied")));
+    assert_eq!(world.state()["networks"]["default"]["netmask"], "255.0.0.0");
+    let error = world.call("apply", spec(json!({"other": {"type": "manual"}}))).unwrap_err();
+    assert!(
+        error.ends_with("Resolving dynamic networks: Network 'other' is not found in settings"),
+        "{error}"
+    );
+    assert_eq!(world.call("prepare", spec(json!({}))), Ok(json!("prepared")));
+    // What a killed agent left half unpacked is swept with the next apply.
+    let scratch = world.base().join("data/jobs/.unpack-x");
+    std::fs::create_dir(&scratch).unwrap();
+    std::fs::write(scratch.join("file"), "half").unwrap();
+    world.call("apply", spec(json!({}))).unwrap();
+    assert!(!scratch.exists());
+}
+
+#[test]
+fn what_does_not_match_its_digest_or_leaves_its_place_is_refused() {
+    let world = World::new();
+    let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let error = world.call("compile_package", json!([id, wrong, "p", "1", {}])).unwrap_err();
+    assert!(error.contains(&format!("Compiling package p: Fetching package p: Checking blob '{id}': Expected stream to have digest '{wrong}' but was ")), "{error}");
+    let error = world.call("compile_package", json!(["gone", digest, "p", "1", {}])).unwrap_err();
+    assert!(error.contains("Blob 'gone' not found"), "{error}");
+    for name in ["../p", "", "a/b"] {
+        assert!(
+            world
+                .call("compile_package", json!([id, digest, name, "1", {}]))
+                .unwrap_err()
+                .contains("is not the name of a package")
+        );
+    }
+    assert!(world.call("run_script", json!(["../../bin/sh", {}])).is_err());
+    let bad = json!({"p": {"name": "p", "version": "1", "sha1": wrong, "blobstore_id": id}});
+    let error = world.apply(&[], bad).unwrap_err();
+    assert!(error.contains("Applying: Applying package p: Fetching package blob: Checking blob"), "{error}");
+    assert!(
+        !world.base().join("data/packages/p").exists()
+            || std::fs::read_dir(world.base().join("data/packages/p")).unwrap().count() == 0
+    );
+}
+
+#[test]
+fn a_failed_compilation_shows_the_end_of_its_output() {
+    let world = World::new();
+    let script = "for i in $(seq 5000); do echo line $i; done; echo the last word; exit 7";
+    let (id, digest) = world.upload(&tarball(&[("packaging", script)]));
+    let task = world.begin("compile_package", json!([id, digest, "p", "1", {}]));
+    let error = world.finish(&task).unwrap_err();
+    let start = format!(
+        "Action Failed get_task: Task {task} result: Compiling package p: Running packaging script: Command exited with 7; Truncated stdout: "
+    );
+    assert!(error.starts_with(&start), "{error:.300}");
+    assert!(error.contains("line 5000\nthe last word\n, ") && error.contains("+ exit 7"), "{error}");
+    assert!(!error.contains("line 100\n"));
+}
+
+#[test]
+fn packages_compile_side_by_side() {
+    let world = World::new();
+    let script = |own: &str, other: &str| {
+        // Each waits for the other: one after the other would never end.
+        format!(
+            "touch {0}/{own}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
+            world.dir.path().display()
+        )
+    };
+    let tasks: Vec<_> = [("a", "b"), ("b", "a")]
+        .iter()
+        .map(|(own, other)| {
+            let (id, digest) = world.upload(&tarball(&[("packaging", &script(own, other))]));
+            world.begin("compile_package", json!([id, digest, own, "1", {}]))
+        })
+        .collect();
+    for task in tasks {
+        world.finish(&task).unwrap();
+    }
+}
+
+#[test]
+fn scripts_run_in_all_jobs_and_failures_name_them() {
+    let world = World::new();
+    let good: &[(&str, &str)] = &[
+        ("bin/pre-start", "#!/bin/bash\necho out $EXTRA $PATH; echo err >&2"),
+        ("bin/post-start", "#!/bin/sh\n"),
+    ];
+    let bad: &[(&str, &str)] = &[("bin/post-start", "#!/bin/sh\nexit 3\n")];
+    world.apply(&[("good", good), ("bad", bad), ("none", &[("x", "")])], json!({})).unwrap();
+    assert_eq!(world.call("run_script", json!(["pre-start", {"env": {"EXTRA": "more"}}])), Ok(json!({})));
+    let log = |name: &str| std::fs::read_to_string(world.base().join("sys/log/good").join(name)).unwrap();
+    assert_eq!(log("pre-start.stdout.log"), "out more /usr/sbin:/usr/bin:/sbin:/bin\n");
+    assert_eq!(log("pre-start.stderr.log"), "err\n");
+    let error = world.call("run_script", json!(["post-start", {}])).unwrap_err();
+    assert!(
+        error.ends_with("1 of 2 post-start scripts failed. Failed Jobs: bad. Successful Jobs: good."),
+        "{error}"
+    );
+    assert_eq!(world.call("run_script", json!(["post-deploy", {}])), Ok(json!({})));
+    let logs = world.call("fetch_logs", json!(["job", ["**/*.stdout.log"]])).unwrap();
+    let content = world.blob("GET", &format!("/blobs/{}", logs["blobstore_id"].as_str().unwrap()), b"").1;
+    assert_eq!(
+        untar(&content),
+        [
+            ("bad/post-start.stdout.log".into(), String::new()),
+            ("good/post-start.stdout.log".into(), String::new()),
+            ("good/pre-start.stdout.log".into(), "out more /usr/sbin:/usr/bin:/sbin:/bin\n".into()),
+        ]
+    );
+    assert!(world.call("fetch_logs", json!(["other", []])).unwrap_err().contains("Invalid log type"));
+}
+
+#[test]
+fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
+    let world = World::new();
+    let mark = world.dir.path().join("child");
+    let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
+    world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
+    let task = world.begin("run_script", json!(["pre-start", {}]));
+    while !mark.exists() {
+        assert_eq!(
+            world.message("get_task", json!([task])),
+            json!({"value": {"agent_task_id": task, "state": "running"}})
+        );
+    }
+    // The agent answers meanwhile, and what must wait its turn waits.
+    assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
+    let queued = world.begin("run_script", json!(["post-start", {}]));
+    let start = Instant::now();
+    assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
+    assert!(world.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    world.finish(&queued).unwrap();
+    let child = std::fs::read_to_string(&mark).unwrap();
+    let gone = Instant::now();
+    while std::fs::read_to_string(format!("/proc/{}/stat", child.trim()))
+        .is_ok_and(|stat| !stat.contains(") Z "))
+    {
+        assert!(gone.elapsed() < Duration::from_secs(3), "its child lives");
+    }
+    assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
+}
+
+#[test]
+fn jobs_start_quickly_are_restarted_and_stop() {
+    let world = World::new();
+    let (monit, ctl) = sleeper("web", "");
+    world.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl)])], json!({})).unwrap();
+    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
+    assert_eq!(world.state()["job_state"], "stopped");
+    let begin = Instant::now();
+    assert_eq!(world.call("start", json!([])), Ok(json!("started")));
+    world.wait_for("running");
+    let took = begin.elapsed();
+    println!("start to running: {took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let state = world.state();
+    assert_eq!(state["processes"][0]["name"], "web");
+    assert_eq!(state["processes"][0]["state"], "running");
+    assert!(state["processes"][0]["mem"]["kb"].as_u64().unwrap() > 0);
+
+    let first = world.pid("web");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(first).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    // Dead is dead, at once: no cycle has to pass until the state says so.
+    while std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {}
+    assert_eq!(world.state()["job_state"], "failing");
+    world.wait_for("running");
+    assert_ne!(world.pid("web"), first);
+
+    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
+    assert_eq!(world.state()["job_state"], "stopped");
+    assert_eq!(world.state()["processes"][0]["state"], "unknown");
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(!world.base().join("sys/run/web/web.pid").exists(), "a stopped job stays stopped");
+}
+
+#[test]
+fn dependencies_start_first_and_stop_last() {
+    let world = World::new();
+    let (db, db_ctl) = sleeper("db", "");
+    let (web, web_ctl) = sleeper("web", "  depends on db\n");
+    world
+        .apply(
+            &[
+                ("web", &[("monit", &web), ("bin/ctl", &web_ctl)]),
+                ("db", &[("db.monit", &db), ("bin/ctl", &db_ctl)]),
+            ],
+            json!({}),
+        )
+        .unwrap();
+    world.call("start", json!([])).unwrap();
+    world.wait_for("running");
+    world.call("stop", json!([])).unwrap();
+    assert_eq!(
+        std::fs::read_to_string(world.base().join("order")).unwrap(),
+        "start db\nstart web\nstop web\nstop db\n"
+    );
+}
+
+#[test]
+fn a_job_that_never_runs_is_failing_and_a_broken_monit_file_is_an_error() {
+    let world = World::new();
+    let monit = "check process p with pidfile {base}/p.pid start program \"{base}/jobs/p/bin/no\" group vcap";
+    world.apply(&[("p", &[("monit", monit), ("bin/no", "#!/bin/sh\nexit 1\n")])], json!({})).unwrap();
+    world.call("start", json!([])).unwrap();
+    world.wait_for("failing");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(world.state()["job_state"], "failing");
+    world.apply(&[("p", &[("monit", "check process p with pidfile")])], json!({})).unwrap();
+    let error = world.call("start", json!([])).unwrap_err();
+    assert!(error.starts_with("Action Failed start: Configuring jobs: 0000_p.monitrc:1: "), "{error}");
+}
+
+#[test]
+fn drains_are_asked_again_until_they_are_done() {
+    let world = World::new();
+    let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo 0 || echo -1\n";
+    let (monit, ctl) = sleeper("web", "");
+    world
+        .apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl), ("bin/drain", drain)])], json!({}))
+        .unwrap();
+    world.call("start", json!([])).unwrap();
+    world.wait_for("running");
+    let start = Instant::now();
+    assert_eq!(world.call("drain", json!(["shutdown", {}])), Ok(json!(0)));
+    assert!(start.elapsed() >= Duration::from_secs(1), "a second was asked for");
+    let calls = std::fs::read_to_string(world.base().join("calls")).unwrap();
+    assert_eq!(
+        calls,
+        "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged {\"persistent_disk\":0}\n"
+    );
+    // Drained means no longer watched, but still there.
+    let state = world.state();
+    assert_eq!(
+        (&state["job_state"], &state["processes"][0]["state"]),
+        (&json!("failing"), &json!("unknown"))
+    );
+    assert!(
+        world
+            .call("drain", json!(["status", {}]))
+            .unwrap_err()
+            .ends_with("Unexpected call with drain type 'status'")
+    );
+    assert!(world.call("drain", json!(["update"])).unwrap_err().ends_with("Drain update requires new spec"));
+    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
+
+    let endless = "#!/bin/sh\necho -1000\n";
+    world.apply(&[("web", &[("bin/drain", endless)])], json!({})).unwrap();
+    let task = world.begin("drain", json!(["shutdown", {}]));
+    std::thread::sleep(Duration::from_millis(100));
+    world.call("cancel_task", json!([task])).unwrap();
+    world.finish(&task).unwrap_err();
+    world.apply(&[("web", &[("bin/drain", "#!/bin/sh\necho soon\n")])], json!({})).unwrap();
+    let error = world.call("drain", json!(["shutdown"])).unwrap_err();
+    assert!(error.ends_with("1 of 1 drain scripts failed. Failed Jobs: web."), "{error}");
+}

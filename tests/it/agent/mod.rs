@@ -1,0 +1,13 @@
+//! The built-in agent, driven over its real HTTPS port in a mount namespace of its own.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test; clippy sees only #[test] functions as tests"
+)]
+
+mod disks;
+mod jobs;
+mod protocol;
+mod restart;
+mod world;

@@ -1,0 +1,117 @@
+//! What outlives the agent process, and what a start of the VM brings back.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::world::World;
+
+const MONIT: &str = "check process web with pidfile {base}/sys/run/web/web.pid
+  start program \"{base}/jobs/web/bin/ctl start\" stop program \"{base}/jobs/web/bin/ctl stop\" group vcap";
+const CTL: &str = "#!/bin/bash
+pidfile={base}/sys/run/web/web.pid
+case $1 in
+  start) setsid sleep 1000 >/dev/null 2>&1 & echo $! > $pidfile ;;
+  stop) kill $(cat $pidfile); rm $pidfile ;;
+esac
+";
+
+fn with_running_job(world: &World) -> i32 {
+    let disk = world.dir.path().join("dev/disk-1");
+    std::fs::create_dir_all(&disk).unwrap();
+    world.call("add_persistent_disk", json!(["disk-1", {"path": disk}])).unwrap();
+    world.call("mount_disk", json!(["disk-1"])).unwrap();
+    world.apply(&[("web", &[("monit", MONIT), ("bin/ctl", CTL)])], json!({})).unwrap();
+    world.call("start", json!([])).unwrap();
+    world.wait_for("running");
+    world.pid("web")
+}
+
+#[test]
+fn jobs_outlive_the_agent_and_are_watched_by_the_next_one() {
+    let mut world = World::new();
+    let pid = with_running_job(&world);
+    let spec = world.state();
+    for signal in [Signal::TERM, Signal::KILL] {
+        let took = world.end_agent(signal);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        world.start_agent(false);
+        world.wait_for("running");
+        assert_eq!(world.pid("web"), pid, "the job was not touched");
+        assert_eq!(world.state()["configuration_hash"], spec["configuration_hash"]);
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    world.wait_for("running");
+    assert_ne!(world.pid("web"), pid);
+    world.call("stop", json!([])).unwrap();
+    world.end_agent(Signal::TERM);
+    world.start_agent(false);
+    assert_eq!(world.state()["job_state"], "stopped");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!world.base().join("sys/run/web/web.pid").exists(), "a stopped job stays stopped");
+}
+
+#[test]
+fn a_drained_job_is_left_alone_by_the_next_agent() {
+    let mut world = World::new();
+    let pid = with_running_job(&world);
+    world.call("drain", json!(["shutdown", {}])).unwrap();
+    world.end_agent(Signal::KILL);
+    world.start_agent(false);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(world.state()["processes"][0]["state"], "unknown");
+    assert_eq!(world.pid("web"), pid);
+}
+
+#[test]
+fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
+    let mut world = World::new();
+    let pid = with_running_job(&world);
+    world.end_agent(Signal::KILL);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    // A process of the new life may have got the id that a pid file of the old one names.
+    let stranger = std::process::id();
+    std::fs::write(world.base().join("sys/run/web/web.pid"), stranger.to_string()).unwrap();
+    world.start_agent(true);
+    world.wait_for("running");
+    let new = world.pid("web");
+    assert!(new != pid && new != i32::try_from(stranger).unwrap());
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!(["disk-1"])));
+}
+
+#[test]
+fn a_start_without_the_disk_still_gives_an_agent() {
+    let mut world = World::new();
+    with_running_job(&world);
+    world.end_agent(Signal::KILL);
+    std::fs::remove_dir_all(world.dir.path().join("dev")).unwrap();
+    world.start_agent(true);
+    assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
+    assert!(world.log().contains("the persistent disk could not be mounted"), "{}", world.log());
+    let gone = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(gone, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
+}
+
+#[test]
+fn tasks_of_an_agent_that_goes_are_ended() {
+    let mut world = World::new();
+    let pidfile = world.base().join("sys/run/script.pid");
+    let script =
+        format!("#!/bin/bash\necho $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pidfile.display());
+    world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
+    let task = world.begin("run_script", json!(["pre-start", {}]));
+    while !pidfile.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    world.end_agent(Signal::TERM);
+    let pid = std::fs::read_to_string(&pidfile).unwrap();
+    let start = std::time::Instant::now();
+    while std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
+        assert!(start.elapsed() < Duration::from_secs(3), "the script lives on");
+    }
+    world.start_agent(false);
+    assert!(world.finish(&task).unwrap_err().ends_with("could not be found"));
+}

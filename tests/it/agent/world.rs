@@ -1,0 +1,365 @@
+//! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+pub const USER: &str = "mbus-user";
+pub const PASSWORD: &str = "mbus-p@ss";
+
+/// A certificate authority and what it signed for 127.0.0.1.
+pub struct Pki {
+    pub ca: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Pki {
+    pub fn new() -> Pki {
+        let ca_key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let ca = params.self_signed(&ca_key).unwrap();
+        let issuer = rcgen::Issuer::new(params, ca_key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        Pki { ca: ca.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// The VM. Ends everything it started when dropped.
+pub struct World {
+    pub dir: tempfile::TempDir,
+    pub pki: Pki,
+    agent: Option<Child>,
+    pub port: u16,
+    client: ureq::Agent,
+    log: Arc<Mutex<String>>,
+}
+
+impl World {
+    /// A VM whose agent answers.
+    pub fn new() -> World {
+        let mut world = World::without_agent();
+        world.start_agent(false);
+        world
+    }
+
+    pub fn without_agent() -> World {
+        let pki = Pki::new();
+        let client = client(Some(&pki.ca));
+        let dir = tempfile::tempdir().unwrap();
+        let world = World { dir, pki, agent: None, port: 0, client, log: Arc::default() };
+        world.write_settings(json!({}));
+        world
+    }
+
+    /// Settings as the CPI writes them; `extra` replaces top-level keys.
+    pub fn write_settings(&self, extra: Value) {
+        let mut settings = json!({
+            "agent_id": "agent-1",
+            "vm": {"name": "vm-1", "id": "vm-cid-1"},
+            "mbus": format!("https://{USER}:{}@127.0.0.1:0", PASSWORD.replace('@', "%40")),
+            "networks": {"default": {"type": "dynamic"}},
+            "disks": {"persistent": {}},
+            "ntp": [],
+            "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/micro_bosh/data/cache"}},
+            "env": {"bosh": {"mbus": {"cert": {
+                "ca": self.pki.ca, "certificate": self.pki.certificate, "private_key": self.pki.key,
+            }}}},
+        });
+        for (key, value) in extra.as_object().unwrap() {
+            settings[key] = value.clone();
+        }
+        std::fs::write(self.settings(), settings.to_string()).unwrap();
+    }
+
+    pub fn settings(&self) -> PathBuf {
+        self.dir.path().join("settings.json")
+    }
+
+    pub fn base(&self) -> PathBuf {
+        self.dir.path().join("vcap")
+    }
+
+    /// The agent's command line, in a mount namespace of its own; `under_init`: as the child of another process.
+    pub fn command(&self, under_init: bool) -> Command {
+        let mut command = Command::new("unshare");
+        let root = rustix::process::geteuid().is_root();
+        command.arg(if root { "-m" } else { "-rm" });
+        if under_init {
+            command.args(["sh", "-c", r#"trap 'kill $!' TERM; "$@" & wait; wait"#, "init"]);
+        }
+        command
+            .arg(env!("CARGO_BIN_EXE_monopile"))
+            .arg("agent")
+            .arg("--settings")
+            .arg(self.settings())
+            .arg("--base")
+            .arg(self.base())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn start_agent(&mut self, under_init: bool) {
+        assert!(self.agent.is_none());
+        let mut child = self.command(under_init).process_group(0).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut seen = String::new();
+        self.port = loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "the agent ended: {seen}");
+            seen.push_str(&line);
+            if let Some((_, port)) = line.trim().rsplit_once("address=127.0.0.1:") {
+                break port.parse().unwrap();
+            }
+        };
+        self.agent = Some(child);
+        let log = self.log.clone();
+        log.lock().unwrap().push_str(&seen);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while stderr.read_line(&mut line).is_ok_and(|count| count > 0) {
+                log.lock().unwrap().push_str(&std::mem::take(&mut line));
+            }
+        });
+    }
+
+    /// What the agent wrote so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Ends the agent with this signal, and answers how long that took.
+    pub fn end_agent(&mut self, signal: rustix::process::Signal) -> Duration {
+        let mut agent = self.agent.take().unwrap();
+        let start = Instant::now();
+        let pid = rustix::process::Pid::from_child(&agent);
+        rustix::process::kill_process(pid, signal).unwrap();
+        agent.wait().unwrap();
+        start.elapsed()
+    }
+
+    /// A path as the agent's mount namespace shows it.
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        let pid = self.agent.as_ref().unwrap().id();
+        Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap())
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub fn auth() -> String {
+        use base64::Engine;
+        let text = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        format!("Basic {text}")
+    }
+
+    /// Sends a message; status and body.
+    pub fn post(&self, body: &str) -> (u16, String) {
+        let sent =
+            self.client.post(self.url("/agent")).header("Authorization", World::auth()).send(body.as_bytes());
+        read(sent.unwrap())
+    }
+
+    /// Sends a message, and answers the whole answer.
+    pub fn message(&self, method: &str, arguments: Value) -> Value {
+        let body = json!({"method": method, "arguments": arguments, "reply_to": "director"}).to_string();
+        let (status, text) = self.post(&body);
+        assert_eq!(status, 200, "{method}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Sends a message and waits for its task, if it is one: the value or the exception's message.
+    pub fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
+        let mut answer = self.message(method, arguments);
+        loop {
+            if let Some(exception) = answer.get("exception") {
+                return Err(exception["message"].as_str().unwrap().to_owned());
+            }
+            let value = answer["value"].clone();
+            let Some(task) = value["agent_task_id"].as_str().filter(|_| value["state"] == "running") else {
+                return Ok(value);
+            };
+            std::thread::sleep(Duration::from_millis(3));
+            answer = self.message("get_task", json!([task]));
+        }
+    }
+
+    /// Starts a task and answers its id.
+    pub fn begin(&self, method: &str, arguments: Value) -> String {
+        let answer = self.message(method, arguments);
+        assert_eq!(answer["value"]["state"], "running", "{answer}");
+        answer["value"]["agent_task_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The end of a task.
+    pub fn finish(&self, task: &str) -> Result<Value, String> {
+        self.call("get_task", json!([task]))
+    }
+
+    pub fn state(&self) -> Value {
+        self.call("get_state", json!([])).unwrap()
+    }
+
+    /// Waits for the instance to be in this state, and answers how long that took.
+    pub fn wait_for(&self, job_state: &str) -> Duration {
+        let start = Instant::now();
+        loop {
+            let state = self.state();
+            if state["job_state"] == job_state {
+                return start.elapsed();
+            }
+            assert!(start.elapsed() < Duration::from_secs(15), "not {job_state}: {state}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn blob(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(self.url(path))
+            .header("Authorization", World::auth());
+        let response = match method {
+            "PUT" => self.client.run(request.body(body).unwrap()),
+            _ => self.client.run(request.body(()).unwrap()),
+        };
+        let mut response = response.unwrap();
+        let mut content = Vec::new();
+        response.body_mut().as_reader().read_to_end(&mut content).unwrap();
+        (response.status().as_u16(), content)
+    }
+
+    /// Uploads a blob; its id and digest.
+    pub fn upload(&self, content: &[u8]) -> (String, String) {
+        let id = uuid::Uuid::new_v4().to_string();
+        assert_eq!(self.blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
+        (id, format!("sha256:{}", hex(&Sha256::digest(content))))
+    }
+
+    /// Applies a spec with these jobs (name, files) and packages.
+    pub fn apply(&self, jobs: &[(&str, &[(&str, &str)])], packages: Value) -> Result<Value, String> {
+        let mut files = Vec::new();
+        for (job, content) in jobs {
+            files.push((format!("./{job}/"), String::new()));
+            files.extend(content.iter().map(|(path, text)| {
+                (format!("./{job}/{path}"), text.replace("{base}", self.base().to_str().unwrap()))
+            }));
+        }
+        let borrowed: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let (id, digest) = self.upload(&tarball(&borrowed));
+        let templates: Vec<_> = jobs.iter().map(|(name, _)| json!({"name": name, "version": "v1"})).collect();
+        self.call(
+            "apply",
+            json!([{
+                "deployment": "dep", "name": "group", "id": "0", "index": 0, "az": "unknown",
+                "job": {"name": "group", "templates": templates},
+                "packages": packages,
+                "networks": {"default": {"type": "dynamic", "default": ["dns"]}},
+                "configuration_hash": digest,
+                "rendered_templates_archive": {"blobstore_id": id, "sha1": digest},
+            }]),
+        )
+    }
+
+    /// The process id a job wrote.
+    pub fn pid(&self, job: &str) -> i32 {
+        let path = self.base().join(format!("sys/run/{job}/{job}.pid"));
+        std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            // The whole group: with an init around it, it is not the agent itself.
+            let pid = rustix::process::Pid::from_child(&agent);
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            let _ = agent.wait();
+        }
+        for file in walkdir::WalkDir::new(self.base().join("data/sys/run")).into_iter().flatten() {
+            if file.path().extension().is_some_and(|ext| ext == "pid") {
+                kill_recorded(file.path());
+            }
+        }
+    }
+}
+
+/// Ends the process a pid file names.
+pub fn kill_recorded(pidfile: &Path) {
+    let pid = std::fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// A client that trusts this authority; without one it trusts any.
+pub fn client(ca: Option<&str>) -> ureq::Agent {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
+    let tls = match ca {
+        Some(ca) => tls
+            .root_certs(RootCerts::new_with_certs(&[Certificate::from_pem(ca.as_bytes()).unwrap()]))
+            .build(),
+        None => tls.disable_verification(true).build(),
+    };
+    ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .proxy(None)
+        .timeout_global(Some(Duration::from_secs(60)))
+        .build()
+        .new_agent()
+}
+
+pub fn read(mut response: ureq::http::Response<ureq::Body>) -> (u16, String) {
+    (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+}
+
+/// A gzip tarball; names that end in a slash are directories.
+pub fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(text.len() as u64);
+        if path.ends_with('/') {
+            header.set_entry_type(tar::EntryType::Directory);
+        }
+        builder.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
+}
+
+/// The names and contents in a gzip tarball.
+pub fn untar(content: &[u8]) -> Vec<(String, String)> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(content));
+    archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().to_string_lossy().into_owned();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            (name, text)
+        })
+        .collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,124 @@
+//! The example's artifacts: its release, packed from source, compiles with bash and its service counts.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monopile::artifact::archive::{self, Options};
+use monopile::artifact::{Release, Source, release, stemcell};
+use monopile::ui::{Event, Reporter, Sink, Stage};
+
+struct Silent;
+
+impl Sink for Silent {
+    fn emit(&self, _event: &Event) {}
+}
+
+fn stage() -> Stage {
+    Reporter::new(Arc::new(Silent)).stage("testing")
+}
+
+fn example(name: &str) -> Source {
+    Source::local(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello").join(name)).unwrap()
+}
+
+/// Compiles the packages of `jobs` as an agent would, each into `packages/<name>`.
+fn compile(release: &Release, jobs: &[&str], dir: &Path) {
+    for package in release.package_levels(jobs).unwrap().into_iter().flatten() {
+        let source = dir.join(format!("source-{}", package.name));
+        archive::unpack_file(&package.archive, "it", &source, None, &Options::default(), &mut |_, _| {})
+            .unwrap();
+        let target = dir.join("packages").join(&package.name);
+        fs::create_dir_all(&target).unwrap();
+        // The script names dependencies where an agent has them; here they are elsewhere.
+        let script = fs::read_to_string(source.join("packaging")).unwrap();
+        let script = script.replace("/var/vcap/packages", &dir.join("packages").display().to_string());
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(&source)
+            .env("BOSH_INSTALL_TARGET", &target)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}: {}", package.name, String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn ask(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn the_example_release_compiles_and_its_service_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let release = release::open(&example("release"), None, dir, &stage()).unwrap();
+    assert_eq!(release.name, "hello");
+    let job = release.job("hello").unwrap();
+    assert!(job.monit.is_some());
+    assert!(job.templates.iter().any(|template| template.target == "bin/ctl"));
+    compile(&release, &["hello"], dir);
+
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let store = dir.join("store");
+    fs::create_dir(&store).unwrap();
+    let config = dir.join("hello.conf");
+    fs::write(&config, format!("address=127.0.0.1\nport={port}\nstore={}\n", store.display())).unwrap();
+    let start = || {
+        let child = Command::new("perl")
+            .arg(dir.join("packages/counter/bin/counter"))
+            .args([&config, &dir.join("pid")])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let service = Service(child);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !ask(port, "/health").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+            assert!(Instant::now() < deadline, "the service does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        service
+    };
+    let service = start();
+    assert_eq!(fs::read_to_string(dir.join("pid")).unwrap().trim(), service.0.id().to_string());
+    let askers: Vec<_> = (0..8).map(|_| std::thread::spawn(move || ask(port, "/").unwrap())).collect();
+    let mut counts: Vec<u32> = askers
+        .into_iter()
+        .map(|asker| asker.join().unwrap().rsplit_once("counter: ").unwrap().1.trim().parse().unwrap())
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=8).collect::<Vec<_>>());
+    assert!(ask(port, "/").unwrap().contains("Hello from the VM\n"));
+    assert!(ask(port, "/nothing").unwrap().starts_with("HTTP/1.1 404"));
+    drop(service);
+    // Killed, not stopped: what was counted stays.
+    let _service = start();
+    assert!(ask(port, "/").unwrap().ends_with("counter: 10\n"));
+}
+
+#[test]
+fn the_example_stemcell_is_one_of_the_local_cpi() {
+    let dir = tempfile::tempdir().unwrap();
+    let stemcell = stemcell::open(&example("stemcell"), None, dir.path(), &stage()).unwrap();
+    assert_eq!(stemcell.api_version, 3);
+    assert_eq!(stemcell.stemcell_formats, ["local-directory"]);
+    let tree = dir.path().join("tree");
+    archive::unpack_file(&stemcell.image, "it", &tree, None, &Options::default(), &mut |_, _| {}).unwrap();
+    assert!(tree.join("etc/monopile-release").is_file());
+}

@@ -1,0 +1,141 @@
+//! The whole life of an environment, as README tells it.
+
+use serde_json::{Value, json};
+
+use crate::support::hello::Hello;
+
+const GREETING: &str = "\
+- type: replace
+  path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?
+  value: Ahoy
+";
+
+#[test]
+fn an_environment_lives_and_leaves_nothing_behind() {
+    let mut hello = Hello::new();
+
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Succeeded"), "{}", run.stdout);
+    let (greeting, first) = hello.ask();
+    assert_eq!(first, 1);
+    assert_ne!(greeting, "Ahoy");
+    assert_eq!(hello.ask().1, 2);
+    let requests = hello.requests();
+    assert_eq!(
+        Hello::methods(&requests),
+        [
+            "info",
+            "create_stemcell",
+            "create_vm",
+            "set_vm_metadata",
+            "create_disk",
+            "attach_disk",
+            "set_disk_metadata"
+        ]
+    );
+    check_requests(&requests, &hello.state());
+    insta::assert_snapshot!("state", hello.normalise(&hello.world.read("state.json")));
+
+    // The same again touches nothing: not even a CPI process is started.
+    let before = hello.state();
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(hello.requests().is_empty());
+    assert_eq!(hello.state(), before);
+    assert_eq!(hello.ask().1, 3);
+
+    // A changed property is a new deploy, and the counter is still there.
+    hello.ops("greeting.yml", GREETING);
+    hello.create(&[]).success();
+    assert_eq!(hello.ask(), ("Ahoy".to_owned(), 4));
+    let requests = hello.requests();
+    assert_eq!(
+        Hello::methods(&requests),
+        ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]
+    );
+    check_requests(&requests, &hello.state());
+
+    // So is a changed release.
+    let packaging = hello.world.read("hello/release/src/greeting/greeting.txt");
+    hello.world.write("hello/release/src/greeting/greeting.txt", format!("{packaging}more\n"));
+    let run = hello.create(&[]).success();
+    assert!(!run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert_eq!(hello.ask().1, 5);
+    hello.requests();
+
+    let run = hello.delete(&[]).success();
+    for step in ["pre-stop", "Draining", "Stopping", "post-stop", "Unmounting", "Deleting VM", "Deleting disk"] {
+        assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
+    }
+    assert_eq!(
+        Hello::methods(&hello.requests()),
+        ["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]
+    );
+    assert!(!hello.answers());
+    for gone in ["state.json", "state.json.bak", "state.json.lock", "state.json.journal"] {
+        assert!(!hello.world.exists(gone), "{gone} is left");
+    }
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// DESIGN's table: one `info` with a bare context, and everything a later request must carry.
+fn check_requests(requests: &[Value], state: &Value) {
+    let director = &state["director_id"];
+    assert_eq!(requests.iter().filter(|request| request["method"] == "info").count(), 1);
+    let mut ids = std::collections::BTreeSet::new();
+    for request in requests {
+        let context = &request["context"];
+        assert_eq!(&context["director_uuid"], director, "{request}");
+        assert!(ids.insert(context["request_id"].as_str().unwrap().to_owned()), "a request id came twice");
+        if request["method"] == "info" {
+            assert_eq!(request["arguments"], json!([]));
+            assert!(context.get("vm").is_none() && request.get("api_version").is_none(), "{request}");
+        } else {
+            assert_eq!(request["api_version"], 2, "{request}");
+            assert_eq!(context["vm"]["stemcell"]["api_version"], 3, "{request}");
+        }
+    }
+}
+
+#[test]
+fn the_disk_grows_and_its_data_moves() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let old = hello.state()["disks"][0]["cid"].clone();
+    hello.requests();
+
+    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2);
+    assert_eq!(
+        Hello::methods(&hello.requests()),
+        [
+            "info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata",
+            "create_disk", "attach_disk", "set_disk_metadata", "detach_disk", "delete_disk"
+        ]
+    );
+    let state = hello.state();
+    assert_eq!(state["disks"].as_array().unwrap().len(), 1);
+    assert_ne!(state["disks"][0]["cid"], old);
+    assert_eq!(state["disks"][0]["size"], 2048);
+    assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
+
+    hello.create(&["--recreate-persistent-disks"]).success();
+    assert_eq!(hello.ask().1, 3);
+    assert_ne!(hello.state()["disks"][0]["cid"], state["disks"][0]["cid"]);
+
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_vm_that_died_is_replaced_and_the_disk_survives() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.create(&["--recreate", "--skip-drain"]).success();
+    assert_eq!(hello.ask().1, 2);
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,513 @@
+//! The built-in `local` CPI, driven as any CPI is: `monopile cpi-exec local`, a request on stdin, an
+//! answer on stdout. VMs are real ones, with the real agent in them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const NOBODY: u32 = 65534;
+
+/// A cloud in a directory of its own, and the CPI for it.
+struct Cloud {
+    dir: tempfile::TempDir,
+    executable: PathBuf,
+    /// Whether calls are made as `nobody`.
+    as_nobody: bool,
+    port: u16,
+}
+
+impl Cloud {
+    fn new() -> Cloud {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let config = json!({
+            "root": dir.path().join("cloud"),
+            "agent": {
+                "mbus": format!("https://user:pass@127.0.0.1:{port}"),
+                "cert": {"ca": certificate, "certificate": certificate, "private_key": key.serialize_pem()},
+            },
+            "ntp": [],
+        });
+        fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+        fs::create_dir_all(dir.path().join("image/etc")).unwrap();
+        fs::write(dir.path().join("image/etc/monopile-release"), "hello\n").unwrap();
+        let executable = PathBuf::from(env!("CARGO_BIN_EXE_monopile"));
+        Cloud { dir, executable, as_nobody: false, port }
+    }
+
+    /// The same for `nobody`, who may not see the build directory.
+    fn of_nobody() -> Cloud {
+        let mut cloud = Cloud::new();
+        let copy = cloud.dir.path().join("monopile");
+        fs::copy(&cloud.executable, &copy).unwrap();
+        cloud.executable = copy;
+        cloud.as_nobody = true;
+        fs::set_permissions(cloud.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for path in [cloud.dir.path().to_owned(), cloud.dir.path().join("config.json")] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        cloud
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("cloud")
+    }
+
+    fn image(&self) -> String {
+        self.dir.path().join("image").display().to_string()
+    }
+
+    fn spawn(&self, request: &[u8]) -> Child {
+        let mut command = if self.as_nobody {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&self.executable);
+            command
+        } else {
+            Command::new(&self.executable)
+        };
+        let mut child = command
+            .args(["cpi-exec", "local", "--config"])
+            .arg(self.dir.path().join("config.json"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(request).unwrap();
+        child
+    }
+
+    fn raw(&self, request: &[u8]) -> Value {
+        let output = self.spawn(request).wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("exactly one JSON document")
+    }
+
+    fn answer(&self, method: &str, arguments: Value) -> Value {
+        self.raw(request(method, arguments, 2).to_string().as_bytes())
+    }
+
+    #[track_caller]
+    fn call(&self, method: &str, arguments: Value) -> Value {
+        let answer = self.answer(method, arguments);
+        assert_eq!(answer["error"], Value::Null, "{method}: {}", answer["error"]);
+        answer["result"].clone()
+    }
+
+    #[track_caller]
+    fn error(&self, method: &str, arguments: Value) -> (String, String) {
+        let answer = self.answer(method, arguments);
+        assert_eq!(answer["result"], Value::Null, "{method} succeeded");
+        let text = |key: &str| answer["error"][key].as_str().unwrap().to_owned();
+        (text("type"), text("message"))
+    }
+
+    fn stemcell(&self) -> Value {
+        self.call("create_stemcell", json!([self.image(), {}]))
+    }
+
+    fn create_vm_arguments(&self, stemcell: &Value) -> Value {
+        json!(["agent-1", stemcell, {}, {"default": {"type": "dynamic"}}, [], {"bosh": {"tags": {}}}])
+    }
+
+    #[track_caller]
+    fn vm(&self, stemcell: &Value) -> String {
+        let result = self.call("create_vm", self.create_vm_arguments(stemcell));
+        result[0].as_str().unwrap().to_owned()
+    }
+
+    /// The pid of a VM's init.
+    fn init(&self, vm: &str) -> i32 {
+        let text = fs::read_to_string(self.root().join("vms").join(vm).join("process.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["pid"].as_i64().unwrap() as i32
+    }
+
+    /// Runs a shell command in a VM.
+    fn inside(&self, vm: &str, script: &str) -> String {
+        let output = Command::new("nsenter")
+            .args(["-a", "-w/", "-t", &self.init(vm).to_string(), "sh", "-ec", script])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn wait_for_agent(&self) {
+        until("the agent listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    /// Processes whose command line names this cloud.
+    fn processes(&self) -> Vec<String> {
+        let root = self.root().display().to_string();
+        let all = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| fs::read(entry.unwrap().path().join("cmdline")).ok());
+        all.map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+            .filter(|line| line.contains(&root))
+            .collect()
+    }
+}
+
+fn request(method: &str, arguments: Value, version: u64) -> Value {
+    json!({
+        "method": method, "arguments": arguments, "api_version": version,
+        "context": {"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": version}}},
+    })
+}
+
+#[track_caller]
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}: not within 20 s");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The pid namespace of this process.
+fn namespace_of(pid: i32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
+}
+
+/// How many processes live there; zombies, which only wait for the machine's init, do not.
+fn members(namespace: &Path) -> usize {
+    let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| fs::read_link(path.join("ns/pid")).is_ok_and(|link| link == namespace))
+        .filter(|path| fs::read(path.join("cmdline")).is_ok_and(|line| !line.is_empty()))
+        .count()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// From nothing to nothing: every method once, in the order of a life.
+fn life(cloud: &Cloud) {
+    let mounts = fs::read("/proc/self/mountinfo").unwrap();
+    let host_vcap = fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok();
+    assert_eq!(
+        cloud.call("info", json!([])),
+        json!({"stemcell_formats": ["local-directory", "local"], "api_version": 2})
+    );
+    let stemcell = cloud.stemcell();
+    let created = cloud.call("create_vm", cloud.create_vm_arguments(&stemcell));
+    assert_eq!(created[1], json!({"default": {"type": "dynamic", "ip": "127.0.0.1"}}));
+    let vm = created[0].as_str().unwrap().to_owned();
+    cloud.wait_for_agent();
+    assert_eq!(fs::read("/proc/self/mountinfo").unwrap(), mounts, "mounts of a VM are seen by the host");
+    let namespace = namespace_of(cloud.init(&vm));
+    assert!(members(&namespace) >= 2, "init and agent");
+
+    cloud.call("set_vm_metadata", json!([vm, {"name": "x"}]));
+    let disk = cloud.call("create_disk", json!([64, {}, vm]));
+    let hint = cloud.call("attach_disk", json!([vm, disk]));
+    assert_eq!(hint, json!({"path": format!("/dev/monopile/{}", disk.as_str().unwrap())}));
+    assert_eq!(cloud.call("attach_disk", json!([vm, disk])), hint, "attaching twice");
+    assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]));
+    cloud.call("set_disk_metadata", json!([disk, {"a": "b"}]));
+    assert!(cloud.error("delete_disk", json!([disk])).1.contains("is attached to VM"));
+    assert_eq!(cloud.error("resize_disk", json!([disk, 128])).0, "Bosh::Clouds::NotSupported");
+
+    let device = hint["path"].as_str().unwrap();
+    let data = cloud.root().join("vms").join(&vm).join("devices").join(disk.as_str().unwrap());
+    if is_root() {
+        assert_eq!(cloud.inside(&vm, "cat /etc/monopile-release"), "hello\n");
+        cloud.inside(
+            &vm,
+            &format!("echo 7 > {device}/counter; echo x > /var/vcap/mark; ! echo x 2>&- > /usr/mark"),
+        );
+        cloud.inside(
+            &vm,
+            "echo x > /etc/own-mark; test $(hostname) != ''; test $(ls /proc | grep -c '^[0-9]*$') -lt 9",
+        );
+        cloud.inside(&vm, "test -c /dev/null; test -d /dev/pts; test -d /dev/shm; test ! -e /dev/kmsg");
+        cloud.inside(&vm, &format!("mount --bind {device} /mnt"));
+        assert!(cloud.error("detach_disk", json!([vm, disk])).1.contains("still mounted"));
+        cloud.inside(&vm, "umount /mnt");
+        for mark in ["/var/vcap/mark", "/usr/mark", "/etc/own-mark"] {
+            assert!(!Path::new(mark).exists(), "{mark} is on the host");
+        }
+    } else {
+        fs::write(data.join("counter"), "7\n").unwrap();
+    }
+    let snapshot = cloud.call("snapshot_disk", json!([disk, {}]));
+    cloud.call("detach_disk", json!([vm, disk]));
+    cloud.call("detach_disk", json!([vm, disk]));
+    cloud.call("resize_disk", json!([disk, 128]));
+    assert_eq!(cloud.error("resize_disk", json!([disk, 127])).0, "Bosh::Clouds::NotSupported");
+    cloud.call("attach_disk", json!([vm, disk]));
+
+    cloud.call("reboot_vm", json!([vm]));
+    assert_eq!(members(&namespace), 0, "the first boot is over");
+    cloud.wait_for_agent();
+    let namespace = namespace_of(cloud.init(&vm));
+    assert_eq!(cloud.call("has_vm", json!([vm])), json!(true));
+    cloud.call("delete_vm", json!([vm]));
+    assert_eq!(members(&namespace), 0, "processes are left");
+    cloud.call("delete_vm", json!([vm]));
+    assert_eq!(cloud.call("has_vm", json!([vm])), json!(false));
+
+    // delete_vm gave the disk back, with what the VM wrote.
+    let home = cloud.root().join("disks").join(disk.as_str().unwrap()).join("data/counter");
+    assert_eq!(fs::read_to_string(home).unwrap(), "7\n");
+    assert_eq!(cloud.call("has_disk", json!([disk])), json!(true));
+    cloud.call("delete_disk", json!([disk]));
+    cloud.call("delete_disk", json!([disk]));
+    assert_eq!(cloud.call("has_disk", json!([disk])), json!(false));
+    cloud.call("delete_snapshot", json!([snapshot]));
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists(), "an empty cloud leaves nothing");
+    assert_eq!(cloud.processes(), Vec::<String>::new());
+    assert_eq!(fs::read("/proc/self/mountinfo").unwrap(), mounts);
+    assert_eq!(fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok(), host_vcap);
+}
+
+#[test]
+fn a_whole_life() {
+    life(&Cloud::new());
+}
+
+#[test]
+fn a_whole_life_as_an_ordinary_user() {
+    if !is_root() {
+        eprintln!("not run: the other test is run by an ordinary user already");
+        return;
+    }
+    let allowed = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urm", "true"])
+        .output()
+        .unwrap();
+    if !allowed.status.success() {
+        eprintln!("not run: this machine allows no user namespaces");
+        return;
+    }
+    life(&Cloud::of_nobody());
+}
+
+#[test]
+fn without_user_namespaces_the_error_says_what_is_missing() {
+    // Namespaces are counted: inside one with a limit of 0 nobody can make another.
+    let cloud = Cloud::new();
+    let stemcell = cloud.stemcell();
+    let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
+    let script = format!(
+        "echo 0 > /proc/sys/user/max_mnt_namespaces && exec '{}' cpi-exec local --config '{}'",
+        cloud.executable.display(),
+        cloud.dir.path().join("config.json").display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["-Ur", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if output.stdout.is_empty() {
+        eprintln!("not run: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["error"]["type"], "Bosh::Clouds::VMCreationFailed");
+    assert_eq!(answer["error"]["ok_to_retry"], false);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("namespaces"), "{message}");
+    assert!(!cloud.root().join("vms").exists());
+    assert_eq!(fs::read_dir(cloud.root().join("staging")).unwrap().count(), 0);
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists());
+}
+
+#[test]
+fn wrong_requests_get_typed_errors() {
+    let cloud = Cloud::new();
+    for garbage in [&b""[..], b"{", b"[]", b"{} {}", b"\xff\xfe", b"{\"method\": 7}", b"null"] {
+        let answer = cloud.raw(garbage);
+        assert_eq!(answer["error"]["type"], "InvalidCall", "{}", String::from_utf8_lossy(garbage));
+    }
+    let unknown = |kind: &str| format!("{kind}-{}", "00000000-0000-4000-8000-000000000000");
+    let (vm, disk, stemcell) = (unknown("vm"), unknown("disk"), unknown("stemcell"));
+    for _ in 0..2 {
+        let typed = |method: &str, arguments: Value, wanted: &str| {
+            assert_eq!(cloud.error(method, arguments).0, format!("Bosh::Clouds::{wanted}"), "{method}");
+        };
+        typed("reboot_vm", json!([vm]), "VMNotFound");
+        typed("get_disks", json!([vm]), "VMNotFound");
+        typed("set_vm_metadata", json!([vm, {}]), "VMNotFound");
+        typed("delete_vm", json!(["../../etc"]), "VMNotFound");
+        typed("attach_disk", json!([vm, disk]), "VMNotFound");
+        typed("detach_disk", json!([vm, disk]), "VMNotFound");
+        typed("resize_disk", json!([disk, 1]), "DiskNotFound");
+        typed("set_disk_metadata", json!([disk, {}]), "DiskNotFound");
+        typed("snapshot_disk", json!([disk, {}]), "DiskNotFound");
+        typed("delete_disk", json!(["vol-1"]), "DiskNotFound");
+        typed("create_vm", cloud.create_vm_arguments(&json!(stemcell)), "StemcellNotFound");
+        typed("create_network", json!([{}]), "NotImplemented");
+        typed("configure_networks", json!([vm, {}]), "NotSupported");
+        assert_eq!(cloud.call("has_vm", json!(["x"])), json!(false));
+        assert_eq!(cloud.call("has_disk", json!([disk])), json!(false));
+        assert_eq!(cloud.error("create_disk", json!(["1", {}])).0, "InvalidCall");
+        assert_eq!(cloud.error("create_disk", json!([1, {}, "vm", 4])).0, "InvalidCall");
+        // Once more with a cloud that exists.
+        cloud.stemcell();
+    }
+}
+
+#[test]
+fn contract_1_answers_as_its_pages_say() {
+    let cloud = Cloud::new();
+    let call = |method: &str, arguments: Value| {
+        let answer = cloud.raw(request(method, arguments, 1).to_string().as_bytes());
+        assert_eq!(answer["error"], Value::Null);
+        answer["result"].clone()
+    };
+    let stemcell = cloud.stemcell();
+    let vm = call("create_vm", cloud.create_vm_arguments(&stemcell));
+    assert!(vm.as_str().unwrap().starts_with("vm-"));
+    let disk = cloud.call("create_disk", json!([1, {}]));
+    assert_eq!(call("attach_disk", json!([vm, disk])), Value::Null);
+    cloud.call("delete_vm", json!([vm]));
+    assert_eq!(cloud.call("has_disk", json!([disk])), json!(true));
+}
+
+#[test]
+fn a_second_vm_on_the_same_port_is_refused_without_a_trace() {
+    let cloud = Cloud::new();
+    let stemcell = cloud.stemcell();
+    let _taken = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
+    let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
+    assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
+    assert!(message.contains("in use"), "{message}");
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists());
+}
+
+#[test]
+fn a_dead_agent_is_started_again() {
+    let cloud = Cloud::new();
+    let stemcell = cloud.stemcell();
+    let vm = cloud.vm(&stemcell);
+    cloud.wait_for_agent();
+    let init = cloud.init(&vm);
+    let children = || fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+    let first = children();
+    let agent: i32 = first.split_whitespace().next().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(agent).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("another agent runs", || {
+        let now = children();
+        !now.trim().is_empty() && now != first
+    });
+    cloud.wait_for_agent();
+    cloud.call("delete_vm", json!([vm]));
+    assert_eq!(cloud.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
+    let cloud = Cloud::new();
+    let stemcell = cloud.stemcell();
+    let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
+    let (mut killed, mut finished) = (0, 0);
+    for step in 0..24 {
+        let mut child = cloud.spawn(request.as_bytes());
+        thread::sleep(Duration::from_millis(step * 4));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let known = fs::read_dir(cloud.root().join("vms")).map_or(0, Iterator::count);
+        if known == 0 {
+            killed += 1;
+        } else {
+            // Too late: it was made, and answered or about to.
+            finished += 1;
+            let vms = fs::read_dir(cloud.root().join("vms")).unwrap();
+            for vm in vms {
+                let vm = vm.unwrap().file_name().into_string().unwrap();
+                if let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) {
+                    assert_eq!(answer["result"][0], json!(vm));
+                }
+                cloud.call("delete_vm", json!([vm]));
+            }
+        }
+        // Any changing call clears what is left, VMs that were on probation included.
+        let disk = cloud.call("create_disk", json!([1, {}]));
+        cloud.call("delete_disk", json!([disk]));
+        assert!(
+            !cloud.root().join("staging").exists()
+                || fs::read_dir(cloud.root().join("staging")).unwrap().count() == 0
+        );
+        until("no process is left", || cloud.processes().is_empty());
+    }
+    println!("{killed} calls killed before, {finished} after the VM was known");
+    assert!(killed > 0);
+    let vm = cloud.vm(&stemcell);
+    cloud.wait_for_agent();
+    cloud.call("delete_vm", json!([vm]));
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists());
+}
+
+#[test]
+fn a_boot_that_fails_says_why_and_leaves_nothing() {
+    let cloud = Cloud::new();
+    // /var is the VM's own and must not be a way out of it.
+    std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
+    let stemcell = cloud.stemcell();
+    let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
+    assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
+    assert!(message.contains("'/var") && message.contains("must be a directory"), "{message}");
+    assert!(!cloud.root().join("vms").exists());
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists());
+}
+
+#[test]
+fn concurrent_calls_do_not_meet() {
+    let cloud = Cloud::new();
+    let stemcell = cloud.stemcell();
+    let vm = cloud.vm(&stemcell);
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let disk = cloud.call("create_disk", json!([1, {}]));
+                cloud.call("attach_disk", json!([vm, disk]));
+                cloud.call("set_vm_metadata", json!([vm, {"disk": disk}]));
+                cloud.call("detach_disk", json!([vm, disk]));
+                cloud.call("delete_disk", json!([disk]));
+                let other = cloud.stemcell();
+                cloud.call("delete_stemcell", json!([other]));
+            });
+        }
+    });
+    assert_eq!(cloud.call("get_disks", json!([vm])), json!([]));
+    cloud.call("delete_vm", json!([vm]));
+    cloud.call("delete_stemcell", json!([stemcell]));
+    assert!(!cloud.root().exists());
+    // The root comes and goes under the feet of others.
+    let cids = thread::scope(|scope| {
+        let calls: Vec<_> = (0..6)
+            .map(|_| {
+                scope.spawn(|| {
+                    let disk = cloud.call("create_disk", json!([1, {}]));
+                    cloud.call("delete_disk", json!([disk]));
+                    disk.to_string()
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(cids.len(), 6);
+    assert!(!cloud.root().exists());
+}

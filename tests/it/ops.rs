@@ -1,0 +1,602 @@
+//! Ops files: the tables say what each path does, and what is said when it does not.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the helpers of tests fail the test"
+)]
+
+use std::fmt::Write;
+use std::path::Path;
+
+use monopile::manifest::ops::{self, Ops};
+use monopile::manifest::yaml::{self, Node};
+use proptest::prelude::*;
+
+const DOCUMENT: &str = "\
+name: bosh
+releases:
+- name: bosh
+  version: 1
+- name: bpm
+  version: 2
+- name: bpm
+  version: 3
+networks:
+- name: default
+  subnets:
+  - {az: z1, range: 10.0.0.0/24}
+  - {az: z2, range: 10.0.1.0/24}
+list: [a, b, c]
+map: {one: 1, two: {three: 3}}
+empty: {}
+none: ~
+odd: {'a/b': 1, 'c:d': 2, 'e~f': 3, '': 4, '-': 5, '3': 6}
+";
+
+/// Path, value, and the top-level keys that a `replace` changes, as they are then.
+const REPLACED: &[(&str, &str, &str)] = &[
+    ("/name", "x", "name: x\n"),
+    ("/map/one", "2", "map:\n  one: 2\n  two:\n    three: 3\n"),
+    ("/map/two/three", "[1]", "map:\n  one: 1\n  two:\n    three:\n    - 1\n"),
+    ("/map/new?", "1", "map:\n  new: 1\n  one: 1\n  two:\n    three: 3\n"),
+    ("/map/two/new?", "1", "map:\n  one: 1\n  two:\n    new: 1\n    three: 3\n"),
+    ("/new?/a/b", "1", "new:\n  a:\n    b: 1\n"),
+    ("/new?/-", "1", "new:\n- 1\n"),
+    ("/new?/name=x", "{name: y}", "new:\n- name: true\n"),
+    ("/new?/name=x/v", "1", "new:\n- name: x\n  v: 1\n"),
+    ("/new?/name=x/subs/id=1/v", "1", "new:\n- name: x\n  subs:\n  - id: \"1\"\n    v: 1\n"),
+    ("/empty/a?", "1", "empty:\n  a: 1\n"),
+    ("/list/0", "x", "list:\n- x\n- b\n- c\n"),
+    ("/list/-1", "x", "list:\n- a\n- b\n- x\n"),
+    ("/list/-3", "x", "list:\n- x\n- b\n- c\n"),
+    ("/list/-", "x", "list:\n- a\n- b\n- c\n- x\n"),
+    ("/list/0:before", "x", "list:\n- x\n- a\n- b\n- c\n"),
+    ("/list/0:after", "x", "list:\n- a\n- x\n- b\n- c\n"),
+    ("/list/-1:after", "x", "list:\n- a\n- b\n- c\n- x\n"),
+    ("/list/-1:before", "x", "list:\n- a\n- b\n- x\n- c\n"),
+    ("/list/1:prev", "x", "list:\n- x\n- b\n- c\n"),
+    ("/list/1:next", "x", "list:\n- a\n- b\n- x\n"),
+    ("/list/0:next:next", "x", "list:\n- a\n- b\n- x\n"),
+    ("/list/1:prev:before", "x", "list:\n- x\n- a\n- b\n- c\n"),
+    ("/list/-1:next", "x", "list:\n- x\n- b\n- c\n"),
+    ("/releases/name=bosh", "x", "releases:\n- x\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n"),
+    (
+        "/releases/name=bosh/version",
+        "9",
+        "releases:\n- name: bosh\n  version: 9\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/name=bosh:before",
+        "x",
+        "releases:\n- x\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/name=bosh:after",
+        "x",
+        "releases:\n- name: bosh\n  version: 1\n- x\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/name=bosh:next/version",
+        "9",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 9\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/name=bosh:next:after",
+        "x",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- x\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/name=uaa?",
+        "{name: uaa}",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- name: uaa\n",
+    ),
+    (
+        "/releases/name=uaa?/version",
+        "1",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- name: uaa\n  version: 1\n",
+    ),
+    (
+        "/releases/0/version",
+        "9",
+        "releases:\n- name: bosh\n  version: 9\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n",
+    ),
+    (
+        "/releases/-",
+        "x",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- x\n",
+    ),
+    (
+        "/networks/name=default/subnets/az=z2/range",
+        "x",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: x\n",
+    ),
+    (
+        "/networks/0/subnets/1/gateway?",
+        "x",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    gateway: x\n    range: 10.0.1.0/24\n",
+    ),
+    (
+        "/networks/name=default/subnets/-",
+        "{az: z3}",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: 10.0.1.0/24\n  - az: z3\n",
+    ),
+    ("/odd/a~1b", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  a/b: x\n  c:d: 2\n  e~f: 3\n"),
+    ("/odd/c~7d", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  a/b: 1\n  c:d: x\n  e~f: 3\n"),
+    ("/odd/e~0f", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  a/b: 1\n  c:d: 2\n  e~f: x\n"),
+    ("/odd/", "x", "odd:\n  \"\": x\n  '-': 5\n  \"3\": 6\n  a/b: 1\n  c:d: 2\n  e~f: 3\n"),
+    ("/odd/-?", "x", "odd:\n  \"\": 4\n  '-': x\n  \"3\": 6\n  a/b: 1\n  c:d: 2\n  e~f: 3\n"),
+    ("/odd/3?", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": x\n  a/b: 1\n  c:d: 2\n  e~f: 3\n"),
+    ("/none", "1", "none: 1\n"),
+    ("", "{whole: new}", "whole: new\n"),
+    ("/map/two?/three", "1", "map:\n  one: 1\n  two:\n    three: 1\n"),
+    ("/map/one", "~1", "map:\n  one: ~1\n  two:\n    three: 3\n"),
+    ("/map/one", "1.0", ""),
+    ("/map/one", "2001-01-01", "map:\n  one: \"2001-01-01\"\n  two:\n    three: 3\n"),
+    (
+        "/map/one",
+        "{a: {b: [1.0, x, \"y\"]}}",
+        "map:\n  one:\n    a:\n      b:\n      - 1\n      - x\n      - \"y\"\n  two:\n    three: 3\n",
+    ),
+    ("/list/+1", "x", "list:\n- a\n- x\n- c\n"),
+    ("/list/01", "x", "list:\n- a\n- x\n- c\n"),
+];
+
+/// Path, and the top-level keys that a `remove` changes: `-` marks one that is gone.
+const REMOVED: &[(&str, &str)] = &[
+    ("/name", "-name\n"),
+    ("/map/one", "map:\n  two:\n    three: 3\n"),
+    ("/map/two/three", "map:\n  one: 1\n  two: {}\n"),
+    ("/map/nope?", ""),
+    ("/nope?/a/b", ""),
+    ("/list/0", "list:\n- b\n- c\n"),
+    ("/list/-1", "list:\n- a\n- b\n"),
+    ("/list/1:next", "list:\n- a\n- b\n"),
+    ("/list/-1:prev", "list:\n- a\n- c\n"),
+    ("/releases/name=bosh", "releases:\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n"),
+    ("/releases/name=bosh:next", "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 3\n"),
+    ("/releases/name=nope?", ""),
+    ("/releases/name=nope?/x", ""),
+    (
+        "/networks/name=default/subnets/az=z1",
+        "networks:\n- name: default\n  subnets:\n  - az: z2\n    range: 10.0.1.0/24\n",
+    ),
+    ("/odd/a~1b", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  c:d: 2\n  e~f: 3\n"),
+    ("/map/two", "map:\n  one: 1\n"),
+    ("/none", "-none\n"),
+];
+
+/// Path, and what stands there.
+const FOUND: &[(&str, &str)] = &[
+    ("/name", "bosh\n"),
+    ("/map", "one: 1\ntwo:\n  three: 3\n"),
+    ("/map/two/three", "3\n"),
+    ("/list/0", "a\n"),
+    ("/list/-1", "c\n"),
+    ("/list/0:next", "b\n"),
+    ("/list/-1:prev", "b\n"),
+    ("/releases/name=bosh", "name: bosh\nversion: 1\n"),
+    ("/releases/name=bosh:next/version", "2\n"),
+    ("/releases/0/name", "bosh\n"),
+    ("/odd/a~1b", "1\n"),
+    ("/odd/c~7d", "2\n"),
+    ("/odd/e~0f", "3\n"),
+    ("/odd/", "4\n"),
+    ("/nope?", "null\n"),
+    ("/nope?/a", "null\n"),
+    ("/nope?/name=x", "name: x\n"),
+    ("/nope?/name=x/name", "x\n"),
+    ("/releases/name=nope?", "name: nope\n"),
+    ("/releases/name=nope?/x", "null\n"),
+    ("/none", "null\n"),
+    ("/networks/0/subnets/az=z2/range", "10.0.1.0/24\n"),
+    ("/empty", "{}\n"),
+];
+
+fn document() -> Node {
+    yaml::load(DOCUMENT, Path::new("bosh.yml")).unwrap()
+}
+
+fn apply(ops: &str) -> monopile::Result<Node> {
+    ops::apply(document(), ops, Path::new("change.yml"))
+}
+
+fn op(kind: &str, path: &str, value: Option<&str>) -> String {
+    let value = value.map_or(String::new(), |value| format!("  value: {value}\n"));
+    format!("- type: {kind}\n  path: '{path}'\n{value}")
+}
+
+/// The error of an ops file: message, causes and hints.
+fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
+    let error = apply(ops).expect_err(ops);
+    assert_eq!(error.kind(), monopile::ErrorKind::InvalidInput);
+    (error.chain(), error.hints().to_vec())
+}
+
+/// Which top-level keys differ, written out.
+fn changes(after: &Node) -> String {
+    let before = document();
+    let (Some(old), Some(new)) = (before.as_map(), after.as_map()) else { return yaml::emit(after) };
+    let changed = new.iter().filter(|(key, value)| old.get(key.as_str().unwrap()) != Some(*value));
+    let changed = changed.map(|(key, value)| (key.clone(), value.clone()));
+    let map: yaml::Mapping = changed.collect();
+    let mut text = if map.is_empty() { String::new() } else { yaml::emit(&yaml::Data::Map(map).into()) };
+    if new.iter().any(|(key, _)| old.contains(key)) {
+        for (key, _) in old.iter().filter(|(key, _)| !new.contains(key)) {
+            writeln!(text, "-{}", key.as_str().unwrap()).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn replace() {
+    for (path, value, expected) in REPLACED {
+        let after =
+            apply(&op("replace", path, Some(value))).unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        assert_eq!(changes(&after), *expected, "{path}");
+    }
+}
+
+#[test]
+fn remove() {
+    for (path, expected) in REMOVED {
+        let after = apply(&op("remove", path, None)).unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        assert_eq!(changes(&after), *expected, "{path}");
+    }
+}
+
+#[test]
+fn find() {
+    let document = document();
+    for (path, expected) in FOUND {
+        let found =
+            ops::find(&document, &path.parse().unwrap()).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(yaml::emit(&found), *expected, "{path}");
+    }
+    assert_eq!(*ops::find(&document, &"".parse().unwrap()).unwrap(), document);
+}
+
+#[test]
+fn test_passes_or_fails() {
+    let test =
+        |path: &str, expectation: &str| apply(&format!("- type: test\n  path: '{path}'\n  {expectation}\n"));
+    for (path, expectation) in [
+        ("/name", "value: bosh"),
+        ("/map", "value: {two: {three: 3}, one: 1}"),
+        ("/list", "value: [a, b, c]"),
+        ("/none", "absent: false"),
+        ("/nope?", "absent: false"),
+        ("/nope", "absent: true"),
+        ("/map/two/nope", "absent: yes"),
+        ("/list/3", "absent: true"),
+        ("/releases/name=bosh/version", "value: 1"),
+    ] {
+        assert!(test(path, expectation).is_ok(), "{path} {expectation}");
+    }
+    for (path, expectation) in [
+        ("/name", "value: uaa"),
+        ("/name", "absent: true"),
+        ("/map/one", "value: '1'"),
+        ("/map/one", "value: 1.0"),
+        ("/list", "value: [a, c, b]"),
+        // Only the last step may be what is missing.
+        ("/nope/deeper", "absent: true"),
+        ("/releases/name=nope", "absent: true"),
+        ("/nope?", "absent: true"),
+    ] {
+        assert!(test(path, expectation).is_err(), "{path} {expectation}");
+    }
+}
+
+#[test]
+fn operations_see_what_earlier_ones_did() {
+    let ops = "\
+- {type: replace, path: /new?, value: [{name: x}]}
+- {type: replace, path: /new/name=x/v?, value: 1}
+- {type: test, path: /new, value: [{name: x, v: 1}]}
+- {type: remove, path: /new/0/name}
+";
+    assert_eq!(changes(&apply(ops).unwrap()), "new:\n- v: 1\n");
+}
+
+#[test]
+fn a_value_is_not_shared_between_operations() {
+    let ops = "\
+- {type: replace, path: /x?, value: &v {a: 1}}
+- {type: replace, path: /z?, value: *v}
+- {type: replace, path: /x/a, value: 2}
+";
+    assert_eq!(changes(&apply(ops).unwrap()), "x:\n  a: 2\nz:\n  a: 1\n");
+}
+
+#[test]
+fn an_empty_file_does_nothing() {
+    for text in ["", "---\n", "[]\n", "# nothing\n"] {
+        assert_eq!(apply(text).unwrap(), document(), "{text:?}");
+    }
+}
+
+#[test]
+fn errors_name_the_operation_and_the_nearest_thing() {
+    let cases: &[(&str, &str, &str)] = &[
+        ("replace", "/nam", "no '/nam'; there is 'name'"),
+        ("replace", "/map/ones", "no '/map/ones'; there is 'one'"),
+        ("replace", "/map/zzz/x", "no '/map/zzz'; there are 'one', 'two'"),
+        ("replace", "/empty/x", "no '/empty/x'; there is nothing here"),
+        ("replace", "/releases/name=bosch/version", "no '/releases/name=bosch'; there is 'name=bosh'"),
+        ("replace", "/releases/nam=bosh", "no '/releases/nam=bosh'; no item has a 'nam'"),
+        ("remove", "/releases/version=1", "no '/releases/version=1'; no item has a string as its 'version'"),
+        (
+            "remove",
+            "/releases/name=bpm",
+            "'/releases/name=bpm' is found 2 times (lines 5, 7), and a path leads to one item",
+        ),
+        ("replace", "/list/3", "no '/list/3': '/list' has no index 3, it has 3 items"),
+        ("replace", "/list/-4", "no '/list/-4': '/list' has no index -4, it has 3 items"),
+        (
+            "replace",
+            "/list/-1:next:next:next:next:next",
+            "no '/list/-1:next:next:next:next:next': '/list' has no index 4, it has 3 items",
+        ),
+        ("replace", "/name/x", "'/name/x' wants a mapping, but '/name' (bosh.yml:1:7) is a string"),
+        ("replace", "/map/0", "'/map/0' wants a sequence, but '/map' (bosh.yml:15:6) is a mapping"),
+        ("replace", "/none/x?", "'/none/x?' wants a mapping, but '/none' (bosh.yml:17:7) is null"),
+        ("replace", "/0", "'/0' wants a sequence, but the document (bosh.yml:1:1) is a mapping"),
+        ("replace", "/list/-/x", "'/list/-' wants a mapping, but '/list' (bosh.yml:14:7) is a sequence"),
+    ];
+    for (kind, path, expected) in cases {
+        let ops = format!(
+            "# first line\n{}{}",
+            op("test", "/name", Some("bosh")),
+            op(kind, path, (*kind == "replace").then_some("1"))
+        );
+        let (chain, _) = refused(&ops);
+        assert_eq!(chain[0], format!("change.yml:5:3: operation 2 ({kind} {path}) failed"));
+        assert_eq!(chain[1..], [*expected]);
+    }
+}
+
+#[test]
+fn errors_show_the_name_and_the_error_text_of_an_operation() {
+    let (chain, hints) =
+        refused("- {type: remove, name: drop it, path: /nope, error: is this a director?}\n");
+    assert_eq!(
+        chain[0],
+        "change.yml:1:3: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
+    );
+    assert_eq!(hints, ["write '/nope?' if it need not exist"]);
+}
+
+#[test]
+fn a_match_only_finds_strings_and_says_so() {
+    let (_, hints) = refused(&op("remove", "/releases/version=1", None));
+    assert_eq!(hints, ["a path only finds strings: put the 1 of this item's 'version' in quotes"]);
+}
+
+#[test]
+fn a_failed_test_does_not_show_the_values() {
+    let (chain, _) = refused("- {type: test, path: /name, value: hunter2}\n");
+    assert_eq!(chain[1], "'/name' has another value (set at bosh.yml:1:7) than the one expected");
+}
+
+#[test]
+fn badly_written_operations_are_refused_before_any_runs() {
+    let cases = [
+        ("a: b\n", "change.yml:1:1: an ops file is a sequence of operations, not a mapping"),
+        ("- x\n", "change.yml:1:3: operation 1 is a string, not a mapping"),
+        ("- {path: /a}\n", "change.yml:1:3: operation 1 has no type (replace, remove or test)"),
+        (
+            "- {type: replce, path: /a}\n",
+            "change.yml:1:3: operation 1 has an unknown type, 'replce'; there is 'replace'",
+        ),
+        ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no path"),
+        ("- {type: replace, path: /a}\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
+        ("- type: replace\n  path: /a\n  value:\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
+        (
+            "- {type: remove, path: /a, value: 1}\n",
+            "change.yml:1:3: operation 1 (remove /a) has a value, and a remove takes none",
+        ),
+        ("- {type: test, path: /a}\n", "change.yml:1:3: operation 1 (test /a) has neither value nor absent"),
+        (
+            "- {type: test, path: /a, absent: x}\n",
+            "change.yml:1:3: operation 1 (test /a) has a string as absent",
+        ),
+        (
+            "- {type: remove, path: a}\n",
+            "change.yml:1:3: operation 1 (remove a) has a path that cannot be read",
+        ),
+        ("- {type: remove, path: [a]}\n", "change.yml:1:3: operation 1 has a sequence as its path"),
+        ("- {type: remove, path: ''}\n", "change.yml:1:3: operation 1 (remove ) failed"),
+    ];
+    for (text, expected) in cases {
+        let ops = text.to_owned();
+        assert_eq!(refused(&ops).0[0], expected, "{text:?}");
+    }
+    assert!(Ops::load("- {type: remove, path: /nope}\n- {type: remove}\n", Path::new("change.yml")).is_err());
+}
+
+#[test]
+fn a_null_that_is_written_out_is_a_value() {
+    let after =
+        apply("- {type: replace, path: /name, value: ~}\n- {type: replace, path: /map/one, value: null}\n")
+            .unwrap();
+    assert_eq!(changes(&after), "map:\n  one: null\n  two:\n    three: 3\nname: null\n");
+}
+
+#[test]
+fn paths_are_read() {
+    let cases = [
+        ("", Ok("")),
+        ("/", Ok("/")),
+        ("/a/b", Ok("/a/b")),
+        ("/a?/b/c", Ok("/a?/b/c")),
+        ("/a?/b?/c?", Ok("/a?/b/c")),
+        ("/a/-", Ok("/a/-")),
+        ("/-/a", Ok("/-/a")),
+        ("/0/-1/+2/003", Ok("/0/-1/2/3")),
+        ("/a=b/c=d?:prev", Ok("/a=b/c=d?:prev")),
+        ("/a=b?/c=d:next:before", Ok("/a=b?/c=d:next:before")),
+        ("/a=b=c", Ok("/a=b=c")),
+        ("/~0a~1b~7c~2~", Ok("/~0a~1b~7c~02~0")),
+        ("/0:after", Ok("/0:after")),
+        ("a", Err("starts with '/'")),
+        ("/a:next", Err("only an index")),
+        ("/a/-:before", Err("'-' takes no modifier")),
+        ("/0:nxt", Err("':nxt' is none of")),
+        ("/0:", Err("':' is none of")),
+        ("/a?/0?/-?/b??", Ok("/a?/0?/-?/b??")),
+        ("/99999999999999999999", Ok("/99999999999999999999")),
+    ];
+    for (text, expected) in cases {
+        let parsed = text.parse::<ops::Path>().map(|path| path.to_string());
+        match (&parsed, expected) {
+            (Ok(path), Ok(expected)) => assert_eq!(path, expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{text}: {error}"),
+            _ => panic!("{text}: {parsed:?}"),
+        }
+    }
+}
+
+#[test]
+fn operations_cannot_nest_without_limit() {
+    let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    let down = "/0".repeat(399);
+    let ops = format!(
+        "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{down}/-, value: {deep}}}\n"
+    );
+    assert!(refused(&ops).0[0].contains("would nest deeper"));
+}
+
+fn path_text() -> impl Strategy<Value = String> {
+    let token = proptest::sample::select(vec![
+        "name",
+        "list",
+        "map",
+        "one",
+        "two",
+        "three",
+        "releases",
+        "networks",
+        "subnets",
+        "empty",
+        "none",
+        "odd",
+        "new",
+        "name=bosh",
+        "name=bpm",
+        "name=x",
+        "az=z1",
+        "0",
+        "1",
+        "-1",
+        "3",
+        "-",
+        "a~1b",
+        "",
+        "~0",
+        "=",
+        "+1",
+    ]);
+    let suffix = proptest::sample::select(vec![
+        "", "", "", "?", ":prev", ":next", ":before", ":after", "?:next", ":x",
+    ]);
+    // `0?` and `-?` are keys, which nothing but the `?` tells.
+    let piece = (token, suffix).prop_filter("a key", |(token, suffix)| {
+        !(suffix.starts_with('?')
+            && token.starts_with(|first: char| "-+".contains(first) || first.is_ascii_digit()))
+    });
+    proptest::collection::vec(piece, 0..5)
+        .prop_map(|tokens| tokens.iter().map(|(token, suffix)| format!("/{token}{suffix}")).collect())
+}
+
+proptest! {
+    #[test]
+    fn no_path_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
+        if let Ok(parsed) = path.parse::<ops::Path>() {
+            let again: ops::Path = parsed.to_string().parse().unwrap();
+            prop_assert_eq!(again.to_string(), parsed.to_string());
+        }
+    }
+
+    #[test]
+    fn no_operation_panics(path in path_text(), kind in proptest::sample::select(vec!["replace", "remove", "test"])) {
+        let _ = apply(&op(kind, &path, (kind != "remove").then_some("{a: [1]}")));
+    }
+
+    /// What a `replace` put in, its inverse takes out again.
+    #[test]
+    fn an_operation_and_its_inverse_change_nothing(path in path_text()) {
+        let before = document();
+        let Ok(parsed) = path.parse::<ops::Path>() else { return Ok(()) };
+        let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
+        let inverse = match ops::find(&before, &path.replace('?', "").parse().unwrap()) {
+            // Something was there: put it back.
+            Ok(old) if !path.contains(":before") && !path.contains(":after") => {
+                let value = serde_json::to_string(&old.to_json().unwrap()).unwrap();
+                // What was matched may be gone with the match.
+                let matched = matches!(parsed.tokens().last(), Some(ops::Token::Match { .. }));
+                let place = if matched { inverse_removal(&before, &parsed) } else { Some(path) };
+                let Some(place) = place else { return Ok(()) };
+                op("replace", &place, Some(&value))
+            }
+            _ => {
+                let Some(inverse) = inverse_removal(&before, &parsed) else { return Ok(()) };
+                op("remove", &inverse, None)
+            }
+        };
+        let restored = ops::apply(after, &inverse, Path::new("inverse.yml")).map_err(|error| format!("{inverse}: {error:?}"));
+        prop_assert_eq!(restored, Ok(before), "{}", inverse);
+    }
+}
+
+/// The path of what a `replace` would add, with everything it has to make on the way.
+fn inverse_removal(document: &Node, path: &ops::Path) -> Option<String> {
+    use ops::{Modifier, Token};
+    for count in 1..=path.tokens().len() {
+        let prefix = path.prefix(count);
+        let parent = path.prefix(count - 1).to_string().replace('?', "");
+        let holder = ops::find(document, &parent.parse().ok()?).ok()?;
+        let inserted = |index: i64, modifiers: &[Modifier]| {
+            let length = i64::try_from(holder.as_seq()?.len()).ok()?;
+            let moved = index
+                + modifiers
+                    .iter()
+                    .map(|modifier| match modifier {
+                        Modifier::Prev => -1,
+                        Modifier::Next => 1,
+                        _ => 0,
+                    })
+                    .sum::<i64>();
+            let front = if moved < 0 { moved + length } else { moved };
+            Some(format!("{parent}/{}", front + i64::from(modifiers.last() == Some(&Modifier::After))))
+        };
+        match prefix.tokens().last()? {
+            Token::Key { key, .. } => {
+                if holder.get(key).is_none() {
+                    return Some(prefix.to_string().replace('?', ""));
+                }
+            }
+            Token::End => return Some(format!("{parent}/-1")),
+            Token::Index { index, modifiers } if count == path.tokens().len() => {
+                return inserted(*index, modifiers);
+            }
+            Token::Match { key, value, modifiers, .. } => {
+                let at = holder
+                    .as_seq()?
+                    .iter()
+                    .position(|item| item.get(key).and_then(Node::as_str) == Some(value));
+                match at {
+                    None => return Some(format!("{parent}/-1")),
+                    Some(at) if count == path.tokens().len() => {
+                        return inserted(i64::try_from(at).ok()?, modifiers);
+                    }
+                    Some(_) => {}
+                }
+            }
+            Token::Index { .. } => {}
+        }
+    }
+    None
+}

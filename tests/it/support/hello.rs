@@ -1,0 +1,192 @@
+//! The hello environment of `examples/`, on an address of its own, with every CPI request on record.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{MONOPILE, Run, World};
+
+/// A copy of the example in a world of its own.
+pub struct Hello {
+    pub world: World,
+    ip: String,
+    flags: Vec<String>,
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// An address below 127.0.0.0/8 that no other test of this or a parallel run uses.
+fn subnet() -> String {
+    let number = std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst));
+    format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
+}
+
+impl Hello {
+    /// Not deployed yet.
+    pub fn new() -> Hello {
+        let world = World::new();
+        let subnet = subnet();
+        let ip = format!("{subnet}.2");
+        copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
+        let recorder = format!(
+            "#!/bin/bash\nrequest=$(cat; printf x)\nrequest=${{request%x}}\n\
+             printf '%s\\n' \"$request\" >> {requests}\n\
+             printf '%s' \"$request\" | exec {MONOPILE} cpi-exec local --config {config}\n",
+            requests = world.path("requests.jsonl").display(),
+            config = world.path("local.json").display(),
+        );
+        let path = world.write("recorder", recorder);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        world.write(
+            "local.json",
+            format!(
+                r#"{{"root": "{}", "agent": {{"mbus": "https://unset:unset@{ip}:6868"}}}}"#,
+                world.path("cloud").display()
+            ),
+        );
+        world.write(
+            "record.yml",
+            format!(
+                "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: {}}}}}\n",
+                path.display(),
+                world.path("cloud").display()
+            ),
+        );
+        let flags = [
+            "-o", "hello/elsewhere.yml", "-o", "record.yml", "--vars-store", "creds.yml", "--state", "state.json",
+            "-v", "port=8580", "-v", "mbus_port=6868",
+        ];
+        let mut flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+        for value in
+            [format!("internal_ip={ip}"), format!("internal_cidr={subnet}.0/24"), format!("internal_gw={subnet}.1")]
+        {
+            flags.extend(["-v".to_owned(), value]);
+        }
+        Hello { world, ip, flags }
+    }
+
+    /// Adds an ops file that every following command gets.
+    pub fn ops(&mut self, name: &str, text: &str) {
+        self.world.write(name, text);
+        self.flags.extend(["-o".to_owned(), name.to_owned()]);
+    }
+
+    /// A command with this environment's flags and more.
+    pub fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+        let arguments = [command, "hello/manifest.yml"].into_iter().map(str::to_owned);
+        let more = more.iter().map(ToString::to_string);
+        self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more))
+    }
+
+    /// `create-env` with more flags.
+    pub fn create(&self, more: &[&str]) -> Run {
+        self.world.finish(self.command("create-env", more))
+    }
+
+    /// `delete-env -n` with more flags.
+    pub fn delete(&self, more: &[&str]) -> Run {
+        let mut flags = vec!["-n"];
+        flags.extend(more);
+        self.world.finish(self.command("delete-env", &flags))
+    }
+
+    /// Asks the service for its page: the greeting and the counter, which goes up by one.
+    pub fn ask(&self) -> (String, u64) {
+        let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let body = text.split("\r\n\r\n").nth(1).unwrap_or_else(|| panic!("no body: {text}"));
+        let (greeting, counter) = body.trim_end().rsplit_once("\ncounter: ").unwrap();
+        (greeting.to_owned(), counter.parse().unwrap())
+    }
+
+    /// Whether the service answers.
+    pub fn answers(&self) -> bool {
+        let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+    }
+
+    /// The CPI requests so far; forgets them.
+    pub fn requests(&self) -> Vec<Value> {
+        let path = self.world.path("requests.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let _ = std::fs::remove_file(path);
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The methods of requests.
+    pub fn methods(requests: &[Value]) -> Vec<&str> {
+        requests.iter().map(|request| request["method"].as_str().unwrap()).collect()
+    }
+
+    /// The state file.
+    pub fn state(&self) -> Value {
+        serde_json::from_str(&self.world.read("state.json")).unwrap()
+    }
+
+    /// Text without what differs between environments.
+    pub fn normalise(&self, text: &str) -> String {
+        let text = text.replace(&self.ip, "<ip>").replace(self.ip.trim_end_matches(".2"), "<subnet>");
+        let version = regex::Regex::new(r"0\+dev\.[0-9a-f]+").unwrap();
+        self.world.normalise(&version.replace_all(&text, "<version>"))
+    }
+
+    /// What is left of the environment in processes, mounts and the cloud. Processes that were killed may take a
+    /// moment to vanish.
+    pub fn leftovers(&self) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            let mut left = self.world.leftovers();
+            let cloud = self.world.path("cloud");
+            if cloud.exists() {
+                left.push(format!("cloud: {:?}", tree(&cloud)));
+            }
+            if left.is_empty() || begun.elapsed() > Duration::from_secs(5) {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Hello {
+    fn drop(&mut self) {
+        // A failed test must not leave a VM behind.
+        if std::thread::panicking() && self.world.exists("state.json") {
+            let _ = self.delete(&["--skip-drain", "--forget-open-calls"]);
+        }
+    }
+}
+
+fn tree(root: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        paths.push(entry.path());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && paths.len() < 40 {
+            paths.extend(tree(&entry.path()));
+        }
+    }
+    paths
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        let name = entry.file_name();
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else if !name.to_string_lossy().contains("-state") && !name.to_string_lossy().contains("-vars") {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! YAML in and out: the tables say what BOSH's library makes of each text.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the helpers of tests fail the test"
+)]
+
+mod documents;
+mod scalars;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use monopile::ErrorKind;
+use monopile::manifest::yaml::{self, Data, Mapping, Node};
+use proptest::prelude::*;
+
+fn load(text: &str) -> Node {
+    yaml::load(text, Path::new("test.yml")).unwrap_or_else(|error| panic!("{text:?}: {error:?}"))
+}
+
+fn refused(text: &str) -> String {
+    let error = yaml::load(text, Path::new("test.yml")).expect_err(text);
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    error.to_string()
+}
+
+/// Compares a whole table, so that one run shows every case that is wrong.
+fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
+    let mut wrong = String::new();
+    for (name, actual, expected) in cases {
+        if actual != expected {
+            write!(wrong, "\n{name:?}\n   is {actual:?}\n  not {expected:?}").unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn plain_scalars() {
+    check(scalars::PLAIN.iter().map(|(source, expected)| {
+        let emitted = yaml::emit(&load(&format!("- {source}\n")));
+        (*source, emitted.trim_start_matches("- ").trim_end_matches('\n').to_owned(), *expected)
+    }));
+}
+
+#[test]
+fn strings_are_written_so_that_they_stay_strings() {
+    check(scalars::STRINGS.iter().map(|(text, expected)| {
+        let map = Mapping::from_iter([(Node::string("k"), Node::string(*text))]);
+        let emitted = yaml::emit(&Data::Map(map).into());
+        assert_eq!(load(&emitted).get("k").and_then(Node::as_str), Some(*text), "{emitted:?}");
+        (*text, emitted["k: ".len()..emitted.len() - 1].to_owned(), *expected)
+    }));
+}
+
+#[test]
+fn documents() {
+    check(documents::CASES.iter().map(|case| (case.name, yaml::emit(&load(case.text)), case.emitted)));
+}
+
+#[test]
+fn positions_count_from_one() {
+    let root = load("a: 1\nb:\n  - x\n  - {c: é, d: 2}\n");
+    let place = |node: &Node| (node.position.line, node.position.column);
+    assert_eq!(place(&root), (1, 1));
+    assert_eq!(place(root.get("a").unwrap()), (1, 4));
+    let items = root.get("b").unwrap().as_seq().unwrap();
+    assert_eq!(place(&items[0]), (3, 5));
+    assert_eq!(place(items[1].get("d").unwrap()), (4, 15));
+    assert_eq!(items[1].get("d").unwrap().position.describe(), "test.yml:4:15");
+}
+
+#[test]
+fn positions_are_those_of_the_file_even_where_quoted_lines_were_moved() {
+    let root = load("a: \"x\ny\"\nb: [c]\n");
+    let c = &root.get("b").unwrap().as_seq().unwrap()[0];
+    assert_eq!((c.position.line, c.position.column), (3, 5));
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let cases = [
+        ("a: 1\nb: 2\na: 3\n", "test.yml:3:1: the key 'a' is set already at line 1, column 1"),
+        ("a:\n  1: x\n  0x1: y\n", "test.yml:3:3: the key '1' is set already at line 2, column 3"),
+        ("a: *b\n", "test.yml:1:4: while parsing node, found unknown anchor"),
+        ("a: &b [*b]\n", "test.yml:1:8: this alias stands inside the value it refers to"),
+        ("? [a]\n: b\n", "test.yml:1:3: a sequence cannot be a key"),
+        ("{a: b}: c\n", "test.yml:1:1: a mapping cannot be a key"),
+        ("a:\n  <<: 1\n", "test.yml:2:7: '<<' takes a mapping or a sequence of mappings"),
+        ("a: !!int x\n", "test.yml:1:10: this is not an integer, as its tag says"),
+        ("a: !!binary '*'\n", "test.yml:1:13: this !!binary value is not base64"),
+        ("a: &b:c 1\n", "test.yml:1:4: the name of an anchor has only letters, digits, '-' and '_'"),
+    ];
+    check(cases.iter().map(|(text, expected)| (*text, refused(text), *expected)));
+}
+
+#[test]
+fn broken_documents_are_refused_with_a_place() {
+    for text in [
+        "a: b: c\n",
+        "a: [1\n",
+        "a: 'x\n",
+        "a:\n\t- b\n",
+        "- a\nb: c\n",
+        "a: @b\n",
+        "%YAML 3.0\n---\na\n",
+        "a: \u{1}\n",
+    ] {
+        let message = refused(text);
+        assert!(message.starts_with("test.yml:"), "{text:?}: {message}");
+    }
+}
+
+#[test]
+fn an_error_does_not_show_the_value() {
+    for text in ["a: !!int hunter2\n", "a: hunter2: x\n", "password: 'hunter2\n", "a: 1\na: hunter2\n"] {
+        assert!(!refused(text).contains("hunter2"), "{text:?}");
+    }
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(load(&nested(yaml::MAX_DEPTH)).depth(), yaml::MAX_DEPTH);
+    refused(&nested(yaml::MAX_DEPTH + 1));
+    refused(&nested(1_000_000));
+    refused(&"- ".repeat(100_000));
+    refused(&"{a: ".repeat(100_000));
+    let block: String = (0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    refused(&block);
+    // Each alias adds what its anchor has.
+    let chain: String = (1..100)
+        .map(|link| format!("- &a{link} {}*a{}{}\n", "[".repeat(50), link - 1, "]".repeat(50)))
+        .collect();
+    assert!(refused(&format!("- &a0 x\n{chain}")).contains("nested deeper"));
+}
+
+#[test]
+fn aliases_have_a_limit() {
+    let laughs: String = (1..12)
+        .map(|level| format!("a{level}: &a{level} [{}]\n", format!("*a{}, ", level - 1).repeat(10)))
+        .collect();
+    assert!(refused(&format!("a0: &a0 lol\n{laughs}")).contains("aliases repeat too much"));
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(1000));
+    assert!(refused(&long).contains("aliases repeat too much"));
+    let merges: String = (1..30)
+        .map(|level| format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}], k{level}: 1}}\n", level - 1))
+        .collect();
+    assert!(refused(&format!("a0: &a0 {{k: 1}}\n{merges}")).contains("aliases repeat too much"));
+    // Many aliases of small things are no attack.
+    let many = format!("a: &a {{b: c}}\nd: [{}]\n", "*a, ".repeat(20_000));
+    assert_eq!(load(&many).get("d").unwrap().as_seq().unwrap().len(), 20_000);
+}
+
+#[test]
+fn large_mappings_take_no_longer_per_key() {
+    let text: String = (0..100_000).map(|key| format!("key{key}: value\n")).collect();
+    let root = load(&text);
+    assert_eq!(root.as_map().unwrap().len(), 100_000);
+    assert_eq!(load(&yaml::emit(&root)), root);
+}
+
+#[test]
+fn only_equal_values_are_equal() {
+    assert_eq!(load("{a: 1, b: [x]}"), load("b: [x]\na: 1\n"));
+    assert_ne!(load("{a: 1}"), load("{a: 1.0}"));
+    assert_ne!(load("{a: 1}"), load("{a: '1'}"));
+    assert_ne!(load("{a: 1, b: 2}"), load("{a: 1, c: 2}"));
+    assert_ne!(load("[a, b]"), load("[b, a]"));
+}
+
+/// Text that looks like YAML more often than not.
+fn yamlish() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => "[a-z0-9]{1,4}",
+        6 => proptest::sample::select(vec![
+            ": ", "- ", "\n", "\n  ", "\n    ", "  ", "[", "]", "{", "}", ", ", "\"", "'", "|\n", ">-\n", "&a ", "*a",
+            "!!int ", "!", "<<: ", "? ", "#", " #", "~", "%", "---\n", "...\n", "\t", "\r\n", "\\", "\u{85}", "\u{feff}",
+        ])
+        .prop_map(str::to_owned),
+        1 => any::<char>().prop_map(|character| character.to_string()),
+    ];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+fn string() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z ]{0,12}",
+        "[ -~\\n\\t]{0,12}",
+        "[ab \\n\u{85}\u{2028}\u{2029}]{0,8}",
+        "(word ){0,40}(\n(word  ){0,20}){0,3}",
+        any::<String>(),
+        proptest::sample::select(scalars::STRINGS).prop_map(|(text, _)| (*text).to_owned()),
+        proptest::sample::select(scalars::PLAIN).prop_map(|(text, _)| (*text).to_owned()),
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = Node> {
+    prop_oneof![
+        Just(Data::Null),
+        any::<bool>().prop_map(Data::Bool),
+        any::<i64>().prop_map(Data::Int),
+        (1u64 << 63..).prop_map(Data::UInt),
+        // A float without a fraction is written as an integer, as upstream does.
+        any::<f64>()
+            .prop_filter("a fraction", |float| !float.is_nan()
+                && (float.fract() != 0.0 || float.abs() > 1e21))
+            .prop_map(Data::Float),
+        string().prop_map(Data::String),
+    ]
+    .prop_map(Node::from)
+}
+
+fn tree() -> impl Strategy<Value = Node> {
+    scalar().prop_recursive(4, 40, 6, |inner| {
+        // A plain `<<` is how upstream writes that key, and it reads back as a merge.
+        let key = scalar().prop_filter("no merge key", |key| key.as_str() != Some("<<"));
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Data::Seq),
+            proptest::collection::vec((key, inner), 0..6).prop_map(|entries| {
+                let mut map = Mapping::new();
+                for (key, value) in entries {
+                    map.insert(key, value);
+                }
+                Data::Map(map)
+            }),
+        ]
+        .prop_map(Node::from)
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(tree in tree()) {
+        let text = yaml::emit(&tree);
+        let again = yaml::load(&text, Path::new("test.yml"));
+        prop_assert_eq!(again.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
+    }
+
+    #[test]
+    fn no_text_panics(text in yamlish()) {
+        if let Ok(node) = yaml::load(&text, Path::new("test.yml")) {
+            yaml::emit(&node);
+        }
+    }
+}
