@@ -1,6 +1,6 @@
 //! Generated variables and `monopile vars`, judged by OpenSSL and OpenSSH.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::World;
@@ -62,7 +62,7 @@ fn openssl(world: &World, args: &[&str]) -> String {
     String::from_utf8(tool(world, "openssl", args).stdout).unwrap()
 }
 
-fn text(world: &World, certificate: &PathBuf) -> String {
+fn text(world: &World, certificate: &Path) -> String {
     let file = certificate.to_str().unwrap();
     let options = "no_pubkey,no_sigdump,no_serial,no_validity";
     openssl(world, &["x509", "-in", file, "-noout", "-text", "-certopt", options])
