@@ -21,8 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the agent may think about a blob that it has.
 const DIGEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// The slowest transfer that is waited for, in bytes per second.
-const SLOWEST: u64 = 16 * 1024;
+/// How long a transfer may stand still.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// From which size on an upload asks before it sends, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
 /// How often in a row a task may be out of sight before it is given up.
@@ -85,6 +85,7 @@ impl Agent {
             .max_redirects(0)
             .no_delay(true)
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_per_write(Some(STALL_TIMEOUT))
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()
             .new_agent();
@@ -220,7 +221,6 @@ impl Agent {
             .http
             .put(self.blob_url(id))
             .config()
-            .timeout_send_body(Some(transfer_patience(length)))
             .timeout_recv_response(Some(DIGEST_TIMEOUT))
             .build()
             .header("Authorization", &self.authorization)
@@ -257,6 +257,9 @@ impl Agent {
         let response = self
             .http
             .get(self.blob_url(id))
+            .config()
+            .timeout_per_read(Some(STALL_TIMEOUT))
+            .build()
             .header("Authorization", &self.authorization)
             .call()
             .map_err(|error| self.transport(error))?;
@@ -321,11 +324,6 @@ impl Agent {
         let problem = source.map(|source| format!(": {source}")).unwrap_or_default();
         AgentError::Unresolvable { address: self.endpoint.base.clone(), problem }
     }
-}
-
-/// How long a transfer of this many bytes may take.
-fn transfer_patience(bytes: u64) -> Duration {
-    MESSAGE_TIMEOUT + Duration::from_secs(bytes / SLOWEST)
 }
 
 /// rustls reports a failed handshake through `io::Error`.
