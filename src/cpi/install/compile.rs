@@ -1,5 +1,7 @@
 //! Brings one package to its place: compiled, unpacked, or found there already.
 
+use std::path::Path;
+
 use super::needed::Needed;
 use super::shelf::{self, Lock, Shelf, Slot};
 use super::{Halt, Workshop, script};
@@ -34,9 +36,9 @@ pub(super) fn provide(
         }
         // A lock cannot be made exclusive in one step: whoever comes between may have done the work.
         drop(lock);
-        let _lock = slot.lock_exclusively(halt, &own)?;
+        let lock = slot.lock_exclusively(halt, &own)?;
         if !slot.is_complete() {
-            build(needed, package, &slot, shelf, workshop, halt, &own)?;
+            Build { needed, package, slot: &slot, lock: &lock, shelf, workshop, halt, stage: &own }.run()?;
             built = true;
         }
     }
@@ -47,6 +49,7 @@ pub(super) fn provide_alone(
     needed: &[Needed<'_>],
     index: usize,
     shelf: &Shelf,
+    lock: &Lock,
     workshop: &Workshop<'_>,
     halt: &Halt<'_>,
     stage: &Stage,
@@ -59,7 +62,7 @@ pub(super) fn provide_alone(
         own.skip("it is there already");
         return Ok(());
     }
-    build(needed, package, &slot, shelf, workshop, halt, &own)?;
+    Build { needed, package, slot: &slot, lock, shelf, workshop, halt, stage: &own }.run()?;
     own.finish();
     Ok(())
 }
@@ -72,76 +75,86 @@ fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
     stage.reporter().stage(format!("{what} package '{}/{short}'", package.package.name))
 }
 
-fn build(
-    needed: &[Needed<'_>],
-    package: &Needed<'_>,
-    slot: &Slot,
-    shelf: &Shelf,
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
-    stage: &Stage,
-) -> Result<()> {
-    let dependencies: Vec<Slot> = package
-        .dependencies
-        .iter()
-        .filter_map(|index| needed.get(*index))
-        .map(|dependency| shelf.slot(dependency))
-        .collect();
-    slot.begin(&dependencies)?;
-    let made = if package.package.compiled_for.is_some() {
-        unpack(package, &slot.target, stage)
-    } else {
-        compile(package, slot, workshop, halt, stage)
-    };
-    made.inspect_err(|_| {
-        if !workshop.keep_work {
-            slot.discard();
-        }
-    })?;
-    slot.finish()
+/// A package about to be made.
+struct Build<'a, 'r> {
+    needed: &'a [Needed<'r>],
+    package: &'a Needed<'r>,
+    slot: &'a Slot,
+    lock: &'a Lock,
+    shelf: &'a Shelf,
+    workshop: &'a Workshop<'a>,
+    halt: &'a Halt<'a>,
+    stage: &'a Stage,
 }
 
-fn unpack(package: &Needed<'_>, target: &std::path::Path, stage: &Stage) -> Result<()> {
-    let what = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
-    // Links may lead to other packages. What is unpacked here will be run as it is: there is nothing to gain by
-    // refusing some of it.
-    let options = Options { links: Links::Verbatim, ..Options::default() };
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    archive::unpack_file(&package.package.archive, &what, target, None, &options, &mut progress)?;
-    Ok(())
-}
+impl Build<'_, '_> {
+    fn run(&self) -> Result<()> {
+        let dependencies: Vec<Slot> = self
+            .package
+            .dependencies
+            .iter()
+            .filter_map(|index| self.needed.get(*index))
+            .map(|dependency| self.shelf.slot(dependency))
+            .collect();
+        self.slot.begin(&dependencies)?;
+        let made = if self.package.package.compiled_for.is_some() {
+            self.unpack(&self.slot.target)
+        } else {
+            self.compile()
+        };
+        made.inspect_err(|_| {
+            if !self.workshop.keep_work {
+                self.slot.discard();
+            }
+        })?;
+        self.slot.finish()
+    }
 
-fn compile(
-    package: &Needed<'_>,
-    slot: &Slot,
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
-    stage: &Stage,
-) -> Result<()> {
-    // A directory of its own above the source, because packaging scripts also use `..`.
-    let short = package.key.get(..12).unwrap_or(&package.key);
-    let space = workshop.work.join("compile").join(format!("{}-{short}", package.package.name));
-    shelf::remove_tree(&space)?;
-    shelf::make_directory(&space)?;
-    shelf::make_directory(&slot.target)?;
-    let source = space.join("source");
-    unpack(package, &source, stage)?;
-    let run = script::Run { package: package.package, source: &source, slot, workshop, halt, stage };
-    let outcome = run.packaging().context(|| {
-        format!(
-            "package '{}' of the CPI's release '{}' cannot be compiled",
-            package.package.name, package.release.name
-        )
-    });
-    match outcome {
-        Err(error) if workshop.keep_work && !matches!(error.kind(), crate::ErrorKind::Interrupted(_)) => {
-            Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
-        }
-        Err(error) => {
-            shelf::remove_tree(&space)?;
+    fn unpack(&self, target: &Path) -> Result<()> {
+        let (package, release) = (self.package.package, self.package.release);
+        let what = format!("the package '{}' of release '{}'", package.name, release.name);
+        // Links may lead to other packages. What is unpacked here will be run as it is: there is nothing to gain
+        // by refusing some of it.
+        let options = Options { links: Links::Verbatim, ..Options::default() };
+        let mut progress = |done, total| self.stage.progress(done, Some(total), Unit::Bytes);
+        archive::unpack_file(&package.archive, &what, target, None, &options, &mut progress)?;
+        Ok(())
+    }
+
+    fn compile(&self) -> Result<()> {
+        let (package, release) = (self.package.package, self.package.release);
+        // A directory of its own above the source, because packaging scripts also use `..`.
+        let short = self.package.key.get(..12).unwrap_or(&self.package.key);
+        let space = self.workshop.work.join("compile").join(format!("{}-{short}", package.name));
+        shelf::remove_tree(&space)?;
+        shelf::make_directory(&space)?;
+        shelf::make_directory(&self.slot.target)?;
+        let source = space.join("source");
+        self.unpack(&source)?;
+        let run = script::Run {
+            package,
+            source: &source,
+            slot: self.slot,
+            lock: self.lock,
+            workshop: self.workshop,
+            halt: self.halt,
+            stage: self.stage,
+        };
+        let outcome = run.packaging().context(|| {
+            format!("package '{}' of the CPI's release '{}' cannot be compiled", package.name, release.name)
+        });
+        match outcome {
             Err(error)
+                if self.workshop.keep_work && !matches!(error.kind(), crate::ErrorKind::Interrupted(_)) =>
+            {
+                Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
+            }
+            Err(error) => {
+                shelf::remove_tree(&space)?;
+                Err(error)
+            }
+            Ok(()) if self.workshop.keep_work => Ok(()),
+            Ok(()) => shelf::remove_tree(&space),
         }
-        Ok(()) if workshop.keep_work => Ok(()),
-        Ok(()) => shelf::remove_tree(&space),
     }
 }

@@ -139,7 +139,7 @@ fn install_in_directory(
         }
         preflight::check(&needed, &shelf, workshop)?;
         schedule::run(&dependencies(&needed), workshop.parallel, &|index| {
-            let result = compile::provide_alone(&needed, index, &shelf, workshop, halt, stage);
+            let result = compile::provide_alone(&needed, index, &shelf, &lock, workshop, halt, stage);
             if result.is_err() {
                 halt.failed.store(true, Ordering::SeqCst);
             }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::shelf::Slot;
+use super::shelf::{Lock, Slot};
 use super::{Halt, Workshop};
 use crate::artifact::release::Package;
 use crate::cpi::process::LogTail;
@@ -29,6 +29,8 @@ pub(super) struct Run<'a> {
     pub(super) source: &'a Path,
     /// Its place.
     pub(super) slot: &'a Slot,
+    /// Keeps others out of that place; the script holds it too.
+    pub(super) lock: &'a Lock,
     /// Where this happens.
     pub(super) workshop: &'a Workshop<'a>,
     /// When to stop.
@@ -60,7 +62,7 @@ impl Run<'_> {
             .env("BOSH_PACKAGE_NAME", &self.package.name)
             .env("BOSH_PACKAGE_VERSION", &self.package.version)
             .env("BOSH_PACKAGES_DIR", &self.slot.packages)
-            .stdin(Stdio::null())
+            .stdin(self.lock.to_input().map_err(failed)?)
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)
             .process_group(0);

@@ -55,7 +55,7 @@ pub(super) struct Slot {
 /// A lock on a slot or a directory, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Shelf {
@@ -201,6 +201,12 @@ impl Slot {
 }
 
 impl Lock {
+    /// Something empty to read for a process that shall hold the lock as well: if this one is killed, the place
+    /// stays locked until that process is done with it.
+    pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
+        self.file.try_clone().map(Into::into)
+    }
+
     fn take(
         path: &Path,
         attempt: impl Fn(&File) -> Result<(), TryLockError>,
@@ -208,11 +214,11 @@ impl Lock {
         stage: &Stage,
     ) -> Result<Lock> {
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
-        let file = File::options().create(true).append(true).open(path).map_err(failed)?;
+        let file = File::options().create(true).read(true).append(true).open(path).map_err(failed)?;
         let mut told = false;
         loop {
             match attempt(&file) {
-                Ok(()) => return Ok(Lock { _file: file }),
+                Ok(()) => return Ok(Lock { file }),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -222,6 +228,15 @@ impl Lock {
             }
             halt.check()?;
             std::thread::sleep(LOCK_PAUSE);
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would not do: whatever a script left running in the background may have the file open.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "a lock cannot be released");
         }
     }
 }
