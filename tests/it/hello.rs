@@ -64,7 +64,9 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     hello.requests();
 
     let run = hello.delete(&[]).success();
-    for step in ["pre-stop", "Draining", "Stopping", "post-stop", "Unmounting", "Deleting VM", "Deleting disk"] {
+    for step in
+        ["pre-stop", "Draining", "Stopping", "post-stop", "Unmounting", "Deleting VM", "Deleting disk"]
+    {
         assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
     }
     assert_eq!(
@@ -111,8 +113,18 @@ fn the_disk_grows_and_its_data_moves() {
     assert_eq!(
         Hello::methods(&hello.requests()),
         [
-            "info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata",
-            "create_disk", "attach_disk", "set_disk_metadata", "detach_disk", "delete_disk"
+            "info",
+            "has_vm",
+            "delete_vm",
+            "create_vm",
+            "set_vm_metadata",
+            "attach_disk",
+            "set_disk_metadata",
+            "create_disk",
+            "attach_disk",
+            "set_disk_metadata",
+            "detach_disk",
+            "delete_disk"
         ]
     );
     let state = hello.state();

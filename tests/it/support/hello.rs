@@ -58,13 +58,25 @@ impl Hello {
             ),
         );
         let flags = [
-            "-o", "hello/elsewhere.yml", "-o", "record.yml", "--vars-store", "creds.yml", "--state", "state.json",
-            "-v", "port=8580", "-v", "mbus_port=6868",
+            "-o",
+            "hello/elsewhere.yml",
+            "-o",
+            "record.yml",
+            "--vars-store",
+            "creds.yml",
+            "--state",
+            "state.json",
+            "-v",
+            "port=8580",
+            "-v",
+            "mbus_port=6868",
         ];
         let mut flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
-        for value in
-            [format!("internal_ip={ip}"), format!("internal_cidr={subnet}.0/24"), format!("internal_gw={subnet}.1")]
-        {
+        for value in [
+            format!("internal_ip={ip}"),
+            format!("internal_cidr={subnet}.0/24"),
+            format!("internal_gw={subnet}.1"),
+        ] {
             flags.extend(["-v".to_owned(), value]);
         }
         Hello { world, ip, flags }
