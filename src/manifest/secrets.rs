@@ -29,23 +29,32 @@ fn walk(node: &Node, secrets: &mut std::collections::BTreeSet<String>) {
                 secrets.insert(trimmed.to_owned());
             }
         }
-        Data::Int(number) => {
-            secrets.insert(number.to_string());
-        }
-        Data::UInt(number) => {
-            secrets.insert(number.to_string());
-        }
-        Data::Float(number) => {
-            secrets.insert(number.to_string());
-        }
+        Data::Int(number) => number_text(&number.to_string(), secrets),
+        Data::UInt(number) => number_text(&number.to_string(), secrets),
+        Data::Float(number) => number_text(&number.to_string(), secrets),
         Data::Seq(items) => items.iter().for_each(|item| walk(item, secrets)),
         Data::Map(map) => map.iter().for_each(|(_, value)| walk(value, secrets)),
         Data::Null | Data::Bool(_) => {}
     }
 }
 
+fn number_text(text: &str, secrets: &mut std::collections::BTreeSet<String>) {
+    if !is_place(text) {
+        secrets.insert(text.to_owned());
+    }
+}
+
+/// Addresses, ranges and ports say where, not what with: an error without them would say nothing. Longer
+/// numbers may be PINs and stay out of sight.
+fn is_place(text: &str) -> bool {
+    text.parse::<std::net::IpAddr>().is_ok()
+        || text.parse::<ipnet::IpNet>().is_ok()
+        || text.parse::<u16>().is_ok()
+}
+
 fn is_public(text: &str) -> bool {
     text.is_empty()
+        || is_place(text)
         || text.starts_with("ssh-rsa ")
         || pem::parse_many(text).is_ok_and(|blocks| {
             !blocks.is_empty()
@@ -58,18 +67,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_are_not() {
+    fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_and_places_are_not() {
         let node = Node::from_json(&serde_json::json!({
             "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
             "certificate": "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----\n",
-            "list": [{"port": 25555}, "hunter2", null, true, ""],
+            "list": [{"port": 25555}, "hunter2", 71_234_567, null, true, "", "10.0.0.6", "10.0.0.0/24"],
         }));
         assert_eq!(
             collect([&node].into_iter()),
             [
                 "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----",
                 "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
-                "25555",
+                "71234567",
                 "MIIE",
                 "abcd",
                 "hunter2",

@@ -1,5 +1,6 @@
 //! Durable writes: a file is either what it was or what it was to become, never anything between.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -10,14 +11,38 @@ use std::path::Path;
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = parent(path);
     let mut temporary = tempfile::Builder::new()
-        .prefix(".monopile-")
-        .suffix(".tmp")
+        .prefix(&temporary_prefix(path))
+        .suffix(TEMPORARY_SUFFIX)
         .permissions(fs::Permissions::from_mode(0o600))
         .tempfile_in(directory)?;
     temporary.write_all(bytes)?;
     temporary.as_file().sync_all()?;
     temporary.persist(path).map_err(|error| error.error)?;
     sync_directory(directory)
+}
+
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// What the names of temporary files for `path` begin with, so that they can be told from those of others.
+fn temporary_prefix(path: &Path) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".");
+    prefix
+}
+
+/// Removes what writers of `path` that were killed left behind. Whoever calls this must be its only writer.
+pub(super) fn sweep_temporaries(path: &Path) -> io::Result<()> {
+    let prefix = temporary_prefix(path);
+    for entry in fs::read_dir(parent(path))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(TEMPORARY_SUFFIX.as_bytes()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes names created in, renamed within or removed from `directory` durable.

@@ -76,6 +76,25 @@ impl Journal {
         Ok(call)
     }
 
+    /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
+    /// was settled. An empty journal goes with it.
+    pub(super) fn sweep(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if !path.with_extension("intent").exists() {
+                fs::remove_file(&path)?;
+            }
+        }
+        // Succeeds when no call is open.
+        let _ = fs::remove_dir(&self.directory);
+        Ok(())
+    }
+
     /// The calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         let failed = |error| Error::io(format!("reading the journal '{}'", self.directory.display()), error);

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::atomic::{parent, remove_durably, write_atomically};
+use super::atomic::{parent, remove_durably, sweep_temporaries, write_atomically};
 use super::change::Change;
 use super::file::{State, backup_path};
 use super::journal::Journal;
@@ -37,6 +37,9 @@ impl Store {
         let read = State::read(path)?;
         let on_disk = read.is_some();
         let journal = Journal::at(path);
+        sweep_temporaries(path).and_then(|()| journal.sweep()).map_err(|error| {
+            Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
+        })?;
         Ok(Store {
             path: path.to_owned(),
             state: read.unwrap_or_else(State::new),
@@ -150,6 +153,21 @@ mod tests {
         drop(first);
         Store::open(&path, &holder()).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_swept_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let journal = directory.path().join("m-state.json.journal");
+        fs::create_dir(&journal).unwrap();
+        fs::write(directory.path().join(".m-state.json.abc.tmp"), "").unwrap();
+        fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
+        fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
+        drop(Store::open(&path, &holder()).unwrap());
+        let left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [".other-state.json.abc.tmp"]);
     }
 
     #[test]

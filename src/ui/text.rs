@@ -139,7 +139,7 @@ pub(super) fn clean_line(text: &str) -> String {
 
 /// Lines to standard output and standard error, each flushed. When the reader has gone there is nobody left
 /// to tell, and the run matters more than its display: failures are dropped.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Lines {
     /// Standard output belongs to the command's product: everything goes to standard error.
     pub(super) product: bool,
@@ -151,7 +151,11 @@ pub(super) struct Lines {
 impl Lines {
     /// To the process's standard output and standard error.
     pub(super) fn standard(product: bool) -> Self {
-        Lines { product, ..Lines::default() }
+        Lines {
+            product,
+            #[cfg(test)]
+            captured: None,
+        }
     }
 
     /// Ordinary news.

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use crate::support::{MONOPILE, Run, World};
 
-/// Runs `monopile delete-env env.yml` on a terminal, types `keys` once the question is there, and returns what
+/// Runs `monopile delete-env env.yml` on a terminal, types `keys` so long after the question is there, and returns what
 /// was on the screen.
-fn on_a_terminal(world: &World, keys: &str) -> Run {
+fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
     let mut script = Command::new("script");
     let program = format!("{MONOPILE} delete-env env.yml");
@@ -33,6 +33,7 @@ fn on_a_terminal(world: &World, keys: &str) -> Run {
         screen.extend_from_slice(&buffer[..count]);
         if !asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
             asked = true;
+            std::thread::sleep(std::time::Duration::from_millis(delay_ms));
             input.write_all(keys.as_bytes()).unwrap();
             input.flush().unwrap();
         }
@@ -47,7 +48,7 @@ fn on_a_terminal(world: &World, keys: &str) -> Run {
 fn no_means_no() {
     let world = World::new();
     for keys in ["n", "\r"] {
-        let run = on_a_terminal(&world, keys).failure(2);
+        let run = on_a_terminal(&world, 0, keys).failure(2);
         assert!(
             run.stdout.contains("env-state.json") && run.stdout.contains("nothing was deleted"),
             "{}",
@@ -56,9 +57,12 @@ fn no_means_no() {
     }
 }
 
+/// A key typed before the prompt reads is a signal of the terminal; one typed after is read. Both must end it.
 #[test]
 fn an_interrupted_question_gives_the_cursor_back() {
-    let run = on_a_terminal(&World::new(), "\x03").failure(130);
-    let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");
-    assert!(after.contains("\x1b[?25h"), "{:?}", run.stdout);
+    for delay in [0, 0, 5, 50] {
+        let run = on_a_terminal(&World::new(), delay, "\x03").failure(130);
+        let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");
+        assert!(after.contains("\x1b[?25h"), "{:?}", run.stdout);
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::hello::Hello;
+use crate::support::hello::{Hello, release_tarball, tarball_ops};
+use crate::support::tarballs::{StemcellTarball, sha1, sha256};
 
 const GREETING: &str = "\
 - type: replace
@@ -149,5 +150,43 @@ fn a_vm_that_died_is_replaced_and_the_disk_survives() {
     hello.create(&["--recreate", "--skip-drain"]).success();
     assert_eq!(hello.ask().1, 2);
     hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn the_same_from_tarballs() {
+    let mut hello = Hello::new();
+    let release = release_tarball(&hello).build();
+    let stemcell = StemcellTarball::default().build();
+    hello.world.write("release.tgz", &release);
+    hello.world.write("stemcell.tgz", &stemcell);
+    let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha256(&stemcell));
+    hello.ops("tarballs.yml", &ops);
+
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let state = hello.state();
+    assert_eq!(state["releases"][0]["version"], "1.10", "a version is text");
+    assert_eq!(state["stemcells"][0]["version"], "1.10");
+    hello.requests();
+
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(hello.requests().is_empty());
+
+    // A new stemcell replaces the VM, and the old stemcell goes when nothing uses it any more.
+    let stemcell = StemcellTarball { version: "1.11".into(), ..StemcellTarball::default() }.build();
+    hello.world.write("stemcell.tgz", &stemcell);
+    let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
+    hello.world.write("tarballs.yml", ops);
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 1);
+    assert_eq!(hello.state()["stemcells"][0]["version"], "1.11");
+    let requests = hello.requests();
+    let methods = Hello::methods(&requests);
+    assert_eq!((methods[1], *methods.last().unwrap()), ("create_stemcell", "delete_stemcell"));
+
+    hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -1,6 +1,8 @@
 //! The built-in `local` CPI, driven as any CPI is: `monopile cpi-exec local`, a request on stdin, an
 //! answer on stdout. VMs are real ones, with the real agent in them.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -159,6 +161,17 @@ impl Cloud {
     }
 }
 
+/// A test that fails must not leave its VMs running.
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let Ok(vms) = fs::read_dir(self.root().join("vms")) else { return };
+        for vm in vms {
+            let request = request("delete_vm", json!([vm.unwrap().file_name().to_str()]), 2);
+            let _ = self.spawn(request.to_string().as_bytes()).wait();
+        }
+    }
+}
+
 fn request(method: &str, arguments: Value, version: u64) -> Value {
     json!({
         "method": method, "arguments": arguments, "api_version": version,
@@ -232,6 +245,7 @@ fn life(cloud: &Cloud) {
             "echo x > /etc/own-mark; test $(hostname) != ''; test $(ls /proc | grep -c '^[0-9]*$') -lt 9",
         );
         cloud.inside(&vm, "test -c /dev/null; test -d /dev/pts; test -d /dev/shm; test ! -e /dev/kmsg");
+        cloud.inside(&vm, "touch /home/vcap/x; chown vcap:vcap /home/vcap/x");
         cloud.inside(&vm, &format!("mount --bind {device} /mnt"));
         assert!(cloud.error("detach_disk", json!([vm, disk])).1.contains("still mounted"));
         cloud.inside(&vm, "umount /mnt");

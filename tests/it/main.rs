@@ -1,13 +1,26 @@
 //! The integration tests: one binary that drives the real program.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on says so by panicking; clippy exempts test functions, not their helpers"
+)]
+
 mod agent;
 mod artifact_hello;
+mod bad_input;
 mod cli_delete_env;
+mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
 mod hello;
+mod interpolate;
 mod local_cpi;
 mod ops;
 mod support;
+mod vars;
 mod yaml;

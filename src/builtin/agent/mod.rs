@@ -113,9 +113,11 @@ fn set_up(settings_path: &Path, base: &Path, settings: &Settings, endpoint: Endp
     let blobs = Blobs::new(dirs.blobs());
     blobs.sweep();
     let disks = Disks::new(dirs.clone());
-    if let Err(error) = disks.restore(settings) {
-        // The client finds out with `list_disk`, and can mount it again.
-        tracing::error!(error = %message(&error), "the persistent disk could not be mounted");
+    let restored = disks.restore(settings);
+    if let Err(error) = &restored {
+        // The client finds out with `list_disk`, and can mount it and start the jobs. By themselves they must
+        // not come up: they would begin anew on an empty `store`.
+        tracing::error!(error = %message(error), "the persistent disk could not be mounted; jobs stay down");
     }
     Ok(Agent {
         settings_path: settings_path.to_path_buf(),
@@ -124,7 +126,7 @@ fn set_up(settings_path: &Path, base: &Path, settings: &Settings, endpoint: Endp
         disks,
         links: Links::default(),
         spec: SpecStore::load(dirs.bosh().join("spec.json"))?,
-        supervisor: Supervisor::start_up(&dirs)?,
+        supervisor: Supervisor::start_up(&dirs, restored.is_ok())?,
         tasks: Tasks::default(),
         turn: RwLock::new(()),
         dirs,

@@ -116,7 +116,7 @@ mod tests {
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("closed/inner")).unwrap();
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o000)).unwrap();
         open_up(&tree).unwrap();
         assert_eq!(fs::metadata(tree.join("closed")).unwrap().permissions().mode() & 0o777, 0o700);
         remove_tree(&tree).unwrap();

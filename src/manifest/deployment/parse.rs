@@ -237,8 +237,10 @@ fn disk(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<
             pool.problem(problems, "needs a `disk_size` in MiB");
         }
         let cloud_properties = pool.object("cloud_properties", problems);
-        if let (Some(name), Some(size)) = (name, size) {
-            pools.push((name, DiskSpec { size: size.unsigned_abs(), cloud_properties }));
+        // A pool with a wrong size has been complained about; its name exists all the same.
+        if let Some(name) = name {
+            let size = size.unwrap_or_default().unsigned_abs();
+            pools.push((name, DiskSpec { size, cloud_properties }));
         }
     }
     match wanted {

@@ -83,14 +83,19 @@ fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
 }
 
 #[test]
-fn a_start_without_the_disk_still_gives_an_agent() {
+fn a_start_without_the_disk_gives_an_agent_but_no_jobs() {
     let mut world = World::new();
-    with_running_job(&world);
+    let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     std::fs::remove_dir_all(world.dir.path().join("dev")).unwrap();
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert!(world.log().contains("the persistent disk could not be mounted"), "{}", world.log());
+    // Nor do jobs come up by themselves, to begin anew on an empty store.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(world.state()["job_state"], "failing");
+    assert!(!world.base().join("sys/run/web/web.pid").exists());
     let gone = world.call("unmount_disk", json!(["disk-1"])).unwrap();
     assert_eq!(gone, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
 }

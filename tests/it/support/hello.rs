@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{MONOPILE, Run, World};
 
 /// A copy of the example in a world of its own.
@@ -80,6 +81,11 @@ impl Hello {
             flags.extend(["-v".to_owned(), value]);
         }
         Hello { world, ip, flags }
+    }
+
+    /// The VM's address.
+    pub fn ip(&self) -> &str {
+        &self.ip
     }
 
     /// Adds an ops file that every following command gets.
@@ -201,4 +207,38 @@ fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// The example's release as the tarball `bosh create-release` would make.
+pub fn release_tarball(hello: &Hello) -> ReleaseTarball {
+    let read = |path: &str| hello.world.read(format!("hello/release/{path}"));
+    let job_spec: serde_yaml::Value = serde_yaml::from_str(&read("jobs/hello/spec")).unwrap();
+    let section = |key: &str| {
+        let mut only = serde_yaml::Mapping::new();
+        only.insert(key.into(), job_spec[key].clone());
+        serde_yaml::to_string(&only).unwrap()
+    };
+    let mut job = JobTarball::new("hello").spec(&section("packages")).spec(&section("properties"));
+    for (source, target) in job_spec["templates"].as_mapping().unwrap() {
+        let source = source.as_str().unwrap();
+        let content = read(&format!("jobs/hello/templates/{source}"));
+        job = job.template(source, target.as_str().unwrap(), &content);
+    }
+    job.monit = read("jobs/hello/monit");
+    let greeting = PackageTarball::new("greeting", &read("packages/greeting/packaging"), &[])
+        .file("greeting/greeting.txt", &read("src/greeting/greeting.txt"));
+    let counter = PackageTarball::new("counter", &read("packages/counter/packaging"), &["greeting"])
+        .file("counter/counter", &read("src/counter/counter"))
+        .file("counter/ask", &read("src/counter/ask"));
+    ReleaseTarball::new("hello", "1.10").job(job).package(counter).package(greeting)
+}
+
+/// An ops file that takes release and stemcell from these tarballs.
+pub fn tarball_ops(release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) -> String {
+    format!(
+        "- {{type: replace, path: /releases/name=hello/url, value: 'file://{release}'}}\n\
+         - {{type: replace, path: /releases/name=hello/sha1?, value: '{release_sha1}'}}\n\
+         - {{type: replace, path: /resource_pools/name=vms/stemcell/url, value: 'file://{stemcell}'}}\n\
+         - {{type: replace, path: /resource_pools/name=vms/stemcell/sha1?, value: '{stemcell_sha1}'}}\n"
+    )
 }

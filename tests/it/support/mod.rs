@@ -15,6 +15,7 @@
 pub mod hello;
 mod leftovers;
 mod normalise;
+pub mod tarballs;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

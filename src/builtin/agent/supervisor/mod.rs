@@ -53,8 +53,8 @@ struct State {
 }
 
 impl Supervisor {
-    /// Takes up what an earlier agent process left, and begins to watch.
-    pub fn start_up(dirs: &Dirs) -> Result<Supervisor> {
+    /// Takes up what an earlier agent process left, and begins to watch; with `resume`, also to start.
+    pub fn start_up(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             dir: dirs.monit(),
             shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
@@ -66,7 +66,7 @@ impl Supervisor {
             Ok(services) => state.services = services,
             Err(error) => tracing::error!(error = %super::message(&error), "the jobs cannot be resumed"),
         }
-        let active = monitored && !state.stopped;
+        let active = resume && monitored && !state.stopped;
         for service in &mut state.services {
             service.monitored = active;
         }

@@ -3,7 +3,7 @@
 //! | path | what |
 //! |---|---|
 //! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; with overlayfs above where the image brings files |
-//! | `/etc` | the host's under an overlay of the VM's own, writable; a copy where overlayfs does not work |
+//! | `/etc` | the host's and a user `vcap`, under an overlay of the VM's own, writable; a copy where overlayfs does not work |
 //! | `/var /home /root /srv /mnt /tmp` | the VM's own, on disk |
 //! | `/run` | the VM's own, in memory, with what the host's name resolution needs |
 //! | `/dev` | a few harmless nodes, `pts`, `shm`, and the attached disks in `/dev/monopile` |
@@ -13,6 +13,7 @@
 //! It is put together in the VM's directory `mnt`, from `root` (what is the VM's own, begun with a
 //! copy of the stemcell's image), and ends as `/` of the new mount namespace.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +32,7 @@ use super::init::AGENT;
 const HOST: [&str; 11] =
     ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"];
 /// The VM's own directories, with their modes.
-const OWN: [(&str, u32); 14] = [
+const OWN: [(&str, u32); 15] = [
     ("var", 0o755),
     ("var/tmp", 0o1777),
     ("var/log", 0o755),
@@ -42,6 +43,7 @@ const OWN: [(&str, u32); 14] = [
     ("var/vcap/bosh/bin", 0o755),
     ("var/vcap/data", 0o755),
     ("home", 0o755),
+    ("home/vcap", 0o755),
     ("root", 0o700),
     ("srv", 0o755),
     ("mnt", 0o755),
@@ -169,6 +171,9 @@ impl Tree {
             bind_all(&host, &target)?;
             return Ok(Some(target));
         }
+        if name == "etc" {
+            self.add_vcap(&host).map_err(|error| format!("adding the user 'vcap' failed: {error}"))?;
+        }
         match self.overlay(&host, name, &target) {
             Ok(()) => Ok(None),
             Err(_) if name == "etc" => {
@@ -179,6 +184,31 @@ impl Tree {
                 "the stemcell's image brings files below '/{name}', which needs overlayfs above the host's: {error}"
             )),
         }
+    }
+
+    /// The user that every stemcell has, and that scripts give their files to. An ordinary user's
+    /// namespace has one id only, so there `vcap` is another name for root.
+    fn add_vcap(&self, host: &Path) -> io::Result<()> {
+        let read = |name: &str| fs::read_to_string(host.join(name)).unwrap_or_default();
+        let (passwd, group) = (read("passwd"), read("group"));
+        let single = fs::read_to_string("/proc/self/uid_map")?.split_whitespace().nth(2) == Some("1");
+        let id = if single { 0 } else { free_id(&passwd, &group) };
+        let lines = [
+            ("passwd", passwd, format!("vcap:*:{id}:{id}:BOSH System User:/home/vcap:/bin/bash")),
+            ("group", group, format!("vcap:*:{id}:")),
+        ];
+        for (name, mut text, line) in lines {
+            let own = self.own.join("etc").join(name);
+            // An image, or an earlier boot, that brings its own file knows better.
+            if fs::symlink_metadata(&own).is_ok() || text.lines().any(|line| line.starts_with("vcap:")) {
+                continue;
+            }
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            fs::write(&own, format!("{text}{line}\n"))?;
+        }
+        Ok(())
     }
 
     /// The VM's own files above the host's.
@@ -284,6 +314,13 @@ impl Tree {
         ));
         bind_all(Path::new("/proc"), &proc)
     }
+}
+
+/// The first id from 1000 on that is nobody's, neither as user nor as group.
+fn free_id(passwd: &str, group: &str) -> u32 {
+    let taken: BTreeSet<u32> =
+        passwd.lines().chain(group.lines()).filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect();
+    (1000..u32::MAX).find(|id| !taken.contains(id)).unwrap_or(1000)
 }
 
 fn bind(source: &Path, target: &Path) -> Result<(), String> {
@@ -419,6 +456,20 @@ mod tests {
         assert!(tree.file("file").is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
         assert!(tree.directory("home/x", Some(0o700)).is_ok());
+    }
+
+    #[test]
+    fn vcap_gets_an_id_of_its_own() {
+        assert_eq!(free_id("root:x:0:0::/root:/bin/sh\na:x:1000:7::/:/b", "g:x:1001:\n+::\n"), 1002);
+        let (own, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(own.path().join("etc")).unwrap();
+        fs::write(own.path().join("etc/group"), "mine").unwrap();
+        fs::write(host.path().join("passwd"), "root:x:0:0::/root:/bin/sh").unwrap();
+        let tree = Tree { own: own.path().into(), root: own.path().into(), work: own.path().into() };
+        tree.add_vcap(host.path()).unwrap();
+        let passwd = fs::read_to_string(own.path().join("etc/passwd")).unwrap();
+        assert!(passwd.starts_with("root:x:0:0::/root:/bin/sh\nvcap:*:"), "{passwd}");
+        assert_eq!(fs::read_to_string(own.path().join("etc/group")).unwrap(), "mine");
     }
 
     #[test]

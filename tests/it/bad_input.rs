@@ -1,0 +1,224 @@
+//! Wrong input ends in an error that says what and where, before anything is called or written.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::Run;
+use crate::support::hello::{Hello, release_tarball, tarball_ops};
+use crate::support::tarballs::{StemcellTarball, Tar, sha1};
+
+/// Checks an error: its exit code, what it says, and that nothing happened.
+#[track_caller]
+fn refused(hello: &Hello, run: Run, code: i32, said: &[&str]) {
+    let run = run.failure(code);
+    for text in said {
+        assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
+    }
+    assert!(hello.requests().is_empty(), "the CPI was called");
+    untouched(hello);
+}
+
+#[track_caller]
+fn untouched(hello: &Hello) {
+    for file in ["state.json", "state.json.lock", "state.json.journal"] {
+        assert!(!hello.world.exists(file), "{file} was left behind");
+    }
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// The example with one text of its manifest replaced.
+fn with(from: &str, to: &str) -> Hello {
+    let hello = Hello::new();
+    let manifest = hello.world.read("hello/manifest.yml");
+    assert!(manifest.contains(from), "the example has no `{from}`");
+    hello.world.write("hello/manifest.yml", manifest.replacen(from, to, 1));
+    hello
+}
+
+#[test]
+fn manifests() {
+    for (from, to, said) in [
+        ("name: hello\n", "name: hello\n  oops: [\n", &["hello/manifest.yml:", ":"][..]),
+        ("release: hello", "release: helo", &["'helo'", "did you mean 'hello'?"]),
+        ("  jobs:\n  - name: hello", "  jobs:\n  - name: helo", &["no job 'helo'", "did you mean 'hello'?"]),
+        ("resource_pool: vms", "resource_pool: vm", &["resource pool 'vm'", "did you mean 'vms'?"]),
+        ("persistent_disk_pool: disks", "persistent_disk_pool: disk", &["'disk'", "did you mean 'disks'?"]),
+        ("disk_size: 1024", "disk_size: 0", &["`disk_pools[0].disk_size` must be at least 1"]),
+        ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not a string"]),
+        ("instances: 1", "instances: 2", &["must have `instances: 1`, not 2"]),
+        ("type: manual", "type: magic", &["must be 'manual', 'dynamic' or 'vip'"]),
+        ("cloud_properties: {}", "cloud_properties: {1: 2}", &["the key is a integer"]),
+        ("file://release", "file://nowhere", &["nowhere"]),
+        (
+            "port: 8580",
+            "port: ((a)) ((b.c))",
+            &["2 variables have no value", "((a))", "((b))", "manifest.yml:53:13"],
+        ),
+    ] {
+        let hello = with(from, to);
+        // The ops file that moves the example elsewhere would itself stumble over some of these.
+        hello.world.write("hello/elsewhere.yml", "[]\n");
+        refused(&hello, hello.create(&[]), 3, said);
+    }
+}
+
+#[test]
+fn several_problems_are_reported_at_once() {
+    let hello = with("disk_size: 1024", "disk_size: 0");
+    let manifest =
+        hello.world.read("hello/manifest.yml").replace("resource_pool: vms", "resource_pool: nope");
+    hello.world.write("hello/manifest.yml", manifest);
+    refused(&hello, hello.create(&[]), 3, &["2 problems", "disk_pools[0]", "instance_groups[0]"]);
+}
+
+#[test]
+fn missing_files() {
+    let hello = Hello::new();
+    let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
+    refused(&hello, run, 3, &["nowhere.yml", "does not exist"]);
+    refused(&hello, hello.create(&["-o", "nope.yml"]), 3, &["nope.yml"]);
+    refused(&hello, hello.create(&["-l", "nope.yml"]), 3, &["nope.yml"]);
+    refused(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
+    let run = hello.world.run(["create-env", "hello/manifest.yml", "--state", "no/such/dir/state.json"]);
+    refused(&hello, run, 3, &["no/such/dir", "does not exist"]);
+}
+
+#[test]
+fn state_files() {
+    for (text, said) in [
+        ("", "not a valid state"),
+        ("{\"director_id\": \"d\", \"disks\": [{}]}", "not a valid state"),
+        ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
+        ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),
+        ("{\"director_id\": \"d\", \"monopile\": {\"format\": 2}}", "knows formats up to 1"),
+    ] {
+        let hello = Hello::new();
+        hello.world.write("state.json", text);
+        for run in [hello.create(&[]), hello.delete(&[])] {
+            let run = run.failure(3);
+            assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
+        }
+        assert_eq!(hello.world.read("state.json"), text, "the state was changed");
+        assert!(hello.requests().is_empty());
+    }
+}
+
+#[test]
+fn stemcells() {
+    let good = || StemcellTarball::default();
+    let cut = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
+    for (bytes, sha, said) in [
+        (StemcellTarball { manifest: false, ..good() }.build(), None, &["no stemcell.MF"][..]),
+        (StemcellTarball { image: None, ..good() }.build(), None, &["no 'image'"]),
+        (
+            StemcellTarball { api_version: Some("two".into()), ..good() }.build(),
+            None,
+            &["api_version", "'two'"],
+        ),
+        (StemcellTarball { image_sha1: Some("0".repeat(40)), ..good() }.build(), None, &["image", "0000"]),
+        (good().build(), Some("1".repeat(40)), &["stemcell.tgz", "1111"]),
+        (cut(good().build()), None, &["stemcell.tgz"]),
+        (b"no archive at all".to_vec(), None, &["stemcell.tgz"]),
+        (
+            StemcellTarball { extra: "stemcell_formats: [vsphere-ova]\n".into(), ..good() }.build(),
+            None,
+            &["local-directory", "vsphere-ova"],
+        ),
+    ] {
+        let mut hello = Hello::new();
+        let release = release_tarball(&hello).build();
+        hello.world.write("release.tgz", &release);
+        hello.world.write("stemcell.tgz", &bytes);
+        let sha = sha.unwrap_or_else(|| sha1(&bytes));
+        hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha));
+        let run = hello.create(&[]);
+        if said.contains(&"vsphere-ova") {
+            // Only the CPI knows which formats it takes, and it is asked nothing else.
+            assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+        }
+        refused(&hello, run, 3, said);
+    }
+}
+
+#[test]
+fn releases() {
+    let zeros = "0".repeat(40);
+    type Make<'a> = &'a dyn Fn(&Hello) -> Vec<u8>;
+    let cases: [(Make<'_>, &[&str]); 5] = [
+        (&|hello| release_tarball(hello).wrong_sha1("job/hello", &zeros).build(), &["job 'hello'", "0000"]),
+        (
+            &|hello| release_tarball(hello).wrong_sha1("package/counter", &zeros).build(),
+            &["package 'counter'", "0000"],
+        ),
+        (&|_| Tar::default().file("other", "").tgz(), &["no release.MF"]),
+        (
+            &|hello| {
+                let bytes = release_tarball(hello).build();
+                bytes[..bytes.len() - 20].to_vec()
+            },
+            &["release.tgz"],
+        ),
+        (
+            &|hello| {
+                let mut release = release_tarball(hello);
+                release.name = "other".into();
+                release.build()
+            },
+            &["'other'", "'hello'"],
+        ),
+    ];
+    for (make, said) in cases {
+        let mut hello = Hello::new();
+        let release = make(&hello);
+        let stemcell = StemcellTarball::default().build();
+        hello.world.write("release.tgz", &release);
+        hello.world.write("stemcell.tgz", &stemcell);
+        let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
+        hello.ops("tarballs.yml", &ops);
+        refused(&hello, hello.create(&[]), 3, said);
+    }
+}
+
+#[test]
+fn templates_cost_nothing_when_they_fail() {
+    let hello = Hello::new();
+    hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
+    refused(&hello, hello.create(&[]), 3, &["hello.conf.erb", "prot", "port"]);
+}
+
+#[test]
+fn cpis_that_do_not_run() {
+    for (content, mode, said) in [
+        (None, 0, &["cannot be run", "check the path"][..]),
+        (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
+        (Some("#!/no/such/interpreter\n"), 0o755, &["cannot be run", "interpreter"]),
+        (Some("#!/bin/sh\necho broken >&2\n"), 0o755, &["`info`", "wrote nothing", "broken"]),
+        (Some("#!/bin/sh\necho '{\"result\": {'\n"), 0o755, &["`info`", "not one JSON document"]),
+        (
+            Some("#!/bin/sh\necho '{\"result\": {\"api_version\": \"two\"}}'\n"),
+            0o755,
+            &["api_version", "two"],
+        ),
+    ] {
+        let mut hello = Hello::new();
+        hello.ops("cpi.yml", "- {type: replace, path: /cloud_provider/cpi, value: {path: ../own-cpi}}\n");
+        if let Some(content) = content {
+            let path = hello.world.write("own-cpi", content);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        refused(&hello, hello.create(&[]), 1, said);
+    }
+}
+
+#[test]
+fn a_port_in_use_leaves_no_vm_and_the_next_run_goes_on() {
+    let hello = Hello::new();
+    let taken = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("6868"), "{}", run.stderr);
+    assert_eq!(hello.state()["current_vm_cid"], "");
+    drop(taken);
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,95 @@
+//! `interpolate` from the outside: what goes where, and with which exit code.
+
+use crate::support::World;
+
+const MANIFEST: &str = "name: ((name))\njobs:\n- name: a\n  properties: {password: ((password)), port: 80}\n";
+
+#[test]
+fn the_product_is_on_standard_output_with_its_secrets() {
+    let world = World::new();
+    world.write("m.yml", MANIFEST);
+    world.write("ops.yml", "- type: replace\n  path: /jobs/name=a/properties/port\n  value: 8080\n");
+    world.write("vars.yml", "password: hunter22-long\n");
+    world.write("home-vars/name.txt", "from a file");
+    let run = |name: &str| {
+        let args =
+            [name, "m.yml", "--ops-file=ops.yml", "-l", "vars.yml", "--var-file", "name=home-vars/name.txt"];
+        world.run(args).success()
+    };
+    let full = run("interpolate");
+    assert_eq!(full.stderr, "");
+    insta::assert_snapshot!(full.stdout, @r"
+    jobs:
+    - name: a
+      properties:
+        password: hunter22-long
+        port: 8080
+    name: from a file
+    ");
+    assert_eq!(run("int").stdout, full.stdout);
+}
+
+#[test]
+fn json_does_not_touch_the_product() {
+    let world = World::new();
+    world.write("m.yml", "a: 1\n");
+    assert_eq!(world.run(["--json", "int", "m.yml"]).success().stdout, "a: 1\n");
+}
+
+#[test]
+fn a_path_leads_to_a_bare_value() {
+    let world = World::new();
+    world.write("m.yml", MANIFEST);
+    let run = world.run(["int", "m.yml", "-v", "password=x y", "--path", "/jobs/name=a/properties/password"]);
+    assert_eq!(run.success().stdout, "x y\n");
+}
+
+#[test]
+fn variables_come_from_the_environment_and_a_tilde_is_home() {
+    let world = World::new();
+    std::fs::write(world.home().join("m.yml"), "a: ((x))\n").unwrap();
+    let mut command = world.monopile(["int", "~/m.yml", "--vars-env", "MY"]);
+    command.env("MY_x", "[1]").env("x", "wrong");
+    assert_eq!(world.finish(command).success().stdout, "a:\n- 1\n");
+}
+
+#[test]
+fn all_missing_variables_are_in_one_message() {
+    let world = World::new();
+    world.write("m.yml", MANIFEST);
+    let run = world.run(["int", "m.yml", "--var-errs"]).failure(3);
+    assert_eq!(run.stdout, "");
+    assert!(run.stderr.contains("((name))") && run.stderr.contains("((password))"), "{}", run.stderr);
+    let run = world.run(["int", "m.yml", "--var-errs-unused", "-v", "other=1"]).failure(3);
+    assert!(run.stderr.contains("other"), "{}", run.stderr);
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let world = World::new();
+    world.write("broken.yml", "a: 1\nb: [1,\n");
+    let run = world.run(["int", "broken.yml"]).failure(3);
+    assert!(run.stderr.contains("broken.yml:"), "{}", run.stderr);
+    let run = world.run(["int", "absent.yml"]).failure(3);
+    assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
+    world.write("m.yml", "a: 1\n");
+    // The text is not repeated: it may be a value whose name was forgotten.
+    let run = world.run(["int", "m.yml", "-v", "no-equals-sign"]).failure(2);
+    assert!(run.stderr.contains("NAME=VALUE") && !run.stderr.contains("no-equals-sign"), "{run:?}");
+}
+
+#[test]
+fn generated_values_are_kept_and_the_store_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.write("m.yml", "a: ((secret))\nvariables:\n- {name: secret, type: password}\n");
+    let first = world.run(["int", "m.yml", "--vars-store", "store.yml", "--path", "/a"]).success();
+    let second = world.run(["int", "m.yml", "--vars-store", "store.yml", "--path", "/a"]).success();
+    assert_eq!(first.stdout, second.stdout);
+    assert!(world.read("store.yml").contains(first.stdout.trim()));
+    assert!(!first.stderr.contains(first.stdout.trim()), "{}", first.stderr);
+    assert_eq!(world.path("store.yml").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // Without a store nothing is generated.
+    world.run(["int", "m.yml"]).success();
+    assert!(!world.exists("m-vars.yml"));
+}
