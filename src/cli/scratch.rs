@@ -41,6 +41,11 @@ impl Scratch {
         Ok(Scratch { directory, _lock: lock })
     }
 
+    /// Leaves the directory to the sweep of a later run.
+    pub(super) fn keep(&mut self) {
+        self.directory.disable_cleanup(true);
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::globals::Globals;
@@ -23,7 +24,16 @@ pub(super) struct Session {
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
-    _scratch: Scratch,
+    scratch: Scratch,
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        // Whoever insisted on an end left a CPI at work, which may still read an image there.
+        if self.environment.signals.load(Ordering::SeqCst) & 0xff > 1 {
+            self.scratch.keep();
+        }
+    }
 }
 
 impl Session {
@@ -82,7 +92,7 @@ impl Session {
             parallel: usize::from(self.globals.parallel),
             sha2: self.globals.sha2,
         };
-        Ok(Surroundings { environment, _scratch: scratch })
+        Ok(Surroundings { environment, scratch })
     }
 
     /// Whether somebody can be asked.
