@@ -10,6 +10,7 @@ use super::signals;
 use crate::agent::Backoff;
 use crate::cpi::{CpiError, parse_answer};
 use crate::state::{Answer, Change, Intent, OpenCall, Store};
+use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
 use crate::{Error, Result};
 
@@ -117,7 +118,7 @@ fn wait_for_answer(
             stage.log_line(format!("its log is '{}'", call.log_path().display()));
         }
         signals::check(environment)?;
-        backoff.wait();
+        backoff.wait(&environment.clock, Activity::Waiting);
     }
 }
 

@@ -174,7 +174,7 @@ impl Beginning {
 }
 
 /// Reads a growing log file.
-struct LogTail {
+pub(super) struct LogTail {
     file: Option<File>,
     pending: Vec<u8>,
     last: std::collections::VecDeque<String>,
@@ -187,11 +187,11 @@ const LINE_LIMIT: usize = 16 * 1024;
 const AT_ONCE: u64 = 4 * 1024 * 1024;
 
 impl LogTail {
-    fn open(path: &Path) -> Self {
+    pub(super) fn open(path: &Path) -> Self {
         LogTail { file: File::open(path).ok(), pending: Vec::new(), last: Default::default() }
     }
 
-    fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
+    pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
         let Some(file) = &mut self.file else { return };
         let mut file = file.take(AT_ONCE);
         let mut chunk = [0; 8192];
@@ -208,7 +208,7 @@ impl LogTail {
         }
     }
 
-    fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
+    pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
         self.follow(on_log);
         if !self.pending.is_empty() {
             let line = std::mem::take(&mut self.pending);
@@ -225,7 +225,7 @@ impl LogTail {
         last.push_back(line);
     }
 
-    fn tail(self) -> String {
+    pub(super) fn tail(self) -> String {
         Vec::from(self.last).join("\n")
     }
 }

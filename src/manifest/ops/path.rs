@@ -183,21 +183,25 @@ fn escape(text: &str) -> String {
 }
 
 impl fmt::Display for Path {
-    /// `?` is written once: it holds for everything to its right.
+    /// `?` is written once, as it holds for everything to its right, and wherever a key would read as
+    /// something else without it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut marked = false;
         for token in &self.tokens {
-            let mut mark = |optional: bool| {
-                let mark = optional && !marked;
+            let mut mark = |optional: bool, ambiguous: bool| {
+                let mark = optional && (!marked || ambiguous);
                 marked |= optional;
                 if mark { "?" } else { "" }
             };
             match token {
-                Token::Key { key, optional } => write!(f, "/{}{}", escape(key), mark(*optional))?,
+                Token::Key { key, optional } => {
+                    let ambiguous = key.ends_with('?') || key == "-" || key.parse::<i64>().is_ok();
+                    write!(f, "/{}{}", escape(key), mark(*optional, ambiguous))?;
+                }
                 Token::Index { index, .. } => write!(f, "/{index}")?,
                 Token::End => f.write_str("/-")?,
                 Token::Match { key, value, optional, .. } => {
-                    write!(f, "/{}={}{}", escape(key), escape(value), mark(*optional))?;
+                    write!(f, "/{}={}{}", escape(key), escape(value), mark(*optional, value.ends_with('?')))?;
                 }
             }
             if let Token::Index { modifiers, .. } | Token::Match { modifiers, .. } = token {

@@ -15,7 +15,8 @@ pub(super) fn nearest<'a>(
     candidates: impl Iterator<Item = &'a str>,
     show: impl Fn(&str) -> String,
 ) -> String {
-    let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME).collect();
+    let mut seen = std::collections::HashSet::new();
+    let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
     let best = names
         .iter()
         .map(|name| (strsim::jaro_winkler(&wanted.to_lowercase(), &name.to_lowercase()), *name))

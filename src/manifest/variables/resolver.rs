@@ -85,13 +85,13 @@ impl<'a> Resolver<'a> {
         if candidates(store).is_empty() {
             return Ok(());
         }
+        // A slip in the options is told before time is spent on keys.
+        for definition in candidates(store) {
+            check_literal(definition)?;
+        }
         // Another run may have been generating: its values count.
         store.lock()?;
         let wanted = candidates(store);
-        // A slip in the options is told before time is spent on keys.
-        for definition in &wanted {
-            check_literal(definition)?;
-        }
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
         self.keys.fill(absent.filter_map(|definition| {
             Spec::key_size_guess(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
@@ -445,3 +445,7 @@ fn mark_used(node: &Node, used: &mut BTreeSet<String>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "resolver_tests.rs"]
+mod tests;

@@ -55,6 +55,13 @@ impl Sources {
         let mut segments = name.split('.');
         let root = segments.next().unwrap_or(name).to_owned();
         let keys: Vec<&str> = segments.collect();
+        if keys.len() > yaml::MAX_DEPTH {
+            return Err(Error::invalid(format!(
+                "a variable's name has {} parts; {} are enough",
+                keys.len(),
+                yaml::MAX_DEPTH
+            )));
+        }
         let Some((last, parents)) = keys.split_last() else {
             self.values.insert(root, value);
             return Ok(());
@@ -270,5 +277,6 @@ mod tests {
         assert_eq!(json(&sources, "t"), serde_json::json!({"a": {"b": 1, "c": 2}, "d": 3}));
         let mut sources = sources;
         assert!(sources.set("t.d.e", Node::string("x")).is_err());
+        assert!(sources.set(&".".repeat(1_000_000), Node::string("x")).is_err());
     }
 }

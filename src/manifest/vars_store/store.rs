@@ -20,6 +20,7 @@ pub struct Store {
     exists: bool,
     changed: bool,
     lock: Option<File>,
+    made_for_lock: bool,
 }
 
 impl Store {
@@ -31,6 +32,7 @@ impl Store {
             exists: false,
             changed: false,
             lock: None,
+            made_for_lock: false,
         };
         store.read()?;
         Ok(store)
@@ -92,6 +94,7 @@ impl Store {
     /// again. The lock dies with its process.
     pub fn lock(&mut self) -> Result<()> {
         let failed = |error| Error::io(format!("locking vars store '{}'", self.path.display()), error);
+        let absent = !self.path.exists();
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -101,6 +104,7 @@ impl Store {
             // Whoever held the lock has put a new file in place of the one that was waited for.
             if same_file(&file, &self.path).map_err(failed)? {
                 self.lock = Some(file);
+                self.made_for_lock = absent;
                 break;
             }
         }
@@ -109,6 +113,14 @@ impl Store {
 
     /// Lets others write.
     pub fn unlock(&mut self) {
+        if let Some(file) = &self.lock
+            && self.made_for_lock
+            && file.metadata().is_ok_and(|metadata| metadata.len() == 0)
+        {
+            // Nothing was written after all. Whoever waits for the lock sees that the file is gone.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        self.made_for_lock = false;
         // Closing the file gives the lock back.
         self.lock = None;
     }
@@ -224,6 +236,18 @@ mod tests {
             }
         });
         assert_eq!(Store::open(&path).unwrap().names().count(), 8);
+    }
+
+    #[test]
+    fn a_lock_without_a_write_leaves_no_file() {
+        let (dir, mut store) = store(None);
+        store.lock().unwrap();
+        store.unlock();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        std::fs::write(store.path(), "").unwrap();
+        store.lock().unwrap();
+        store.unlock();
+        assert!(store.path().exists(), "a file that was there stays");
     }
 
     #[test]

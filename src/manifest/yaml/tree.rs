@@ -71,11 +71,9 @@ pub(super) fn parse(text: &str) -> Result<Tree, LoadError> {
     loop {
         let outcome = Builder::default().read(&text);
         if let Err(Failure::Parser(error)) = &outcome
-            && *error.kind() == ErrorKind::InvalidQuotedScalarIndent
             && reread < MAX_REREAD
-            && let Some((patched, width)) = indent(&text, error.marker())
+            && let Some((patched, width)) = mend(&text, error)
         {
-            // Upstream lets the lines of a quoted scalar start anywhere.
             reread += text.len();
             *indented.entry(error.marker().line()).or_insert(0) += width;
             text = Cow::Owned(patched);
@@ -98,6 +96,21 @@ pub(super) fn parse(text: &str) -> Result<Tree, LoadError> {
                 Err(LoadError::at(place, problem))
             }
         };
+    }
+}
+
+/// The text without what the parser stumbled over and upstream does not, and how far that moved the line.
+fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
+    match error.kind() {
+        // The lines of a quoted scalar may start anywhere.
+        ErrorKind::InvalidQuotedScalarIndent => indent(text, error.marker()),
+        // A comment may follow a closing quote or bracket at once.
+        ErrorKind::CommentNotSeparated => {
+            let (before, after) = text.split_at_checked(error.marker().byte_offset()?)?;
+            let glued = after.starts_with('#') && before.ends_with(['"', '\'', ']', '}']);
+            glued.then(|| (format!("{before} {after}"), 0))
+        }
+        _ => None,
     }
 }
 
@@ -162,6 +175,11 @@ impl Builder {
                     content.pop();
                 }
                 let plain = tag.is_none() && style == ScalarStyle::Plain;
+                if plain && is_half_key(span, text) {
+                    let problem =
+                        "in brackets, a space follows the ':' of a key, and text that ends in ':' is quoted";
+                    return Err(Failure::Here(span.start.into(), problem.into()));
+                }
                 (Kind::Scalar { text: content, plain }, tag, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => (Kind::Seq(Vec::new()), tag, anchor),
@@ -216,6 +234,22 @@ impl Builder {
             Kind::Scalar { .. } | Kind::Alias(_) => {}
         }
     }
+}
+
+/// Whether an empty value stands in `{a:}` or `[a:, b]`: to YAML 1.1 that is the text `a:`, to 1.2 a key.
+fn is_half_key(span: &Span, text: &str) -> bool {
+    let (start, end) = (span.start.byte_offset(), span.end.byte_offset());
+    let Some((before, after)) = start.filter(|_| start == end).and_then(|at| text.split_at_checked(at))
+    else {
+        return false;
+    };
+    // The empty value stands before or after the colon.
+    let (key, after) = match after.strip_prefix(':') {
+        Some(after) => (before, after),
+        None => (before.strip_suffix(':').unwrap_or_default(), after),
+    };
+    let plain = key.ends_with(|last: char| !last.is_whitespace() && !"\"'[{,?".contains(last));
+    plain && after.starts_with([',', ']', '}'])
 }
 
 /// Whether nothing follows a node, not even the line break of its last line.

@@ -178,4 +178,10 @@ pub(super) const CASES: &[Case] = &[
         text: "a: ((b))\nc: x-((d))-y\ne: [((f)), ((g))]\n",
         emitted: "a: ((b))\nc: x-((d))-y\ne:\n- ((f))\n- ((g))\n",
     },
+    Case { name: "a comment right after a quote", text: "a: 'b'#c\nd: [e]#f\n", emitted: "a: b\nd:\n- e\n" },
+    Case {
+        name: "keys in brackets without a value",
+        text: "{a: , \"b\":, c : , d, ? e}\n",
+        emitted: "a: null\nb: null\nc: null\nd: null\ne: null\n",
+    },
 ];

@@ -1,0 +1,33 @@
+//! Any manifest with any variables is interpolated or refused, and what comes of it can be written; any
+//! `variables:` block is understood or refused.
+
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use monopile::manifest::variables::{Definitions, Resolver, Sources, syntax};
+use monopile::manifest::vars_store::Spec;
+use monopile::manifest::yaml;
+
+fuzz_target!(|input: (&str, &str)| {
+    let (manifest, variables) = input;
+    for reference in syntax::references(manifest) {
+        assert!(syntax::whole(&manifest[reference.range.clone()]).is_some());
+    }
+    let Ok(mut root) = yaml::load(manifest, Path::new("manifest.yml")) else { return };
+    let Ok(given) = yaml::load(variables, Path::new("vars.yml")) else { return };
+    let mut sources = Sources::default();
+    for (name, value) in given.as_map().into_iter().flat_map(|map| map.iter()) {
+        let _ = name.as_str().map(|name| sources.set(name, value.clone()));
+    }
+    let Ok(definitions) = Definitions::of(&root) else { return };
+    for definition in definitions.iter() {
+        let _ = Spec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
+    }
+    let mut resolver = Resolver::new(&sources, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
+    if resolver.take_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok() {
+        let _ = resolver.missing_error(true);
+        let _ = yaml::emit(&root);
+    }
+});

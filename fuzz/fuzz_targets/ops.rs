@@ -1,0 +1,32 @@
+//! Any text is a path or is refused, a path that was read is written back the same, and following it, or
+//! an ops file of any text, never panics.
+
+#![no_main]
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use monopile::manifest::ops;
+use monopile::manifest::yaml::{self, Node};
+
+static DOCUMENT: LazyLock<Node> = LazyLock::new(|| {
+    let text = "a: {b: [1, {name: x, c: [y]}, {name: z}]}\n'': ~\nlist: [1, 2, 3]\n";
+    yaml::load(text, Path::new("document.yml")).unwrap_or_else(|error| panic!("{error:?}"))
+});
+
+fuzz_target!(|text: &str| {
+    if let Ok(path) = text.parse::<ops::Path>() {
+        let written = path.to_string();
+        assert_eq!(written.parse::<ops::Path>().map(|path| path.to_string()).as_deref(), Ok(&*written));
+        let _ = ops::find(&DOCUMENT, &path);
+    }
+    let quoted = text.replace('\'', "''").replace(['\n', '\r'], " ");
+    for op in
+        ["type: remove", "type: replace, value: {n: [m]}", "type: test, value: 1", "type: test, absent: true"]
+    {
+        let file = format!("- {{{op}, path: '{quoted}'}}\n");
+        let _ = ops::apply(DOCUMENT.clone(), &file, Path::new("ops.yml"));
+    }
+    let _ = ops::apply(DOCUMENT.clone(), text, Path::new("ops.yml"));
+});

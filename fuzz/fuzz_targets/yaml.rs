@@ -1,0 +1,33 @@
+//! Any text loads or is refused; what loads is the same after it was written and read again.
+
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use monopile::manifest::yaml::{self, Data, Node};
+
+fuzz_target!(|text: &str| {
+    let source = Path::new("fuzz.yml");
+    let Ok(node) = yaml::load(text, source) else { return };
+    let written = yaml::emit(&node);
+    if !is_stable(&node) {
+        return;
+    }
+    match yaml::load(&written, source) {
+        Ok(again) => assert_eq!(yaml::emit(&again), written),
+        Err(error) => panic!("{error:?}\n{written}"),
+    }
+});
+
+/// Whether upstream's way of writing a tree keeps all of it: a `<<` comes back as a merge, and distinct
+/// numbers may be written alike as keys.
+fn is_stable(node: &Node) -> bool {
+    match &node.data {
+        Data::Seq(items) => items.iter().all(is_stable),
+        Data::Map(map) => map.iter().all(|(key, value)| {
+            !matches!(key.data, Data::Float(_)) && key.as_str() != Some("<<") && is_stable(value)
+        }),
+        _ => true,
+    }
+}

@@ -1,0 +1,649 @@
+//! String: looking into it, splitting, matching and replacing.
+
+use std::rc::Rc;
+
+use super::array::position;
+use super::string_edit::byte_at;
+use crate::template::eval::{Args, Env, Interp, R};
+use crate::template::stdlib::regex::Regex;
+use crate::template::value::{RMatch, RString, Value};
+
+impl Interp {
+    pub(super) fn string_query(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        let this = Value::Str(Rc::clone(string));
+        let block = args.block.as_ref();
+        Ok(Some(match name {
+            "==" | "===" | "eql?" => {
+                let other = self.arg(args, 0)?;
+                Value::Bool(self.equal(&this, &other)?)
+            }
+            "<=>" | "casecmp" | "casecmp?" => {
+                let Value::Str(other) = self.arg(args, 0)? else {
+                    let other = self.arg(args, 0)?;
+                    return if name == "<=>" {
+                        Ok(Some(Value::Nil))
+                    } else {
+                        self.no_conversion(&other, "String")
+                    };
+                };
+                let (mut a, mut b) = (string.get().clone(), other.get().clone());
+                match name {
+                    "casecmp" => {
+                        a.make_ascii_lowercase();
+                        b.make_ascii_lowercase();
+                    }
+                    "casecmp?" => return Ok(Some(Value::Bool(a.to_lowercase() == b.to_lowercase()))),
+                    _ => {}
+                }
+                Value::Int(a.as_bytes().cmp(b.as_bytes()) as i64)
+            }
+            "length" | "size" => Value::Int(count(&string.get()) as i64),
+            "bytesize" => Value::Int(string.bytes().len() as i64),
+            "empty?" => Value::Bool(string.get().is_empty()),
+            "[]" | "slice" => self.string_slice(string, args, env)?,
+            "byteslice" => {
+                let bytes = string.bytes();
+                let from = self.int_or(args, 0, 0)?;
+                let count = self.int_or(args, 1, 1)?;
+                let from = if from < 0 { from + bytes.len() as i64 } else { from };
+                if from < 0 || from > bytes.len() as i64 || count < 0 {
+                    return Ok(Some(Value::Nil));
+                }
+                let to = (from as usize).saturating_add(count as usize).min(bytes.len());
+                match String::from_utf8(bytes[from as usize..to].to_vec()) {
+                    Ok(text) => Value::str(text),
+                    Err(_) => return Err(self.unsupported("text that is not UTF-8")),
+                }
+            }
+            "include?" => {
+                let part = self.arg(args, 0)?;
+                let part = self.string_arg(&part)?;
+                Value::Bool(string.get().contains(part.as_str()))
+            }
+            "start_with?" => {
+                let text = string.get().clone();
+                for prefix in &args.list {
+                    let hit = match prefix {
+                        Value::Regexp(regexp) => {
+                            let found = self.regexp_match(regexp, &text, 0)?;
+                            found.is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == 0))
+                        }
+                        other => text.starts_with(self.string_arg(other)?.as_str()),
+                    };
+                    if hit {
+                        return Ok(Some(Value::Bool(true)));
+                    }
+                }
+                Value::Bool(false)
+            }
+            "end_with?" => {
+                let text = string.get().clone();
+                for suffix in &args.list {
+                    if text.ends_with(self.string_arg(suffix)?.as_str()) {
+                        return Ok(Some(Value::Bool(true)));
+                    }
+                }
+                Value::Bool(false)
+            }
+            "index" | "rindex" => self.string_index(string, name, args, env)?,
+            "chars" | "each_char" | "grapheme_clusters" => {
+                let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
+                self.pieces(this, items, name == "each_char", block)?
+            }
+            "bytes" | "each_byte" => {
+                let items = string.bytes().into_iter().map(|byte| Value::Int(byte.into())).collect();
+                self.pieces(this, items, name == "each_byte", block)?
+            }
+            "codepoints" => {
+                Value::array(string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect())
+            }
+            "lines" | "each_line" => {
+                let text = string.get().clone();
+                let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.truthy());
+                let separator = match args.positional().first() {
+                    Some(Value::Str(separator)) => separator.get().clone(),
+                    _ => "\n".into(),
+                };
+                let items = text
+                    .split_inclusive(separator.as_str())
+                    .map(|line| {
+                        let cut = line.strip_suffix(separator.as_str()).unwrap_or(line);
+                        let cut = if separator == "\n" { cut.strip_suffix('\r').unwrap_or(cut) } else { cut };
+                        Value::str(if chomp { cut } else { line })
+                    })
+                    .collect();
+                self.pieces(this, items, name == "each_line", block)?
+            }
+            "getbyte" => {
+                let index = self.int_or(args, 0, 0)?;
+                let bytes = string.bytes();
+                position(index, bytes.len()).map_or(Value::Nil, |index| Value::Int(bytes[index].into()))
+            }
+            "ord" => match string.get().chars().next() {
+                Some(character) => Value::Int(i64::from(character as u32)),
+                None => return self.argument_error("empty string"),
+            },
+            "sum" => Value::Int(string.bytes().iter().map(|byte| i64::from(*byte)).sum::<i64>() & 0xffff),
+            "ascii_only?" => Value::Bool(string.get().is_ascii()),
+            "valid_encoding?" => Value::Bool(true),
+            "split" => self.string_split(string, args)?,
+            "partition" | "rpartition" => {
+                let separator = self.arg(args, 0)?;
+                let text = string.get().clone();
+                let found = match &separator {
+                    Value::Regexp(regexp) if name == "partition" => {
+                        let found = self.regexp_match(regexp, &text, 0)?;
+                        if let Some(env) = env {
+                            self.set_last_match(found.clone(), env);
+                        }
+                        found.and_then(|found| found.groups[0])
+                    }
+                    Value::Regexp(regexp) => {
+                        let mut last = None;
+                        for at in (0..=text.len()).rev().filter(|at| text.is_char_boundary(*at)) {
+                            if let Some((from, to)) =
+                                self.regexp_match(regexp, &text, at)?.and_then(|f| f.groups[0])
+                                && from == at
+                            {
+                                last = Some((from, to));
+                                break;
+                            }
+                        }
+                        last
+                    }
+                    other => {
+                        let separator = self.string_arg(other)?;
+                        let at =
+                            if name == "partition" { text.find(&separator) } else { text.rfind(&separator) };
+                        at.map(|at| (at, at + separator.len()))
+                    }
+                };
+                Value::array(match (found, name) {
+                    (Some((from, to)), _) => {
+                        vec![Value::str(&text[..from]), Value::str(&text[from..to]), Value::str(&text[to..])]
+                    }
+                    (None, "partition") => vec![Value::str(text), Value::str(""), Value::str("")],
+                    (None, _) => vec![Value::str(""), Value::str(""), Value::str(text)],
+                })
+            }
+            "=~" | "match" | "match?" => {
+                let pattern = self.arg(args, 0)?;
+                let regexp = self.pattern_arg(&pattern)?;
+                let text = string.get().clone();
+                let start = self.int_or(args, 1, 0)?.max(0) as usize;
+                let found = self.regexp_match(&regexp, &text, byte_at(&text, start))?;
+                if name == "match?" {
+                    return Ok(Some(Value::Bool(found.is_some())));
+                }
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                match found {
+                    None => Value::Nil,
+                    Some(found) if name == "=~" => Value::Int(found.char_start()),
+                    Some(found) => match block {
+                        Some(block) => self.yield_one(block, Value::Match(found))?,
+                        None => Value::Match(found),
+                    },
+                }
+            }
+            "scan" => self.string_scan(string, args, env)?,
+            "gsub" | "sub" => self.string_replace(string, name == "gsub", args, env)?,
+            "upto" => {
+                let last = self.arg(args, 0)?;
+                let range = self.range(this.clone(), last, false)?;
+                self.call_with(
+                    &range,
+                    "each",
+                    Args { list: Vec::new(), keywords: false, block: args.block.clone() },
+                )?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn pieces(&mut self, this: Value, items: Vec<Value>, each: bool, block: Option<&Value>) -> R<Value> {
+        self.charge(items.len() * 64)?;
+        match block {
+            Some(block) => {
+                for item in items {
+                    self.yield_one(block, item)?;
+                }
+                Ok(this)
+            }
+            None if each => {
+                let list = Value::array(items);
+                self.enumerator(&list, "each", Vec::new())
+            }
+            None => Ok(Value::array(items)),
+        }
+    }
+
+    pub(super) fn string_slice(
+        &mut self,
+        string: &Rc<RString>,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let length = count(&text);
+        let cut = |from: usize, to: usize| {
+            let part = RString::new(text[byte_at(&text, from)..byte_at(&text, to)].to_owned());
+            part.binary.set(string.binary.get());
+            Value::Str(Rc::new(part))
+        };
+        match (self.arg(args, 0)?, args.get(1).cloned()) {
+            (Value::Str(part), None) => {
+                let part = part.get().clone();
+                Ok(if text.contains(part.as_str()) { Value::str(part) } else { Value::Nil })
+            }
+            (Value::Regexp(regexp), group) => {
+                let found = self.regexp_match(&regexp, &text, 0)?;
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                let Some(found) = found else { return Ok(Value::Nil) };
+                let index = match group {
+                    None => 0,
+                    Some(Value::Str(name)) => regexp.group_index(&name.get()).unwrap_or(usize::MAX),
+                    Some(Value::Symbol(name)) => regexp.group_index(&name).unwrap_or(usize::MAX),
+                    Some(index) => self.int_arg(&index)?.max(0) as usize,
+                };
+                Ok(found.value(index))
+            }
+            (Value::Range(range), None) => Ok(self
+                .range_bounds(&range, length)?
+                .map_or(Value::Nil, |(from, count)| cut(from, from + count))),
+            (index, None) => {
+                let index = self.int_arg(&index)?;
+                Ok(position(index, length).map_or(Value::Nil, |index| cut(index, index + 1)))
+            }
+            (from, Some(size)) => {
+                let (from, size) = (self.int_arg(&from)?, self.int_arg(&size)?);
+                let from = if from < 0 { from + length as i64 } else { from };
+                if from < 0 || from > length as i64 || size < 0 {
+                    return Ok(Value::Nil);
+                }
+                let from = from as usize;
+                Ok(cut(from, from.saturating_add(size as usize).min(length)))
+            }
+        }
+    }
+
+    fn string_index(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let length = count(&text) as i64;
+        let wanted = self.arg(args, 0)?;
+        let forward = name == "index";
+        let start = self.int_or(args, 1, if forward { 0 } else { length })?;
+        let start = if start < 0 { start + length } else { start };
+        if start < 0 || (forward && start > length) {
+            return Ok(Value::Nil);
+        }
+        let start = byte_at(&text, start as usize);
+        let found = match &wanted {
+            Value::Regexp(regexp) => {
+                let found = if forward {
+                    self.regexp_match(regexp, &text, start)?
+                } else {
+                    let mut last = None;
+                    for at in (0..=start).rev().filter(|at| text.is_char_boundary(*at)) {
+                        self.step(1)?;
+                        let found = self.regexp_match(regexp, &text, at)?;
+                        if found
+                            .as_ref()
+                            .is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == at))
+                        {
+                            last = found;
+                            break;
+                        }
+                    }
+                    last
+                };
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                found.and_then(|found| found.groups[0]).map(|(from, _)| from)
+            }
+            other => {
+                let part = self.string_arg(other)?;
+                if forward {
+                    text[start..].find(part.as_str()).map(|at| at + start)
+                } else {
+                    let end = (start + part.len()).min(text.len());
+                    let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+                    text[..end].rfind(part.as_str())
+                }
+            }
+        };
+        Ok(found.map_or(Value::Nil, |at| Value::Int(count(&text[..at]) as i64)))
+    }
+
+    fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
+        let text = string.get().clone();
+        let limit = self.int_or(args, 1, 0)?;
+        let separator = args.get(0).cloned().unwrap_or(Value::Nil);
+        let mut parts: Vec<String> = Vec::new();
+        let full = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
+        let awk = match &separator {
+            Value::Nil => true,
+            Value::Str(separator) => *separator.get() == " ",
+            _ => false,
+        };
+        if limit == 1 {
+            return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
+        }
+        if awk {
+            let blank = |c: char| c.is_ascii_whitespace() || c == '\u{b}' || c == '\0';
+            let mut rest = text.trim_start_matches(blank);
+            while !rest.is_empty() {
+                if full(&parts) {
+                    break;
+                }
+                let end = rest.find(blank).unwrap_or(rest.len());
+                parts.push(rest[..end].to_owned());
+                if end == rest.len() {
+                    rest = "";
+                    if limit == 0 || !text.ends_with(blank) {
+                        break;
+                    }
+                }
+                let after = rest[end.min(rest.len())..].trim_start_matches(blank);
+                if after.is_empty() && limit != 0 && end < rest.len() {
+                    parts.push(String::new());
+                    rest = "";
+                    break;
+                }
+                rest = after;
+            }
+            if !rest.is_empty() {
+                parts.push(rest.to_owned());
+            }
+        } else if let Value::Regexp(regexp) = &separator {
+            self.split_regexp(&text, regexp, limit, &mut parts)?;
+        } else {
+            let separator = self.string_arg(&separator)?;
+            if separator.is_empty() {
+                let mut characters = text.chars();
+                while !full(&parts) {
+                    match characters.next() {
+                        Some(character) => parts.push(character.to_string()),
+                        None => break,
+                    }
+                }
+                if limit > 0 && !characters.as_str().is_empty() || limit < 0 {
+                    parts.push(characters.as_str().to_owned());
+                }
+            } else if !text.is_empty() {
+                let mut rest = text.as_str();
+                while !full(&parts) {
+                    match rest.split_once(separator.as_str()) {
+                        Some((head, tail)) => {
+                            parts.push(head.to_owned());
+                            rest = tail;
+                        }
+                        None => break,
+                    }
+                }
+                parts.push(rest.to_owned());
+            }
+        }
+        if limit == 0 {
+            while parts.last().is_some_and(String::is_empty) {
+                parts.pop();
+            }
+        }
+        self.charge(text.len() + parts.len() * 64)?;
+        let items: Vec<Value> = parts.into_iter().map(Value::str).collect();
+        match &args.block {
+            Some(block) => {
+                for item in items {
+                    self.yield_one(block, item)?;
+                }
+                Ok(Value::Str(Rc::clone(string)))
+            }
+            None => Ok(Value::array(items)),
+        }
+    }
+
+    fn split_regexp(&mut self, text: &str, regexp: &Rc<Regex>, limit: i64, parts: &mut Vec<String>) -> R<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut start = 0;
+        let mut at = 0;
+        let mut splits = 1;
+        while limit <= 0 || splits < limit {
+            self.step(1)?;
+            let Some(found) = self.regexp_match(regexp, text, at)? else { break };
+            let Some((from, to)) = found.groups[0] else { break };
+            if from == to {
+                if from >= text.len() {
+                    break;
+                }
+                let next = next_boundary(text, from);
+                if from == start {
+                    // An empty match at the start of a piece takes one character.
+                    if next >= text.len() {
+                        break;
+                    }
+                    at = next;
+                    let Some(again) = self.regexp_match(regexp, text, at)? else { break };
+                    let Some((from, to)) = again.groups[0] else { break };
+                    if from >= text.len() && from == to {
+                        break;
+                    }
+                    parts.push(text[start..from].to_owned());
+                    parts.extend(
+                        (1..again.groups.len()).filter_map(|index| again.group(index)).map(str::to_owned),
+                    );
+                    start = to;
+                    at = to;
+                    splits += 1;
+                    continue;
+                }
+            }
+            parts.push(text[start..from].to_owned());
+            parts.extend((1..found.groups.len()).filter_map(|index| found.group(index)).map(str::to_owned));
+            start = to;
+            at = to;
+            splits += 1;
+        }
+        parts.push(text[start..].to_owned());
+        Ok(())
+    }
+
+    /// A pattern given as a regular expression or as text.
+    pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
+        match pattern {
+            Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
+            Value::Str(text) => {
+                let source = text.get().clone();
+                match self.regexp(&source, "")? {
+                    Value::Regexp(regexp) => Ok(regexp),
+                    _ => Err(self.unsupported("this pattern")),
+                }
+            }
+            other => {
+                let class = self.class_of(other).label();
+                self.type_error(format!("wrong argument type {class} (expected Regexp)"))
+            }
+        }
+    }
+
+    /// All matches from left to right.
+    fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
+        let regexp = match pattern {
+            Value::Regexp(regexp) => Rc::clone(regexp),
+            other => {
+                let literal = self.string_arg(other)?;
+                let source = crate::template::stdlib::regex::escape(&literal);
+                match self.regexp(&source, "")? {
+                    Value::Regexp(regexp) => regexp,
+                    _ => return Ok(Vec::new()),
+                }
+            }
+        };
+        let mut matches = Vec::new();
+        let mut at = 0;
+        while at <= text.len() {
+            self.step(1)?;
+            let Some(found) = self.regexp_match(&regexp, text, at)? else { break };
+            let Some((from, to)) = found.groups[0] else { break };
+            at = if from == to {
+                if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
+            } else {
+                to
+            };
+            matches.push(found);
+            if once {
+                break;
+            }
+        }
+        Ok(matches)
+    }
+
+    fn string_scan(&mut self, string: &Rc<RString>, args: &Args, env: Option<&Rc<Env>>) -> R<Value> {
+        let text = string.get().clone();
+        let pattern = self.arg(args, 0)?;
+        let mut out = Vec::new();
+        let matches = self.all_matches(&text, &pattern, false)?;
+        let last = matches.last().cloned();
+        for found in matches {
+            let item = if found.groups.len() > 1 {
+                Value::array((1..found.groups.len()).map(|index| found.value(index)).collect())
+            } else {
+                found.value(0)
+            };
+            match &args.block {
+                Some(block) => {
+                    if let Some(env) = env {
+                        self.set_last_match(Some(found), env);
+                    }
+                    self.yield_one(block, item)?;
+                }
+                None => out.push(item),
+            }
+        }
+        if let Some(env) = env {
+            self.set_last_match(last, env);
+        }
+        Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
+    }
+
+    fn string_replace(
+        &mut self,
+        string: &Rc<RString>,
+        all: bool,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let pattern = self.arg(args, 0)?;
+        if args.len() < 2 && args.block.is_none() {
+            if !all {
+                return self.argument_error("wrong number of arguments (given 1, expected 2)");
+            }
+            let this = Value::Str(Rc::clone(string));
+            return self.enumerator(&this, "gsub", args.list.clone());
+        }
+        let matches = self.all_matches(&text, &pattern, !all)?;
+        if let Some(env) = env {
+            self.set_last_match(matches.last().cloned(), env);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for found in matches {
+            let Some((from, to)) = found.groups[0] else { continue };
+            out.push_str(&text[at..from]);
+            match (args.get(1), &args.block) {
+                (Some(Value::Hash(map)), _) => {
+                    let key = found.value(0);
+                    let value = self.hash_get(map, &key)?;
+                    out.push_str(&self.text_of(&value)?);
+                }
+                (Some(template), _) => {
+                    let template = self.string_arg(&template.clone())?;
+                    expand(&template, &found, &mut out);
+                }
+                (None, Some(block)) => {
+                    if let Some(env) = env {
+                        self.set_last_match(Some(Rc::clone(&found)), env);
+                    }
+                    let value = self.yield_one(block, found.value(0))?;
+                    out.push_str(&self.text_of(&value)?);
+                }
+                (None, None) => {}
+            }
+            self.charge(out.len() - at.min(out.len()))?;
+            at = to;
+        }
+        out.push_str(&text[at..]);
+        self.charge(out.len())?;
+        Ok(Value::str(out))
+    }
+}
+
+/// Puts groups into a replacement: `\1`, `\0`, `\k<name>`, `\\`.
+fn expand(template: &str, found: &RMatch, out: &mut String) {
+    let mut rest = template;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        match after.chars().next() {
+            Some(digit) if digit.is_ascii_digit() => {
+                let index = digit as usize - '0' as usize;
+                out.push_str(found.group(index).unwrap_or_default());
+                rest = &after[1..];
+            }
+            Some('k') if after[1..].starts_with('<') && after.contains('>') => {
+                let end = after.find('>').unwrap_or(1);
+                if let Some(index) = found.regexp.group_index(&after[2..end]) {
+                    out.push_str(found.group(index).unwrap_or_default());
+                }
+                rest = &after[end + 1..];
+            }
+            Some('&') => {
+                out.push_str(found.group(0).unwrap_or_default());
+                rest = &after[1..];
+            }
+            Some('`') => {
+                out.push_str(found.groups[0].map_or("", |(from, _)| &found.subject[..from]));
+                rest = &after[1..];
+            }
+            Some('\'') => {
+                out.push_str(found.groups[0].map_or("", |(_, to)| &found.subject[to..]));
+                rest = &after[1..];
+            }
+            Some('\\') => {
+                out.push('\\');
+                rest = &after[1..];
+            }
+            _ => {
+                out.push('\\');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+}
+
+fn count(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+fn next_boundary(text: &str, at: usize) -> usize {
+    (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}

@@ -1,0 +1,101 @@
+//! The parameters of blocks and methods.
+
+use lib_ruby_parser::Node as Ast;
+
+use super::ir::{Keyword, MultiTarget, Parameter, Params, Slot, Target};
+use super::lower::{Lowered, Lowerer, refuse};
+
+impl Lowerer {
+    pub(super) fn params(&mut self, ast: Option<&Ast>) -> Lowered<Params> {
+        let mut params = Params::default();
+        let Some(ast) = ast else { return Ok(params) };
+        let Ast::Args(list) = ast else { return refuse(ast, "these parameters") };
+        for arg in &list.args {
+            match arg {
+                Ast::Procarg0(sole) => match sole.args.as_slice() {
+                    [Ast::Arg(arg)] => {
+                        let slot = self.declare_here(&arg.name);
+                        params.required.push(Parameter::Slot(slot));
+                        params.lone = true;
+                    }
+                    several => {
+                        let nested = self.nested(several)?;
+                        params.required.push(Parameter::Nested(nested));
+                        params.lone = true;
+                    }
+                },
+                Ast::Arg(arg) => {
+                    let slot = Parameter::Slot(self.declare_here(&arg.name));
+                    self.positional(&mut params, slot);
+                }
+                Ast::Mlhs(list) => {
+                    let nested = Parameter::Nested(self.nested(&list.items)?);
+                    self.positional(&mut params, nested);
+                }
+                Ast::Optarg(arg) => {
+                    let slot = self.declare_here(&arg.name);
+                    let default = self.expr(&arg.default)?;
+                    params.optional.push((slot, default));
+                }
+                Ast::Restarg(arg) => {
+                    params.rest = Some(arg.name.as_deref().map(|name| self.declare_here(name)))
+                }
+                Ast::Kwarg(arg) => {
+                    let slot = self.declare_here(&arg.name);
+                    params.keywords.push(Keyword { name: self.name(&arg.name), slot, default: None });
+                }
+                Ast::Kwoptarg(arg) => {
+                    let slot = self.declare_here(&arg.name);
+                    let default = Some(Some(self.expr(&arg.default)?));
+                    params.keywords.push(Keyword { name: self.name(&arg.name), slot, default });
+                }
+                Ast::Kwrestarg(arg) => {
+                    params.keyword_rest = Some(arg.name.as_deref().map(|name| self.declare_here(name)));
+                }
+                Ast::Blockarg(arg) => match arg.name.as_deref() {
+                    Some(name) => params.block = Some(self.declare_here(name)),
+                    None => return refuse(arg_node(arg, ast), "an anonymous block parameter"),
+                },
+                Ast::Shadowarg(arg) => {
+                    self.declare_here(&arg.name);
+                }
+                Ast::Kwnilarg(_) => {}
+                other => return refuse(other, "this parameter"),
+            }
+        }
+        Ok(params)
+    }
+
+    fn positional(&mut self, params: &mut Params, parameter: Parameter) {
+        if params.rest.is_some() || !params.optional.is_empty() {
+            params.post.push(parameter);
+        } else {
+            params.required.push(parameter);
+        }
+    }
+
+    /// A destructured parameter: its names are new, whatever is outside.
+    fn nested(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
+        let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
+        for item in items {
+            let target = match item {
+                Ast::Arg(arg) => Target::Local(Slot { depth: 0, index: self.declare_here(&arg.name) }),
+                Ast::Mlhs(list) => Target::Nested(self.nested(&list.items)?),
+                Ast::Restarg(rest) => {
+                    let slot = rest.name.as_deref().map(|name| {
+                        Box::new(Target::Local(Slot { depth: 0, index: self.declare_here(name) }))
+                    });
+                    multi.splat = Some(slot);
+                    continue;
+                }
+                other => return refuse(other, "this parameter"),
+            };
+            if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
+        }
+        Ok(multi)
+    }
+}
+
+fn arg_node<'a>(_: &lib_ruby_parser::nodes::Blockarg, list: &'a Ast) -> &'a Ast {
+    list
+}

@@ -1,0 +1,116 @@
+//! The patterns of `case … in` and `=>`.
+
+use lib_ruby_parser::Node as Ast;
+
+use super::ir::{HashRest, Pattern, Slot};
+use super::lower::{Lowered, Lowerer, refuse};
+
+impl Lowerer {
+    pub(super) fn pattern(&mut self, ast: &Ast) -> Lowered<Pattern> {
+        Ok(match ast {
+            Ast::MatchVar(var) if var.name == "_" => {
+                self.slot("_");
+                Pattern::Ignore
+            }
+            Ast::MatchVar(var) => Pattern::Bind(self.slot(&var.name)),
+            Ast::MatchAs(node) => {
+                let inner = Box::new(self.pattern(&node.value)?);
+                let Ast::MatchVar(var) = &*node.as_ else { return refuse(ast, "this pattern") };
+                Pattern::As(inner, self.slot(&var.name))
+            }
+            Ast::MatchAlt(node) => {
+                Pattern::Either(Box::new(self.pattern(&node.lhs)?), Box::new(self.pattern(&node.rhs)?))
+            }
+            Ast::Pin(pin) => Pattern::Value(self.boxed(&pin.var)?),
+            Ast::ArrayPattern(node) => self.array_pattern(&node.elements, false)?,
+            Ast::ArrayPatternWithTail(node) => self.array_pattern(&node.elements, true)?,
+            Ast::FindPattern(node) => self.find_pattern(&node.elements)?,
+            Ast::HashPattern(node) => self.hash_pattern(&node.elements)?,
+            Ast::ConstPattern(node) => {
+                let class = self.expr(&node.const_)?;
+                match self.pattern(&node.pattern)? {
+                    Pattern::Array { before, rest, after, .. } => {
+                        Pattern::Array { constant: Some(class), before, rest, after }
+                    }
+                    Pattern::Hash { entries, rest, .. } => {
+                        Pattern::Hash { constant: Some(class), entries, rest }
+                    }
+                    Pattern::Find { before, middle, after, .. } => {
+                        Pattern::Find { constant: Some(class), before, middle, after }
+                    }
+                    _ => Pattern::Constant(class),
+                }
+            }
+            Ast::Begin(begin) if begin.statements.len() == 1 => self.pattern(&begin.statements[0])?,
+            other => Pattern::Value(self.boxed(other)?),
+        })
+    }
+
+    fn rest_slot(&mut self, ast: &Ast) -> Option<Option<Slot>> {
+        let Ast::MatchRest(rest) = ast else { return None };
+        Some(match rest.name.as_deref() {
+            Some(Ast::MatchVar(var)) => Some(self.slot(&var.name)),
+            _ => None,
+        })
+    }
+
+    fn array_pattern(&mut self, elements: &[Ast], tail: bool) -> Lowered<Pattern> {
+        let mut before = Vec::new();
+        let mut rest = None;
+        let mut after = Vec::new();
+        for element in elements {
+            if let Some(slot) = self.rest_slot(element) {
+                rest = Some(slot);
+                continue;
+            }
+            let pattern = self.pattern(element)?;
+            if rest.is_some() { after.push(pattern) } else { before.push(pattern) }
+        }
+        if tail && rest.is_none() {
+            rest = Some(None);
+        }
+        Ok(Pattern::Array { constant: None, before, rest, after })
+    }
+
+    fn find_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
+        let mut ends = Vec::new();
+        let mut middle = Vec::new();
+        for element in elements {
+            match self.rest_slot(element) {
+                Some(slot) => ends.push(slot),
+                None => middle.push(self.pattern(element)?),
+            }
+        }
+        let after = ends.pop().flatten();
+        let before = ends.pop().flatten();
+        Ok(Pattern::Find { constant: None, before, middle, after })
+    }
+
+    fn hash_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
+        let mut entries = Vec::new();
+        let mut rest = HashRest::Any;
+        for element in elements {
+            match element {
+                Ast::Pair(pair) => {
+                    let Ast::Sym(key) = &*pair.key else { return refuse(element, "this hash pattern") };
+                    let key = key.name.to_string_lossy();
+                    let pattern = self.pattern(&pair.value)?;
+                    entries.push((self.name(&key), Some(pattern), None));
+                }
+                Ast::MatchVar(var) => {
+                    let slot = self.slot(&var.name);
+                    entries.push((self.name(&var.name), None, Some(slot)));
+                }
+                Ast::MatchNilPattern(_) => rest = HashRest::Nothing,
+                Ast::MatchRest(_) => {
+                    rest = match self.rest_slot(element).flatten() {
+                        Some(slot) => HashRest::Bind(slot),
+                        None => HashRest::Any,
+                    };
+                }
+                other => return refuse(other, "this hash pattern"),
+            }
+        }
+        Ok(Pattern::Hash { constant: None, entries, rest })
+    }
+}

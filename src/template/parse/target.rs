@@ -1,0 +1,118 @@
+//! Assignments: simple, with an operator, and multiple.
+
+use lib_ruby_parser::Node as Ast;
+
+use super::ir::{MultiTarget, Node, Target};
+use super::lower::{Lowered, Lowerer, refuse};
+
+impl Lowerer {
+    pub(super) fn assignment(&mut self, ast: &Ast) -> Lowered<Node> {
+        match ast {
+            Ast::Masgn(node) => {
+                let Ast::Mlhs(list) = &*node.lhs else { return refuse(ast, "this multiple assignment") };
+                let value = self.boxed(&node.rhs)?;
+                Ok(Node::MultipleAssign(self.multi(&list.items)?, value))
+            }
+            Ast::OpAsgn(node) => {
+                let target = self.target_of(&node.recv)?;
+                let operator = self.name(node.operator.trim_end_matches('='));
+                Ok(Node::OperatorAssign { target, operator, value: self.boxed(&node.value)? })
+            }
+            Ast::OrAsgn(node) => {
+                let target = self.target_of(&node.recv)?;
+                Ok(Node::OrAssign { target, value: self.boxed(&node.value)? })
+            }
+            Ast::AndAsgn(node) => {
+                let target = self.target_of(&node.recv)?;
+                Ok(Node::AndAssign { target, value: self.boxed(&node.value)? })
+            }
+            _ => {
+                let value = match ast {
+                    Ast::Lvasgn(node) => node.value.as_deref(),
+                    Ast::Ivasgn(node) => node.value.as_deref(),
+                    Ast::Gvasgn(node) => node.value.as_deref(),
+                    Ast::Cvasgn(node) => node.value.as_deref(),
+                    Ast::Casgn(node) => node.value.as_deref(),
+                    Ast::IndexAsgn(node) => node.value.as_deref(),
+                    _ => None,
+                };
+                let Some(value) = value else { return refuse(ast, "an assignment without a value") };
+                // The variable exists, as nil, in its own value.
+                let target = self.target(ast)?;
+                Ok(Node::Assign(target, self.boxed(value)?))
+            }
+        }
+    }
+
+    pub(super) fn target(&mut self, ast: &Ast) -> Lowered<Target> {
+        Ok(match ast {
+            Ast::Lvasgn(node) => Target::Local(self.slot(&node.name)),
+            Ast::Lvar(node) => Target::Local(self.slot(&node.name)),
+            Ast::Arg(node) => Target::Local(self.slot(&node.name)),
+            Ast::MatchVar(node) => Target::Local(self.slot(&node.name)),
+            Ast::Ivasgn(node) => Target::InstanceVariable(self.name(&node.name)),
+            Ast::Ivar(node) => Target::InstanceVariable(self.name(&node.name)),
+            Ast::Gvasgn(node) => Target::Global(self.name(&node.name)),
+            Ast::Gvar(node) => Target::Global(self.name(&node.name)),
+            Ast::Cvasgn(node) => Target::ClassVariable(self.name(&node.name)),
+            Ast::Cvar(node) => Target::ClassVariable(self.name(&node.name)),
+            Ast::Casgn(node) => {
+                let scope = node.scope.as_deref().map(|scope| self.boxed(scope)).transpose()?;
+                Target::Constant(scope, self.name(&node.name))
+            }
+            Ast::Const(node) => {
+                let scope = node.scope.as_deref().map(|scope| self.boxed(scope)).transpose()?;
+                Target::Constant(scope, self.name(&node.name))
+            }
+            Ast::IndexAsgn(node) => Target::Index(self.boxed(&node.recv)?, self.arguments(&node.indexes)?.0),
+            Ast::Index(node) => Target::Index(self.boxed(&node.recv)?, self.arguments(&node.indexes)?.0),
+            Ast::Send(node) => match node.recv.as_deref() {
+                Some(receiver) => Target::Attribute {
+                    receiver: self.boxed(receiver)?,
+                    name: self.name(node.method_name.trim_end_matches('=')),
+                    safe: false,
+                },
+                None => return refuse(ast, "this assignment"),
+            },
+            Ast::CSend(node) => Target::Attribute {
+                receiver: self.boxed(&node.recv)?,
+                name: self.name(node.method_name.trim_end_matches('=')),
+                safe: true,
+            },
+            Ast::Mlhs(node) => Target::Nested(self.multi(&node.items)?),
+            other => return refuse(other, "this assignment"),
+        })
+    }
+
+    pub(super) fn multi(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
+        let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
+        for item in items {
+            match item {
+                Ast::Splat(splat) => {
+                    let inner = splat.value.as_deref().map(|inner| self.target(inner)).transpose()?;
+                    multi.splat = Some(inner.map(Box::new));
+                }
+                Ast::Restarg(rest) => {
+                    let inner = rest.name.as_deref().map(|name| Target::Local(self.slot(name)));
+                    multi.splat = Some(inner.map(Box::new));
+                }
+                other => {
+                    let target = self.target(other)?;
+                    if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
+                }
+            }
+        }
+        Ok(multi)
+    }
+
+    /// The variables of a `for`, and whether there is one that takes each value whole.
+    pub(super) fn for_target(&mut self, ast: &Ast) -> Lowered<(MultiTarget, bool)> {
+        match ast {
+            Ast::Mlhs(list) => Ok((self.multi(&list.items)?, false)),
+            one => {
+                let before = vec![self.target(one)?];
+                Ok((MultiTarget { before, splat: None, after: Vec::new() }, true))
+            }
+        }
+    }
+}

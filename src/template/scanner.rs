@@ -1,0 +1,196 @@
+//! Splits an ERB template (trim mode `-`) into Ruby source and the text between it.
+//!
+//! The Ruby made is laid out as Ruby's own ERB lays it out, because templates depend on it: a comment at the
+//! end of a tag, for instance, swallows the text up to the end of the line. Text is not part of the Ruby
+//! source: [`TEXT_CALL`] with a number stands for it, so that the parser has less to read.
+
+/// Stands for a piece of text, in the Ruby source.
+pub(super) const TEXT_CALL: &str = "__erb_text";
+/// The buffer variable of ERB.
+pub(super) const BUFFER: &str = "_erbout";
+
+/// A template taken apart.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    /// The Ruby source.
+    pub(super) ruby: String,
+    /// The pieces of text, by the number the Ruby source calls them.
+    pub(super) texts: Vec<String>,
+    /// For each line of the Ruby source, the template line it came from (both from 1; index 0 is line 1).
+    pub(super) lines: Vec<u32>,
+}
+
+struct Output {
+    ruby: String,
+    texts: Vec<String>,
+    lines: Vec<u32>,
+    /// Commands since the last line break are joined by `; `.
+    fresh: bool,
+}
+
+impl Output {
+    fn push(&mut self, command: &str, line: u32) {
+        if !self.fresh {
+            self.ruby.push_str("; ");
+        }
+        self.fresh = false;
+        for (number, part) in command.split('\n').enumerate() {
+            if number > 0 {
+                self.ruby.push('\n');
+                self.lines.push(line + number as u32);
+            }
+            self.ruby.push_str(part);
+        }
+    }
+
+    fn text(&mut self, text: &mut String, line: u32) {
+        if text.is_empty() {
+            return;
+        }
+        let breaks = "\n".repeat(text.matches('\n').count());
+        let command = format!("{TEXT_CALL}({}){breaks}", self.texts.len());
+        self.texts.push(std::mem::take(text));
+        self.push(&command, line);
+    }
+
+    fn line_break(&mut self, line: u32) {
+        self.ruby.push('\n');
+        self.lines.push(line);
+        self.fresh = true;
+    }
+}
+
+/// Takes a template apart.
+pub(super) fn scan(source: &str) -> Scanned {
+    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], fresh: true };
+    out.push(&format!("{BUFFER} = +''"), 1);
+    let mut rest = source;
+    let mut line = 1u32;
+    let mut text = String::new();
+    let mut text_line = 1u32;
+    while let Some(at) = rest.find("<%") {
+        let (before, tag) = rest.split_at(at);
+        // `<%%` is a literal `<%`.
+        if let Some(after) = tag.strip_prefix("<%%") {
+            text.push_str(before);
+            if before == "\n" {
+                out.text(&mut text, text_line);
+                text_line = line;
+            }
+            text.push_str("<%");
+            line += newlines(before);
+            rest = after;
+            continue;
+        }
+        let mut kept = before;
+        let (kind, code) = match tag.as_bytes().get(2) {
+            Some(b'=') => ('=', &tag[3..]),
+            Some(b'#') => ('#', &tag[3..]),
+            Some(b'-') => {
+                // `<%-` at the start of a line takes the blanks before it along.
+                let trimmed = before.trim_end_matches([' ', '\t']);
+                // Right after a tag counts as the start of a line: Ruby's scanner anchors there.
+                if trimmed.ends_with('\n') || trimmed.is_empty() {
+                    kept = trimmed;
+                }
+                (' ', &tag[3..])
+            }
+            _ => (' ', &tag[2..]),
+        };
+        text.push_str(kept);
+        line += newlines(before);
+        out.text(&mut text, text_line);
+        let Some((content, raw_len, trimmed, after)) = code_until_close(code) else {
+            // A tag that is never closed is text.
+            rest = code;
+            text_line = line;
+            break;
+        };
+        emit(&mut out, kind, &content, line);
+        line += newlines(&code[..raw_len]);
+        rest = after;
+        if trimmed {
+            if let Some(next) = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n')) {
+                line += 1;
+                rest = next;
+            }
+            out.line_break(line);
+        }
+        text_line = line;
+    }
+    text.push_str(rest);
+    out.text(&mut text, text_line);
+    out.push(BUFFER, line);
+    Scanned { ruby: out.ruby, texts: out.texts, lines: out.lines }
+}
+
+fn emit(out: &mut Output, kind: char, content: &str, line: u32) {
+    match kind {
+        '=' => out.push(&format!("{BUFFER}.<<(({content}).to_s)"), line),
+        '#' => {}
+        _ => match content.strip_suffix('\n') {
+            Some(chopped) => {
+                out.push(chopped, line);
+                out.line_break(line + newlines(content));
+            }
+            None => out.push(content, line),
+        },
+    }
+}
+
+fn newlines(text: &str) -> u32 {
+    text.bytes().filter(|byte| *byte == b'\n').count() as u32
+}
+
+/// The code of a tag: its text (with `%%>` read as `%>`), its raw length, whether `-%>` with a line break
+/// closed it, and what follows. None where nothing closes it.
+fn code_until_close(code: &str) -> Option<(String, usize, bool, &str)> {
+    let mut content = String::new();
+    let mut from = 0;
+    while let Some(found) = code[from..].find("%>") {
+        let at = from + found;
+        if code[from..at].ends_with('%') {
+            content.push_str(&code[from..at - 1]);
+            content.push_str("%>");
+            from = at + 2;
+            continue;
+        }
+        let after = &code[at + 2..];
+        if code[from..at].ends_with('-') {
+            content.push_str(&code[from..at - 1]);
+            let trims = after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n");
+            return Some((content, at + 2, trims, after));
+        }
+        content.push_str(&code[from..at]);
+        return Some((content, at + 2, false, after));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scan;
+
+    #[test]
+    fn code_and_text_are_joined_as_erb_joins_them() {
+        let scanned = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
+        assert_eq!(
+            scanned.ruby,
+            "_erbout = +''; __erb_text(0)\n;  if x \n__erb_text(1); _erbout.<<(( 1 ).to_s); __erb_text(2)\n;  end \n_erbout"
+        );
+        assert_eq!(scanned.texts, ["a\n", "b ", "\n"]);
+        assert_eq!(scanned.lines, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn blanks_before_a_trimming_tag_go() {
+        assert_eq!(scan("x\n  <%- 1 -%>\ny").texts, ["x\n", "y"]);
+        assert_eq!(scan("x  <%- 1 %>").texts, ["x  "]);
+    }
+
+    #[test]
+    fn literal_tags_are_text() {
+        assert_eq!(scan("<%% a %>").texts, ["<% a %>"]);
+        assert!(scan("<%= '%%>' %>").ruby.contains("'%>'"));
+    }
+}

@@ -1,0 +1,26 @@
+//! YAML as Ruby's Psych (with libyaml 0.2.5) writes it.
+
+mod emit;
+mod resolve;
+mod scalar;
+
+use crate::template::eval::{Args, Interp, R};
+use crate::template::value::Value;
+
+/// `value.to_yaml`
+pub(in crate::template) fn to_yaml(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
+    if !args.is_empty() {
+        return Err(it.unsupported("to_yaml with options"));
+    }
+    Ok(Value::str(emit::dump(it, value)?))
+}
+
+pub(in crate::template) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+    Ok(Some(match name {
+        "dump" => {
+            let value = it.arg(args, 0)?;
+            to_yaml(it, &value, &Args::new(args.list[1..].to_vec()))?
+        }
+        _ => return Ok(None),
+    }))
+}

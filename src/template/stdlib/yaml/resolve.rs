@@ -1,0 +1,161 @@
+//! What Psych would read a plain scalar as: it quotes a string that would not come back as one.
+
+/// Whether a plain scalar of this text reads back as this string.
+pub(super) fn is_string(text: &str) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    if text.contains('\n') || starts_like_text(text) {
+        if text.chars().count() > 5 {
+            return true;
+        }
+        let lower = text.to_lowercase();
+        return !matches!(lower.as_str(), "~" | "null" | "yes" | "true" | "on" | "no" | "false" | "off");
+    }
+    !(is_time(text)
+        || is_date(text)
+        || is_special_float(text)
+        || is_symbol(text)
+        || is_base_60(text)
+        || is_float(text)
+        || is_integer(text))
+}
+
+/// At most one character that is not a digit, point, colon or minus, then letters, blanks or signs.
+fn starts_like_text(text: &str) -> bool {
+    let sign = |c: char| c.is_alphabetic() || c.is_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c);
+    let mut characters = text.chars();
+    let Some(first) = characters.next() else { return false };
+    if sign(first) {
+        return true;
+    }
+    !(first.is_ascii_digit() || matches!(first, '.' | ':' | '-')) && characters.next().is_some_and(sign)
+}
+
+fn digits(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count().min(most);
+    if count < least {
+        return None;
+    }
+    Some((text[..count].parse().ok()?, &text[count..]))
+}
+
+fn is_date(text: &str) -> bool {
+    let parts = || {
+        let (year, rest) = digits(text, 4, 4)?;
+        let (month, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+        let (day, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+        (rest.is_empty()).then_some((year, month, day))
+    };
+    let Some((year, month, day)) = parts() else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=last).contains(&day)
+}
+
+fn is_time(text: &str) -> bool {
+    let parse = || {
+        let rest = text.strip_prefix('-').unwrap_or(text);
+        let (_, rest) = digits(rest, 4, 4)?;
+        let (_, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+        let (_, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+        let rest = match rest.strip_prefix(['T', 't']) {
+            Some(rest) => rest,
+            None if rest.starts_with(char::is_whitespace) => rest.trim_start(),
+            None => return None,
+        };
+        let (_, rest) = digits(rest, 1, 2)?;
+        let (_, rest) = digits(rest.strip_prefix(':')?, 2, 2)?;
+        let (_, rest) = digits(rest.strip_prefix(':')?, 2, 2)?;
+        let rest = match rest.strip_prefix('.') {
+            Some(rest) => rest.trim_start_matches(|c: char| c.is_ascii_digit()),
+            None => rest,
+        };
+        if rest.is_empty() {
+            return Some(());
+        }
+        let rest = rest.trim_start();
+        if rest == "Z" {
+            return Some(());
+        }
+        let (_, rest) = digits(rest.strip_prefix(['-', '+'])?, 1, 2)?;
+        let rest = rest.strip_prefix(':').unwrap_or(rest);
+        (rest.is_empty() || digits(rest, 2, 2).is_some_and(|(_, rest)| rest.is_empty())).then_some(())
+    };
+    parse().is_some()
+}
+
+fn is_special_float(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    matches!(lower.as_str(), ".inf" | "+.inf" | "-.inf" | ".nan")
+}
+
+fn is_symbol(text: &str) -> bool {
+    text.len() > 1 && text.starts_with(':')
+}
+
+fn is_base_60(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let whole = match unsigned.rsplit_once('.') {
+        Some((whole, fraction)) if fraction.chars().all(|c| c.is_ascii_digit() || c == '_') => whole,
+        Some(_) => return false,
+        None => unsigned,
+    };
+    let mut parts = whole.split(':');
+    let first = parts.next().unwrap_or("");
+    let rest: Vec<&str> = parts.collect();
+    first.starts_with(|c: char| c.is_ascii_digit())
+        && first.chars().all(|c| c.is_ascii_digit() || c == '_')
+        && (1..=2).contains(&rest.len())
+        && rest.iter().all(|part| {
+            matches!(part.as_bytes(), [d] if d.is_ascii_digit())
+                || matches!(part.as_bytes(), [b'0'..=b'5', d] if d.is_ascii_digit())
+        })
+}
+
+fn is_float(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let Some((whole, rest)) = unsigned.split_once('.') else { return false };
+    let whole_fits = whole.is_empty()
+        || (whole.starts_with(|c: char| c.is_ascii_digit())
+            && whole.chars().all(|c| c.is_ascii_digit() || c == '_' || c == ','));
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let exponent_fits = match rest.strip_prefix(['e', 'E']) {
+        None => rest.is_empty(),
+        Some(power) => match power.strip_prefix(['-', '+']) {
+            Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()),
+            None => false,
+        },
+    };
+    whole_fits && exponent_fits && unsigned != "."
+}
+
+fn is_integer(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let all = |digits: &str, fits: fn(char) -> bool| {
+        !digits.is_empty() && digits.chars().all(|c| fits(c) || c == '_' || c == ',')
+    };
+    if let Some(binary) = unsigned.strip_prefix("0b") {
+        return all(binary, |c| matches!(c, '0' | '1'));
+    }
+    if let Some(hex) = unsigned.strip_prefix("0x") {
+        return all(hex, |c| c.is_ascii_hexdigit());
+    }
+    if let Some(octal) = unsigned.strip_prefix('0') {
+        return octal.is_empty() || all(octal, |c| matches!(c, '0'..='7'));
+    }
+    let mut last_digit = false;
+    for character in unsigned.chars() {
+        match character {
+            '0'..='9' => last_digit = true,
+            '_' | ',' if last_digit => last_digit = false,
+            _ => return false,
+        }
+    }
+    last_digit
+}

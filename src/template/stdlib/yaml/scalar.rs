@@ -1,0 +1,107 @@
+//! The styles a scalar can be written in, and which of them its text allows.
+
+/// How a scalar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Single,
+    Double,
+    Literal,
+}
+
+/// Which styles a text allows.
+pub(super) struct Analysis {
+    pub(super) multiline: bool,
+    pub(super) plain: bool,
+    pub(super) single: bool,
+    pub(super) block: bool,
+}
+
+/// Characters that are written as they are.
+pub(super) fn is_printable(character: char) -> bool {
+    matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{fffd}') && character != '\u{feff}'
+}
+
+pub(super) fn is_break(character: char) -> bool {
+    matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+pub(super) fn analyze(text: &str) -> Analysis {
+    if text.is_empty() {
+        return Analysis { multiline: false, plain: true, single: true, block: false };
+    }
+    let characters: Vec<char> = text.chars().collect();
+    let blank =
+        |index: usize| characters.get(index).is_none_or(|c| matches!(c, ' ' | '\t' | '\0') || is_break(*c));
+    let mut indicators = text.starts_with("---") || text.starts_with("...");
+    let (mut special, mut breaks) = (false, false);
+    let (mut leading, mut trailing, mut trailing_space) = (false, false, false);
+    let (mut break_space, mut space_break) = (false, false);
+    let (mut after_space, mut after_break) = (false, false);
+    for (index, &character) in characters.iter().enumerate() {
+        let last = index + 1 == characters.len();
+        let followed = blank(index + 1);
+        let preceded = index == 0 || blank(index - 1);
+        indicators |= if index == 0 {
+            match character {
+                '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@'
+                | '`' => true,
+                '?' | ':' | '-' => followed,
+                _ => false,
+            }
+        } else {
+            match character {
+                ':' => followed,
+                '#' => preceded,
+                _ => false,
+            }
+        };
+        special |= !is_printable(character);
+        breaks |= is_break(character);
+        if character == ' ' {
+            leading |= index == 0;
+            trailing |= last;
+            trailing_space |= last;
+            break_space |= after_break;
+            (after_space, after_break) = (true, false);
+        } else if is_break(character) {
+            leading |= index == 0;
+            trailing |= last;
+            space_break |= after_space;
+            (after_space, after_break) = (false, true);
+        } else {
+            (after_space, after_break) = (false, false);
+        }
+    }
+    let unquotable = space_break || special;
+    Analysis {
+        multiline: breaks,
+        plain: !(leading || trailing || break_space || unquotable || breaks || indicators),
+        single: !(break_space || unquotable),
+        block: !(trailing_space || unquotable),
+    }
+}
+
+/// `\n`, `\x1F`, `\u2028` and so on.
+pub(super) fn escape(character: char) -> String {
+    match character {
+        '\0' => "\\0".into(),
+        '\u{7}' => "\\a".into(),
+        '\u{8}' => "\\b".into(),
+        '\t' => "\\t".into(),
+        '\n' => "\\n".into(),
+        '\u{b}' => "\\v".into(),
+        '\u{c}' => "\\f".into(),
+        '\r' => "\\r".into(),
+        '\u{1b}' => "\\e".into(),
+        '"' => "\\\"".into(),
+        '\\' => "\\\\".into(),
+        '\u{85}' => "\\N".into(),
+        '\u{a0}' => "\\_".into(),
+        '\u{2028}' => "\\L".into(),
+        '\u{2029}' => "\\P".into(),
+        other if (other as u32) <= 0xff => format!("\\x{:02X}", other as u32),
+        other if (other as u32) <= 0xffff => format!("\\u{:04X}", other as u32),
+        other => format!("\\U{:08X}", other as u32),
+    }
+}

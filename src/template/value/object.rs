@@ -1,0 +1,211 @@
+//! Objects, classes and methods.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::{RHash, Value};
+use crate::template::parse::ir::{Body, Name};
+use crate::template::stdlib::ipaddr::Address;
+use crate::template::stdlib::time::Moment;
+use crate::template::stdlib::uri::Uri;
+
+/// A class or module.
+pub(in crate::template) struct Class {
+    pub(in crate::template) name: RefCell<Option<Name>>,
+    pub(in crate::template) superclass: Option<Rc<Class>>,
+    pub(in crate::template) is_module: bool,
+    /// Around it lexically, for constants.
+    pub(in crate::template) outer: Option<Rc<Class>>,
+    pub(in crate::template) methods: RefCell<HashMap<Name, Rc<Method>>>,
+    pub(in crate::template) singleton: RefCell<HashMap<Name, Rc<Method>>>,
+    pub(in crate::template) constants: RefCell<IndexMap<Name, Value>>,
+    pub(in crate::template) variables: RefCell<HashMap<Name, Value>>,
+    pub(in crate::template) included: RefCell<Vec<Rc<Class>>>,
+    pub(in crate::template) extended: RefCell<Vec<Rc<Class>>>,
+    /// The members of a Struct, and whether they are given by keyword.
+    pub(in crate::template) members: RefCell<Option<(Vec<Name>, bool)>>,
+    /// Methods defined from now on have this visibility.
+    pub(in crate::template) visibility: Cell<Visibility>,
+    pub(in crate::template) module_function: Cell<bool>,
+}
+
+/// Who may call a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::template) enum Visibility {
+    Public,
+    Protected,
+    Private,
+}
+
+/// A method a template defined.
+pub(in crate::template) struct Method {
+    pub(in crate::template) name: Name,
+    pub(in crate::template) body: MethodBody,
+    pub(in crate::template) owner: Rc<Class>,
+    pub(in crate::template) visibility: Visibility,
+}
+
+/// What a method runs.
+pub(in crate::template) enum MethodBody {
+    Code(Arc<Body>),
+    Reader(Name),
+    Writer(Name),
+    Proc(Value),
+    /// Another name for a method of Ruby's own.
+    Builtin(Name),
+}
+
+/// An object.
+pub(in crate::template) struct Object {
+    pub(in crate::template) class: Rc<Class>,
+    pub(in crate::template) id: u64,
+    pub(in crate::template) variables: RefCell<IndexMap<Name, Value>>,
+    pub(in crate::template) data: RefCell<Data>,
+    pub(in crate::template) frozen: Cell<bool>,
+    pub(in crate::template) singleton: RefCell<Option<Rc<Class>>>,
+}
+
+/// What an object of a class of Ruby's own keeps.
+pub(in crate::template) enum Data {
+    Plain,
+    /// A Struct's values.
+    Fields(Vec<Value>),
+    /// The values of an OpenStruct or of upstream's property struct, by symbol.
+    Table(Rc<RHash>),
+    Set(Rc<RHash>),
+    Exception(Exception),
+    /// The call an enumerator stands for.
+    Enumerator {
+        receiver: Value,
+        method: Name,
+        args: Vec<Value>,
+        lazy: bool,
+    },
+    Address(Address),
+    Uri(Uri),
+    Time(Moment),
+    /// A digest being fed: algorithm and bytes so far.
+    Digest(&'static str, Vec<u8>),
+    /// An X.509 certificate, DER.
+    Certificate(Rc<Vec<u8>>),
+    /// `if_p` found nothing: its `else` runs.
+    Else {
+        active: bool,
+    },
+}
+
+/// What an exception carries.
+pub(in crate::template) struct Exception {
+    pub(in crate::template) message: Value,
+    pub(in crate::template) cause: Value,
+    /// Where it was raised, in the generated source.
+    pub(in crate::template) span: Option<(u32, u32)>,
+    /// The nearest existing property.
+    pub(in crate::template) suggestion: Option<String>,
+    /// `key`, `name`, `receiver` and the like.
+    pub(in crate::template) detail: Value,
+}
+
+impl Class {
+    pub(in crate::template) fn new(
+        name: Option<&str>,
+        superclass: Option<Rc<Class>>,
+        is_module: bool,
+        outer: Option<Rc<Class>>,
+    ) -> Rc<Class> {
+        let members = superclass.as_ref().and_then(|class| class.members.borrow().clone());
+        Rc::new(Class {
+            name: RefCell::new(name.map(Arc::from)),
+            superclass,
+            is_module,
+            outer,
+            methods: RefCell::default(),
+            singleton: RefCell::default(),
+            constants: RefCell::default(),
+            variables: RefCell::default(),
+            included: RefCell::default(),
+            extended: RefCell::default(),
+            members: RefCell::new(members),
+            visibility: Cell::new(Visibility::Public),
+            module_function: Cell::new(false),
+        })
+    }
+
+    /// The class's name, or what Ruby shows of an anonymous one.
+    pub(in crate::template) fn label(&self) -> String {
+        match &*self.name.borrow() {
+            Some(name) => name.to_string(),
+            None => "#<Class:0x0000000000000000>".to_owned(),
+        }
+    }
+
+    /// This class and its ancestors, modules included, in the order methods are looked up.
+    pub(in crate::template) fn ancestors(self: &Rc<Class>) -> Vec<Rc<Class>> {
+        let mut list = Vec::new();
+        let mut next = Some(Rc::clone(self));
+        while let Some(class) = next {
+            list.push(Rc::clone(&class));
+            for module in class.included.borrow().iter().rev() {
+                for ancestor in module.ancestors() {
+                    if !list.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &ancestor)) {
+                        list.push(ancestor);
+                    }
+                }
+            }
+            next = class.superclass.clone();
+        }
+        list
+    }
+
+    /// Whether this is `other` or descends from it.
+    pub(in crate::template) fn descends_from(self: &Rc<Class>, other: &Rc<Class>) -> bool {
+        let mut next = Some(Rc::clone(self));
+        while let Some(class) = next {
+            if Rc::ptr_eq(&class, other)
+                || class.included.borrow().iter().any(|module| module.descends_from(other))
+            {
+                return true;
+            }
+            next = class.superclass.clone();
+        }
+        false
+    }
+
+    /// The method instances have, with modules and ancestors.
+    pub(in crate::template) fn find_method(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
+        let mut next = Some(Rc::clone(self));
+        while let Some(class) = next {
+            if let Some(method) = class.methods.borrow().get(name) {
+                return Some(Rc::clone(method));
+            }
+            for module in class.included.borrow().iter().rev() {
+                if let Some(method) = module.find_method(name) {
+                    return Some(method);
+                }
+            }
+            next = class.superclass.clone();
+        }
+        None
+    }
+
+    /// The method the class itself has.
+    pub(in crate::template) fn find_singleton(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
+        let mut next = Some(Rc::clone(self));
+        while let Some(class) = next {
+            if let Some(method) = class.singleton.borrow().get(name) {
+                return Some(Rc::clone(method));
+            }
+            for module in class.extended.borrow().iter().rev() {
+                if let Some(method) = module.find_method(name) {
+                    return Some(method);
+                }
+            }
+            next = class.superclass.clone();
+        }
+        None
+    }
+}

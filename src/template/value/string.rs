@@ -1,0 +1,57 @@
+//! Strings: shared, mutable, UTF-8 or binary.
+//!
+//! A binary string keeps each byte as the character of that number, so that its length, its indexes and its
+//! bytes are those of Ruby.
+
+use std::cell::{Cell, Ref, RefCell};
+
+/// A string.
+pub(in crate::template) struct RString {
+    text: RefCell<String>,
+    /// A frozen string cannot be changed.
+    pub(in crate::template) frozen: Cell<bool>,
+    /// Bytes, not text.
+    pub(in crate::template) binary: Cell<bool>,
+}
+
+impl RString {
+    pub(in crate::template) fn new(text: String) -> Self {
+        RString { text: RefCell::new(text), frozen: Cell::new(false), binary: Cell::new(false) }
+    }
+
+    /// A binary string of these bytes.
+    pub(in crate::template) fn from_bytes(bytes: &[u8]) -> Self {
+        let string = RString::new(bytes.iter().map(|byte| char::from(*byte)).collect());
+        string.binary.set(true);
+        string
+    }
+
+    pub(in crate::template) fn get(&self) -> Ref<'_, String> {
+        self.text.borrow()
+    }
+
+    pub(in crate::template) fn set(&self, text: String) {
+        *self.text.borrow_mut() = text;
+    }
+
+    pub(in crate::template) fn push(&self, text: &str) {
+        self.text.borrow_mut().push_str(text);
+    }
+
+    /// The bytes Ruby would have.
+    pub(in crate::template) fn bytes(&self) -> Vec<u8> {
+        let text = self.text.borrow();
+        if self.binary.get() {
+            text.chars().map(|character| character as u32 as u8).collect()
+        } else {
+            text.as_bytes().to_vec()
+        }
+    }
+
+    /// A copy that is not frozen.
+    pub(in crate::template) fn copy(&self) -> RString {
+        let copy = RString::new(self.text.borrow().clone());
+        copy.binary.set(self.binary.get());
+        copy
+    }
+}

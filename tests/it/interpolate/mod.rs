@@ -1,0 +1,103 @@
+//! `monopile interpolate`: a table of manifests, variables and what comes of them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::support::World;
+
+/// One entry of `cases.yml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// None for a case that names its manifest in `args`.
+    manifest: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    output: Option<String>,
+    error: Option<String>,
+    /// Upstream answers otherwise; for those who compare.
+    #[serde(default, rename = "ours")]
+    _ours: bool,
+}
+
+#[test]
+fn the_table_holds() {
+    let cases: Vec<Case> = serde_yaml::from_str(include_str!("cases.yml")).unwrap();
+    let failures: Vec<String> = cases.iter().filter_map(|case| run(case).err()).collect();
+    assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
+}
+
+fn run(case: &Case) -> Result<(), String> {
+    let world = World::new();
+    if let Some(manifest) = &case.manifest {
+        world.write("m.yml", manifest);
+    }
+    for (name, text) in &case.files {
+        world.write(name, text);
+    }
+    let mut args = vec!["interpolate"];
+    args.extend(case.manifest.is_some().then_some("m.yml"));
+    args.extend(case.args.iter().map(String::as_str));
+    let mut command = world.monopile(args);
+    command.envs(&case.environment);
+    let run = world.finish(command);
+    let held = match (&case.output, &case.error) {
+        (Some(output), None) => run.code == 0 && run.stdout == *output,
+        (None, Some(error)) => {
+            [2, 3].contains(&run.code)
+                && run.stdout.is_empty()
+                && run.stderr.contains(error.trim_end())
+                && !run.stderr.contains("s3cret")
+        }
+        _ => return Err(format!("{}: a case has either an output or an error", case.name)),
+    };
+    if held {
+        Ok(())
+    } else {
+        Err(format!("{}: {run:#?}\nexpected {:?}{:?}", case.name, case.output, case.error))
+    }
+}
+
+#[test]
+fn int_is_the_same_command() {
+    let world = World::new();
+    world.write("m.yml", "x: ((a))\n");
+    assert_eq!(world.run(["int", "m.yml", "-v", "a=1"]).success().stdout, "x: 1\n");
+}
+
+#[test]
+fn a_manifest_may_come_from_standard_input() {
+    let world = World::new();
+    world.write("m.yml", "x: ((a))\n");
+    let mut command = world.monopile(["int", "-", "-v", "a=1"]);
+    command.stdin(std::fs::File::open(world.path("m.yml")).unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "x: 1\n");
+}
+
+#[test]
+fn what_is_wrong_with_an_argument_is_no_reason_to_show_it() {
+    let world = World::new();
+    world.write("m.yml", "x: 1\n");
+    for args in [["-v", "s3cret"], ["-v", "=s3cret"], ["-v", "a=[s3cret"], ["--var-file", "s3cret"]] {
+        let run = world.run(["int", "m.yml"].into_iter().chain(args));
+        assert!([2, 3].contains(&run.code), "{run:?}");
+        assert!(!run.stderr.contains("s3cret"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_document_cannot_be_blown_up() {
+    let world = World::new();
+    let items = "- ((a))\n".repeat(4000);
+    world.write("m.yml", items);
+    world.write("big", "x".repeat(100_000));
+    let run = world.run(["int", "m.yml", "--var-file", "a=big"]).failure(3);
+    assert!(run.stderr.contains("variables make the document larger than 256 MiB"), "{}", run.stderr);
+}

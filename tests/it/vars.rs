@@ -1,0 +1,437 @@
+//! Generated variables and `monopile vars`, judged by OpenSSL and OpenSSH.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::World;
+
+const MANIFEST: &str = "\
+name: ((password))
+variables:
+- name: password
+  type: password
+- name: short
+  type: password
+  options: {length: 7}
+- name: leaf
+  type: certificate
+  options:
+    ca: middle
+    common_name: ((ip))
+    organization: Me & Co
+    alternative_names: [((ip)), '*.bosh', '::1']
+    extended_key_usage: [client_auth, server_auth]
+    duration: 60
+    key_length: 2048
+- name: root
+  type: certificate
+  options: {is_ca: true, common_name: root, duration: 3650, key_length: 2048}
+- name: middle
+  type: certificate
+  options: {is_ca: true, common_name: middle, ca: root, key_length: 2048}
+- name: plain
+  type: certificate
+  options: {ca: root, key_usage: [digital_signature, key_agreement]}
+- name: rsa
+  type: rsa
+- name: ssh
+  type: ssh
+";
+
+/// A world with the manifest and a store made from it.
+fn generated() -> World {
+    let world = World::new();
+    world.write("m.yml", MANIFEST);
+    world.run(["int", "m.yml", "--vars-store", "s.yml", "-v", "ip=10.0.0.6", "--var-errs"]).success();
+    world
+}
+
+/// Writes the value at `path` of the store to a file of its own.
+fn part(world: &World, path: &str) -> PathBuf {
+    let text = world.run(["int", "s.yml", "--path", path]).success().stdout;
+    world.write(path.trim_start_matches('/').replace('/', "-"), text)
+}
+
+fn tool(world: &World, program: &str, args: &[&str]) -> Output {
+    let output = world.enter(Command::new(program).args(args)).output().unwrap();
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    output
+}
+
+fn openssl(world: &World, args: &[&str]) -> String {
+    String::from_utf8(tool(world, "openssl", args).stdout).unwrap()
+}
+
+fn text(world: &World, certificate: &Path) -> String {
+    let file = certificate.to_str().unwrap();
+    let options = "no_pubkey,no_sigdump,no_serial,no_validity";
+    openssl(world, &["x509", "-in", file, "-noout", "-text", "-certopt", options])
+}
+
+fn verify(world: &World, certificate: &str, authorities: &str, between: Option<&str>) {
+    let certificate = part(world, certificate);
+    let authorities = part(world, authorities);
+    let between = between.map(|path| part(world, path));
+    let mut args = vec!["verify", "-x509_strict", "-CAfile", authorities.to_str().unwrap()];
+    if let Some(between) = &between {
+        args.extend(["-untrusted", between.to_str().unwrap()]);
+    }
+    args.push(certificate.to_str().unwrap());
+    assert!(openssl(world, &args).ends_with(": OK\n"));
+}
+
+fn store(world: &World) -> serde_yaml::Value {
+    serde_yaml::from_str(&world.read("s.yml")).unwrap()
+}
+
+#[test]
+fn openssl_accepts_the_certificates() {
+    let world = generated();
+    verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
+    verify(&world, "/middle/certificate", "/middle/ca", None);
+    verify(&world, "/plain/certificate", "/plain/ca", None);
+    verify(&world, "/root/certificate", "/root/ca", None);
+    for name in ["leaf", "root", "middle", "plain", "rsa", "ssh"] {
+        let key = part(&world, &format!("/{name}/private_key"));
+        assert!(world.read(&key).starts_with("-----BEGIN RSA PRIVATE KEY-----\n"));
+        let checked = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
+        assert_eq!(checked, "RSA key ok\n");
+    }
+}
+
+#[test]
+fn certificates_say_what_upstreams_say() {
+    let world = generated();
+    let leaf = text(&world, &part(&world, "/leaf/certificate"));
+    for expected in [
+        "Version: 3 (0x2)",
+        "Signature Algorithm: sha256WithRSAEncryption",
+        "Issuer: C = US, O = Cloud Foundry, CN = middle",
+        "Subject: C = US, O = Me & Co, CN = 10.0.0.6",
+        "X509v3 Key Usage: critical\n                Digital Signature, Key Encipherment\n",
+        "X509v3 Extended Key Usage: \n                TLS Web Client Authentication, TLS Web Server Authentication\n",
+        "X509v3 Basic Constraints: critical\n                CA:FALSE\n",
+        "DNS:*.bosh, IP Address:10.0.0.6, IP Address:0:0:0:0:0:0:0:1\n",
+    ] {
+        assert!(leaf.contains(expected), "{expected:?} is not in\n{leaf}");
+    }
+    let middle = text(&world, &part(&world, "/middle/certificate"));
+    for expected in [
+        "X509v3 Key Usage: critical\n                Certificate Sign, CRL Sign\n",
+        "X509v3 Basic Constraints: critical\n                CA:TRUE\n",
+    ] {
+        assert!(middle.contains(expected), "{expected:?} is not in\n{middle}");
+    }
+    assert!(!middle.contains("Extended Key Usage"), "{middle}");
+    let plain = text(&world, &part(&world, "/plain/certificate"));
+    assert!(plain.contains("Subject: C = US, O = Cloud Foundry\n"), "{plain}");
+    assert!(plain.contains("Digital Signature, Key Agreement\n"), "{plain}");
+    assert!(plain.contains("TLS Web Server Authentication\n"), "{plain}");
+
+    // The authority key id of a certificate is the subject key id of its CA.
+    let id = |text: &str, which: &str| {
+        let after = text.split(which).nth(1).unwrap().trim_start_matches(": \n");
+        after.lines().next().unwrap().trim().to_owned()
+    };
+    assert_eq!(id(&leaf, "Authority Key Identifier"), id(&middle, "Subject Key Identifier"));
+
+    // It is the SHA-1 of the modulus.
+    let key = part(&world, "/middle/private_key");
+    let modulus = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-noout", "-modulus"]);
+    let bytes: Vec<u8> = modulus
+        .trim()
+        .trim_start_matches("Modulus=")
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect();
+    let digest = <sha1::Sha1 as sha1::Digest>::digest(bytes);
+    let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    assert_eq!(id(&middle, "Subject Key Identifier"), digest.join(":"));
+
+    let leaf = part(&world, "/leaf/certificate");
+    for (days, code) in [(59, 0), (61, 1)] {
+        let seconds = (days * 24 * 3600).to_string();
+        let mut command = Command::new("openssl");
+        command.args(["x509", "-noout", "-checkend", &seconds, "-in", leaf.to_str().unwrap()]);
+        assert_eq!(world.enter(&mut command).output().unwrap().status.code(), Some(code), "{days} days");
+    }
+}
+
+#[test]
+fn openssh_accepts_the_keys() {
+    let world = generated();
+    let public = part(&world, "/ssh/public_key");
+    let listed = tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let fingerprint = store(&world)["ssh"]["public_key_fingerprint"].as_str().unwrap().to_owned();
+    assert!(listed.starts_with(&format!("2048 MD5:{fingerprint} ")), "{listed}");
+
+    let private = part(&world, "/ssh/private_key");
+    tool(&world, "chmod", &["600", private.to_str().unwrap()]);
+    let derived = tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
+    assert_eq!(
+        String::from_utf8(derived.stdout).unwrap().trim(),
+        store(&world)["ssh"]["public_key"].as_str().unwrap().trim()
+    );
+
+    let key = part(&world, "/rsa/private_key");
+    let public = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-pubout"]);
+    assert_eq!(public, store(&world)["rsa"]["public_key"].as_str().unwrap());
+}
+
+#[test]
+fn passwords_have_their_length_and_alphabet() {
+    let world = generated();
+    for (name, length) in [("password", 20), ("short", 7)] {
+        let value = store(&world)[name].as_str().unwrap().to_owned();
+        assert_eq!(value.len(), length);
+        assert!(value.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()));
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn the_store_is_private_and_keeps_what_is_in_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.write("m.yml", "variables:\n- {name: a, type: password}\nx: ((b))\n");
+    world.write("s.yml", "b: {kept: [1, ~]}\n");
+    let args = ["int", "m.yml", "--vars-store", "s.yml"];
+    let first = world.run(args).success().stdout;
+    let stored = world.read("s.yml");
+    assert!(stored.ends_with("b:\n  kept:\n  - 1\n  - null\n"), "{stored}");
+    assert_eq!(world.path("s.yml").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(world.run(args).success().stdout, first);
+    assert_eq!(world.read("s.yml"), stored);
+    assert_eq!(std::fs::read_dir(world.path("")).unwrap().count(), 2, "nothing is left beside it");
+}
+
+#[test]
+fn what_was_made_before_a_failure_is_kept() {
+    let world = World::new();
+    let manifest =
+        "variables:\n- {name: a, type: password}\n- {name: b, type: password, options: {length: ((c))}}\n";
+    world.write("m.yml", manifest);
+    let run = world.run(["int", "m.yml", "--vars-store", "s.yml", "-v", "c=x"]).failure(3);
+    assert!(run.stderr.contains("m.yml:3:47: option 'length' is a string, not an integer"), "{}", run.stderr);
+    assert_eq!(store(&world)["a"].as_str().unwrap().len(), 20);
+}
+
+#[test]
+fn runs_at_once_agree_on_the_values() {
+    let world = World::new();
+    world.write(
+        "m.yml",
+        "variables:\n- {name: a, type: password}\n- {name: s, type: ssh}\nx: ((a))((s.public_key))\n",
+    );
+    let outputs: Vec<String> = std::thread::scope(|scope| {
+        let run = || world.run(["int", "m.yml", "--vars-store", "s.yml"]).success().stdout;
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert!(outputs.iter().all(|output| *output == outputs[0]), "{outputs:#?}");
+}
+
+#[test]
+fn a_ca_may_have_any_usual_key() {
+    let kinds: [(&str, &[&str]); 6] = [
+        ("pkcs1", &["genrsa", "-traditional", "-out", "key", "2048"]),
+        ("pkcs8", &["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "key"]),
+        ("sec1", &["ecparam", "-name", "prime256v1", "-genkey", "-out", "key"]),
+        ("p384", &["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384", "-out", "key"]),
+        ("p521", &["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-521", "-out", "key"]),
+        ("ed25519", &["genpkey", "-algorithm", "ED25519", "-out", "key"]),
+    ];
+    for (kind, args) in kinds {
+        let world = World::new();
+        tool(&world, "openssl", args);
+        // A name with an attribute twice: the issuer has to be copied, not built again.
+        let subject = "/DC=org/DC=example/OU=one/OU=two/CN=Any CA";
+        tool(
+            &world,
+            "openssl",
+            &["req", "-x509", "-new", "-key", "key", "-subj", subject, "-days", "99", "-out", "ca.pem"],
+        );
+        world.write(
+            "m.yml",
+            "variables:\n- name: leaf\n  type: certificate\n  options: {ca: mine, common_name: a, key_length: 2048}\n",
+        );
+        let given = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
+        world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(given)).success();
+        let leaf = part(&world, "/leaf/certificate");
+        let verified = openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
+        assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");
+        let run = world.run(["vars", "check", "s.yml"]).success();
+        assert_eq!(run.stdout, "1 variable, 1 certificate: nothing needs attention.\n", "{kind}");
+    }
+}
+
+#[test]
+fn a_ca_with_a_foreign_key_is_refused() {
+    let world = generated();
+    let other = part(&world, "/plain/private_key");
+    let certificate = part(&world, "/root/certificate");
+    world.write("n.yml", "variables:\n- {name: new, type: certificate, options: {ca: mine}}\n");
+    let (key, certificate) = (
+        format!("mine.private_key={}", other.display()),
+        format!("mine.certificate={}", certificate.display()),
+    );
+    let run =
+        world.run(["int", "n.yml", "--vars-store", "t.yml", "--var-file", &key, "--var-file", &certificate]);
+    assert!(run.stderr.contains("its private key is not that of its certificate"), "{run:?}");
+}
+
+#[test]
+fn converge_makes_anew_what_no_longer_fits() {
+    let world = World::new();
+    let manifest = |name: &str, mode: &str| {
+        format!(
+            "variables:\n- name: root\n  type: certificate\n  options: {{is_ca: true, common_name: r, key_length: 2048}}\n\
+             - name: leaf\n  type: certificate\n  update_mode: {mode}\n  options: {{ca: root, common_name: {name}, key_length: 2048}}\n"
+        )
+    };
+    let run = |name: &str, mode: &str| {
+        world.write("m.yml", manifest(name, mode));
+        world.run(["int", "m.yml", "--vars-store", "s.yml"]).success()
+    };
+    run("one", "converge");
+    let first = world.read("s.yml");
+    run("one", "converge");
+    assert_eq!(world.read("s.yml"), first, "nothing changed");
+    run("two", "no-overwrite");
+    assert_eq!(world.read("s.yml"), first, "the default keeps what there is");
+    let told = run("two", "converge").stderr;
+    assert!(
+        told.contains("variable 'leaf' is made anew, because its common name is 'one', not 'two'"),
+        "{told}"
+    );
+    assert_ne!(world.read("s.yml"), first);
+    verify(&world, "/leaf/certificate", "/root/certificate", None);
+}
+
+#[test]
+fn list_shows_everything_but_secrets() {
+    let world = generated();
+    let shown = world.run(["vars", "list", "s.yml"]).success().stdout;
+    let stored = store(&world);
+    for line in ["root", "middle", "leaf", "plain", "rsa", "ssh", "password", "short"] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line} is not in\n{shown}");
+    }
+    assert!(shown.contains("CN=10.0.0.6 for *.bosh, 10.0.0.6, ::1"), "{shown}");
+    assert!(shown.contains(stored["ssh"]["public_key_fingerprint"].as_str().unwrap()));
+    for secret in ["password", "short"] {
+        assert!(!shown.contains(stored[secret].as_str().unwrap()));
+    }
+    assert!(!shown.contains("PRIVATE KEY"));
+    let json: serde_json::Value =
+        serde_json::from_str(&world.run(["vars", "list", "s.yml", "--json"]).success().stdout).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 8);
+    assert_eq!(json[0]["name"], "leaf");
+    assert_eq!(json[0]["signed_by"], "middle");
+}
+
+#[test]
+fn check_tells_by_its_exit_code() {
+    let world = generated();
+    let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));
+    check(&[]).success();
+    check(&["-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    let soon = check(&["--within", "61d"]).failure(3);
+    assert!(soon.stderr.contains("leaf: it expires on"), "{}", soon.stderr);
+    let other = check(&["-l", "m.yml", "-v", "ip=10.0.0.7"]).failure(3);
+    assert!(other.stderr.contains("leaf: its common name is '10.0.0.6', not '10.0.0.7'"), "{}", other.stderr);
+    assert!(other.stderr.contains("leaf: its alternative names differ"), "{}", other.stderr);
+    check(&["--within", "1y"]).failure(2);
+
+    // A leaf under another CA, and a key of another certificate.
+    let mut stored = store(&world);
+    let root = stored["root"].clone();
+    stored["leaf"]["ca"] = root["certificate"].clone();
+    stored["plain"]["private_key"] = root["private_key"].clone();
+    world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
+    let broken = check(&[]).failure(3);
+    assert!(
+        broken.stderr.contains("leaf: it does not chain to the certificate under 'ca'"),
+        "{}",
+        broken.stderr
+    );
+    assert!(
+        broken.stderr.contains("plain: its private key is not that of its certificate"),
+        "{}",
+        broken.stderr
+    );
+}
+
+#[test]
+fn a_ca_is_rotated_in_two_steps() {
+    let world = generated();
+    let before = store(&world);
+    world.run(["vars", "rotate", "s.yml", "root", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    let between = store(&world);
+    for name in ["root", "middle", "leaf", "plain"] {
+        assert_ne!(before[name]["private_key"], between[name]["private_key"], "{name}");
+    }
+    for name in ["password", "short", "rsa", "ssh"] {
+        assert_eq!(before[name], between[name], "{name}");
+    }
+    // Whoever has the new bundle trusts old certificates and new ones.
+    verify(&world, "/plain/certificate", "/plain/ca", None);
+    verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
+    let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
+    let bundle = part(&world, "/plain/ca");
+    let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
+    assert!(openssl(&world, &args).ends_with(": OK\n"));
+    world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+
+    let again = world.run(["vars", "rotate", "s.yml", "root"]).failure(3);
+    assert!(again.stderr.contains("a rotation of 'root' is under way"), "{}", again.stderr);
+    assert_eq!(store(&world), between);
+
+    world.run(["vars", "rotate", "s.yml", "root", "--finish"]).success();
+    let after = store(&world);
+    let count = |value: &serde_yaml::Value| value.as_str().unwrap().matches("BEGIN CERTIFICATE").count();
+    for name in ["root", "middle", "leaf", "plain"] {
+        assert_eq!((count(&after[name]["ca"]), count(&after[name]["certificate"])), (1, 1), "{name}");
+        assert_eq!(after[name]["private_key"], between[name]["private_key"], "{name}");
+    }
+    world.run(["vars", "check", "s.yml"]).success();
+    verify(&world, "/plain/certificate", "/plain/ca", None);
+    world.run(["vars", "rotate", "s.yml", "root", "--finish"]).failure(3);
+}
+
+#[test]
+fn one_name_is_rotated_like_it_was_made() {
+    let world = generated();
+    let before = store(&world);
+    for name in ["leaf", "password", "rsa", "ssh"] {
+        world.run(["vars", "rotate", "s.yml", name]).success();
+    }
+    let after = store(&world);
+    for name in ["leaf", "password", "rsa", "ssh"] {
+        assert_ne!(before[name], after[name], "{name}");
+    }
+    for name in ["root", "middle", "plain", "short"] {
+        assert_eq!(before[name], after[name], "{name}");
+    }
+    world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).failure(3);
+    assert!(wrong.stderr.contains("did you mean 'leaf'?"), "{}", wrong.stderr);
+    // Nobody can tell how a text such as this was made.
+    world.write("t.yml", "url: https://a.b/c\n");
+    let unknown = world.run(["vars", "rotate", "t.yml", "url"]).failure(3);
+    assert!(unknown.stderr.contains("it cannot be told how 'url' was made"), "{}", unknown.stderr);
+    assert!(!unknown.stderr.contains("https://a.b/c"), "{}", unknown.stderr);
+}
+
+#[test]
+fn interpolate_warns_of_certificates_that_expire() {
+    let world = World::new();
+    world.write(
+        "m.yml",
+        "variables:\n- name: r\n  type: certificate\n  options: {is_ca: true, common_name: r, duration: 20, key_length: 2048}\n",
+    );
+    let run = world.run(["int", "m.yml", "--vars-store", "s.yml"]).success();
+    assert!(run.stderr.contains("certificate 'r.ca' expires in 19 days, on "), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("expires in").count(), 1, "a certificate is named once: {}", run.stderr);
+}
