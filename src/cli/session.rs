@@ -9,6 +9,7 @@ use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
+use crate::artifact::Cache;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
 
@@ -24,6 +25,8 @@ pub(super) struct Session {
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
     _scratch: Scratch,
+    /// Nothing is pruned while the run may need it.
+    _cache: Cache,
 }
 
 impl Session {
@@ -59,7 +62,8 @@ impl Session {
 
     /// Paths, signals and everything else a run that changes the world needs.
     pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
-        let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
+        let cache = self.cache_dir()?;
+        let cache_in_use = Cache::open(&cache)?;
         let scratch = Scratch::new(&cache)?;
         let home = paths::home();
         let package_dir =
@@ -82,7 +86,20 @@ impl Session {
             parallel: usize::from(self.globals.parallel),
             sha2: self.globals.sha2,
         };
-        Ok(Surroundings { environment, _scratch: scratch })
+        Ok(Surroundings { environment, _scratch: scratch, _cache: cache_in_use })
+    }
+
+    /// `--cache-dir`, or where the user keeps caches.
+    pub(super) fn cache_dir(&self) -> Result<PathBuf> {
+        match &self.globals.cache_dir {
+            Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
+            None => paths::base("XDG_CACHE_HOME", ".cache"),
+        }
+    }
+
+    /// A scratch directory, for commands that need nothing else.
+    pub(super) fn scratch(&self) -> Result<Scratch> {
+        Scratch::new(&self.cache_dir()?)
     }
 
     /// Whether somebody can be asked.
