@@ -12,12 +12,15 @@
 mod agent;
 mod artifact_hello;
 mod bad_input;
+mod cache;
 mod cli_delete_env;
 mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
+mod fetch;
 mod hello;
+mod inspect;
 mod interpolate;
 mod local_cpi;
 mod ops;
