@@ -12,7 +12,7 @@ use crate::artifact::{
     Cache, Digest, Fetcher, Identity, Kind, Location, Release, Source, Stemcell, release, stemcell,
 };
 use crate::error::ResultExt;
-use crate::manifest::deployment::{ArtifactRef, Deployment};
+use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -77,6 +77,36 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);
     }
+    // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
+    if !matches!(provider.cpi, CpiSource::Builtin(_)) {
+        for secret in manifest::secret_texts(&provider.properties) {
+            environment.redactor.add(&secret);
+        }
+    }
+}
+
+/// Obtains and opens these releases alone.
+pub(super) fn open_releases(
+    environment: &Environment,
+    wanted: &[ReleaseRef],
+    manifest: &Path,
+    stage: &Stage,
+) -> Result<Vec<Release>> {
+    let directory = manifest.parent().unwrap_or(Path::new("."));
+    let wanted: Vec<Wanted<'_>> = wanted.iter().map(Wanted::release).collect();
+    obtain(environment, &wanted, directory, stage)?
+        .iter()
+        .map(|obtained| open_release(environment, obtained, stage))
+        .collect()
+}
+
+fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
+    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
+    let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
+    create_directory(&directory)?;
+    let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(release)
 }
 
 /// An artifact of the manifest, before it is known to be on this machine.
@@ -87,7 +117,11 @@ struct Wanted<'m> {
     artifact: &'m ArtifactRef,
 }
 
-impl Wanted<'_> {
+impl<'m> Wanted<'m> {
+    fn release(release: &'m ReleaseRef) -> Self {
+        Wanted { kind: Kind::Release, name: Some(&release.name), artifact: &release.artifact }
+    }
+
     fn what(&self) -> String {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
@@ -125,14 +159,31 @@ struct Surroundings<'e> {
     directory: &'e Path,
 }
 
-/// Brings the stemcell and the releases to this machine, several at once, and says what they are. After a
-/// failure no further one is begun.
+/// Brings the stemcell and the releases to this machine and says what they are.
 fn obtain_all(
     environment: &Environment,
     deployment: &Deployment,
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Obtained, Vec<Obtained>)> {
+    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: &deployment.stemcell };
+    // The stemcell first: it is the largest.
+    let wanted: Vec<Wanted<'_>> =
+        std::iter::once(stemcell).chain(deployment.releases.iter().map(Wanted::release)).collect();
+    let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
+    // The stemcell was the first, and nothing failed.
+    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
+    Ok((stemcell, obtained.collect()))
+}
+
+/// Brings artifacts to this machine, several at once; the result is in their order. After a failure no further
+/// one is begun.
+fn obtain(
+    environment: &Environment,
+    wanted: &[Wanted<'_>],
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Vec<Obtained>> {
     let cache = Cache::open(&environment.paths.cache)?;
     let asked = environment.clone();
     let fetcher = Fetcher::new(&cache, &environment.variables, Arc::new(move || signals::check(&asked)))?;
@@ -140,18 +191,10 @@ fn obtain_all(
         environment.redactor.add(secret);
     }
     let surroundings = Surroundings { environment, cache: &cache, fetcher: &fetcher, directory };
-    let releases = deployment.releases.iter().map(|release| Wanted {
-        kind: Kind::Release,
-        name: Some(&release.name),
-        artifact: &release.artifact,
-    });
-    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: &deployment.stemcell };
-    // The stemcell first: it is the largest.
-    let wanted: Vec<Wanted<'_>> = std::iter::once(stemcell).chain(releases).collect();
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..environment.parallel.clamp(1, wanted.len()) {
+        for _ in 0..environment.parallel.clamp(1, wanted.len().max(1)) {
             scope.spawn(|| {
                 while let index = next.fetch_add(1, Ordering::SeqCst)
                     && let Some(one) = wanted.get(index)
@@ -168,10 +211,7 @@ fn obtain_all(
     });
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
-    let mut obtained = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>>>()?.into_iter();
-    // The stemcell was the first, and nothing failed.
-    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
-    Ok((stemcell, obtained.collect()))
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Prepared {
@@ -188,11 +228,7 @@ impl Prepared {
         let work = &environment.paths.work;
         let mut releases = Vec::new();
         for wanted in &self.releases {
-            let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
-            let directory = work.join("releases").join(&wanted.identity.name);
-            create_directory(&directory)?;
-            releases.push(release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?);
-            unpacking.finish();
+            releases.push(open_release(environment, wanted, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find(&releases, &job.release)?;

@@ -8,6 +8,7 @@ mod cache;
 mod completion;
 mod create_env;
 mod delete_env;
+mod duration;
 mod finish;
 mod globals;
 mod inspect_local_release;
@@ -22,6 +23,8 @@ mod repack_stemcell;
 mod scratch;
 mod session;
 mod signals;
+mod start_env;
+mod stop_env;
 mod table;
 mod vars;
 
@@ -66,6 +69,8 @@ pub struct Cli {
 enum Command {
     CreateEnv(create_env::CreateEnvArgs),
     DeleteEnv(delete_env::DeleteEnvArgs),
+    StopEnv(stop_env::StopEnvArgs),
+    StartEnv(start_env::StartEnvArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
@@ -86,7 +91,11 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_) | Command::DeleteEnv(_) | Command::RepackStemcell(_) => false,
+            Command::CreateEnv(_)
+            | Command::DeleteEnv(_)
+            | Command::StopEnv(_)
+            | Command::StartEnv(_)
+            | Command::RepackStemcell(_) => false,
             Command::Interpolate(_)
             | Command::Vars(_)
             | Command::InspectLocalRelease(_)
@@ -125,6 +134,8 @@ fn run() -> ExitCode {
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
+        Command::StopEnv(args) => args.run(&session),
+        Command::StartEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
         Command::Vars(args) => args.run(&session),
         Command::InspectLocalRelease(args) => args.run(&session),

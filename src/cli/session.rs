@@ -3,13 +3,14 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
 use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
 use crate::artifact::Cache;
+use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
 
@@ -18,15 +19,24 @@ pub(super) struct Session {
     pub(super) globals: Globals,
     pub(super) reporter: Reporter,
     pub(super) redactor: Redactor,
-    pub(super) started: Instant,
+    pub(super) clock: Clock,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
-    _scratch: Scratch,
+    scratch: Scratch,
     /// Nothing is pruned while the run may need it.
     _cache: Cache,
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        // Whoever insisted on an end left a CPI at work, which may still read an image there.
+        if self.environment.signals.load(Ordering::SeqCst) & 0xff > 1 {
+            self.scratch.leave();
+        }
+    }
 }
 
 impl Session {
@@ -56,15 +66,24 @@ impl Session {
             globals: globals.clone(),
             reporter: Reporter::new(renderer.sink()),
             redactor,
-            started: Instant::now(),
+            clock: Clock::start(),
         }
     }
 
     /// Paths, signals and everything else a run that changes the world needs.
-    pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
+    pub(super) fn surroundings(
+        &self,
+        state: PathBuf,
+        package_dir: Option<&Path>,
+        keep_work: bool,
+    ) -> Result<Surroundings> {
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
-        let scratch = Scratch::new(&cache)?;
+        let mut scratch = Scratch::new(&cache)?;
+        if keep_work {
+            scratch.keep();
+            self.reporter.note(format!("The scratch directory is kept: '{}'", scratch.path().display()));
+        }
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
@@ -84,9 +103,11 @@ impl Session {
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
+            keep_work,
             sha2: self.globals.sha2,
+            clock: self.clock.clone(),
         };
-        Ok(Surroundings { environment, _scratch: scratch, _cache: cache_in_use })
+        Ok(Surroundings { environment, scratch, _cache: cache_in_use })
     }
 
     /// `--cache-dir`, or where the user keeps caches.

@@ -7,6 +7,7 @@
 mod client;
 mod contract;
 mod error;
+pub mod install;
 mod process;
 mod rpc;
 
@@ -14,4 +15,5 @@ pub use client::{Call, Cpi, Watch};
 pub use contract::{Contract, HIGHEST_API_VERSION};
 pub use error::{CpiError, CpiErrorKind};
 pub use process::{Executable, Files};
+pub(crate) use rpc::ANSWER_LIMIT;
 pub use rpc::{CreatedVm, Info, cid, parse_answer};
