@@ -414,3 +414,20 @@ fn a_run_in_which_nothing_changed_does_not_read_the_stemcell() {
     assert!(read < PADDING / 8, "{read} bytes were read");
     hello.delete(&[]).success();
 }
+
+#[test]
+fn a_failure_stops_what_else_is_under_way() {
+    let fetching = Fetching::new();
+    let refusing = Server::start(|_, _| {
+        std::thread::sleep(Duration::from_millis(500));
+        answer("404 Not Found", &[], b"")
+    });
+    // It never gets further than half.
+    let (port, _) = slow_server(vec![7; 100_000], 50_000);
+    let stemcell = format!("http://localhost:{port}/s.tgz");
+    fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
+    let begun = Instant::now();
+    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
