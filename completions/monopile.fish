@@ -103,6 +103,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l state -d 
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l json -d 'One JSON object per line instead of text'
@@ -120,6 +121,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s o -l ops
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l tty -d 'Show progress as on a terminal even if the output is none'
