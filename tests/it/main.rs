@@ -12,13 +12,16 @@
 mod agent;
 mod artifact_hello;
 mod bad_input;
+mod cache;
 mod cli_delete_env;
 mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
 mod cpi_release;
+mod fetch;
 mod hello;
+mod inspect;
 mod interpolate;
 mod local_cpi;
 mod ops;
