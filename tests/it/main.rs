@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod agent_client;
 mod artifact_hello;
 mod bad_input;
 mod cli_delete_env;
@@ -19,6 +20,8 @@ mod cli_usage;
 mod completions;
 mod hello;
 mod interpolate;
+mod jobs;
+mod lifecycle;
 mod local_cpi;
 mod ops;
 mod support;

@@ -15,6 +15,7 @@
 pub mod hello;
 mod leftovers;
 mod normalise;
+pub mod proxy;
 pub mod tarballs;
 
 use std::ffi::OsStr;
