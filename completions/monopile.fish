@@ -56,6 +56,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreat
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -75,6 +76,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l tty -d 'Show progress as on a terminal even if the output is none'

@@ -8,6 +8,7 @@ use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
+use crate::cpi::install::Installed;
 use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
 use crate::state::{Change, Intent, State, Store};
 use crate::timing::{Activity, Spending};
@@ -25,6 +26,8 @@ pub(super) struct Cloud<'a> {
     cpi: Cpi,
     store: Store,
     stemcell_api_version: Option<u32>,
+    /// Nobody may take the CPI's packages away while it is in use.
+    _installed: Option<Installed>,
 }
 
 impl<'a> Cloud<'a> {
@@ -45,7 +48,7 @@ impl<'a> Cloud<'a> {
             &mut watch(environment, stage),
         )?;
         drop(calling);
-        Ok(Cloud { environment, cpi, store, stemcell_api_version: None })
+        Ok(Cloud { environment, cpi, store, stemcell_api_version: None, _installed: located.installed })
     }
 
     /// Decides the contract with a stemcell; calls about a VM say its version from now on.

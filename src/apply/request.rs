@@ -41,6 +41,8 @@ pub struct Environment {
     pub variables: Vec<(String, String)>,
     /// `--parallel`: how many downloads, uploads or compilations at once.
     pub parallel: usize,
+    /// `--keep-workdir`: the scratch space outlives the run.
+    pub keep_work: bool,
     /// `--sha2`: use SHA-2 digests towards the agent.
     pub sha2: bool,
     /// Measures where the time of the run goes.

@@ -47,6 +47,10 @@ pub struct CreateEnvArgs {
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
+
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
 }
 
 impl CreateEnvArgs {
@@ -60,7 +64,7 @@ impl CreateEnvArgs {
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

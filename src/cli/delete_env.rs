@@ -34,6 +34,10 @@ pub struct DeleteEnvArgs {
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
+
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
 }
 
 impl DeleteEnvArgs {
@@ -49,7 +53,7 @@ impl DeleteEnvArgs {
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             forget_open_calls: self.forget_open_calls,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

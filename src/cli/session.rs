@@ -58,9 +58,18 @@ impl Session {
     }
 
     /// Paths, signals and everything else a run that changes the world needs.
-    pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
+    pub(super) fn surroundings(
+        &self,
+        state: PathBuf,
+        package_dir: Option<&Path>,
+        keep_work: bool,
+    ) -> Result<Surroundings> {
         let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
-        let scratch = Scratch::new(&cache)?;
+        let mut scratch = Scratch::new(&cache)?;
+        if keep_work {
+            scratch.keep();
+            self.reporter.note(format!("The scratch directory is kept: '{}'", scratch.path().display()));
+        }
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
@@ -80,6 +89,7 @@ impl Session {
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
+            keep_work,
             sha2: self.globals.sha2,
             clock: self.clock.clone(),
         };
