@@ -31,6 +31,14 @@ fn temporary_prefix(path: &Path) -> OsString {
     prefix
 }
 
+/// A fixed name for a temporary file beside `path` that is swept like the others; `purpose` tells them apart.
+pub(super) fn temporary_path(path: &Path, purpose: &str) -> std::path::PathBuf {
+    let mut name = temporary_prefix(path);
+    name.push(purpose);
+    name.push(TEMPORARY_SUFFIX);
+    parent(path).join(name)
+}
+
 /// Removes what writers of `path` that were killed left behind. Whoever calls this must be its only writer.
 pub(super) fn sweep_temporaries(path: &Path) -> io::Result<()> {
     let prefix = temporary_prefix(path);

@@ -26,5 +26,6 @@ mod lifecycle;
 mod local_cpi;
 mod ops;
 mod support;
+mod template;
 mod vars;
 mod yaml;
