@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod agent_client;
 mod artifact_hello;
 mod bad_input;
 mod cache;
@@ -23,6 +24,8 @@ mod fetch;
 mod hello;
 mod inspect;
 mod interpolate;
+mod jobs;
+mod lifecycle;
 mod local_cpi;
 mod ops;
 mod support;

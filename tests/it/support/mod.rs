@@ -16,6 +16,7 @@ pub mod hello;
 pub mod http;
 mod leftovers;
 mod normalise;
+pub mod proxy;
 pub mod tarballs;
 
 use std::ffi::OsStr;
