@@ -16,6 +16,7 @@ pub mod cpi;
 pub mod error;
 pub mod manifest;
 pub mod plan;
+mod schedule;
 pub mod state;
 pub mod template;
 pub mod timing;

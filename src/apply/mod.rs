@@ -22,7 +22,6 @@ mod render;
 mod request;
 mod resume;
 mod run;
-mod schedule;
 mod signals;
 mod start_env;
 mod stop_env;
