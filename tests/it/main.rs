@@ -18,6 +18,7 @@ mod cli_output;
 mod cli_usage;
 mod completions;
 mod cpi_release;
+mod crash;
 mod hello;
 mod interpolate;
 mod local_cpi;
