@@ -20,6 +20,7 @@ mod cli_output;
 mod cli_usage;
 mod completions;
 mod cpi_release;
+mod crash;
 mod fetch;
 mod hello;
 mod inspect;
