@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::request::Environment;
 use crate::cpi::Executable;
+use crate::durable::write_atomically;
 use crate::manifest::deployment::{CloudProvider, CpiSource};
-use crate::state::write_atomically;
 use crate::{Error, Result};
 
 /// The CPI and what its requests carry in their context.
