@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod plan;
 pub mod state;
 pub mod template;
+pub mod timing;
 pub mod ui;
 
 pub use error::{Error, ErrorKind, Result};

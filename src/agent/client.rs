@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::endpoint::Endpoint;
 use super::error::AgentError;
+use crate::timing::{Activity, Clock};
 
 /// The largest answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
@@ -18,6 +19,12 @@ const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a synchronous message may take.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the agent may think about a blob that it has.
+const DIGEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a transfer may stand still.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// From which size on an upload asks before it sends, in bytes.
+const EXPECT_FROM: u64 = 256 * 1024;
 /// How often in a row a task may be out of sight before it is given up.
 const LOST_POLLS: u32 = 10;
 
@@ -29,6 +36,7 @@ pub struct Agent {
     authorization: String,
     reply_to: String,
     interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+    clock: Clock,
 }
 
 /// Waiting that begins short and grows, so that what is quick is seen quickly and what is slow is left alone.
@@ -45,7 +53,8 @@ impl Backoff {
     }
 
     /// Waits, and makes the next wait longer.
-    pub fn wait(&mut self) {
+    pub fn wait(&mut self, clock: &Clock, activity: Activity) {
+        let _spending = clock.spend(activity);
         std::thread::sleep(self.next);
         self.next = (self.next * 3 / 2).min(self.longest);
     }
@@ -53,11 +62,12 @@ impl Backoff {
 
 impl Agent {
     /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether the
-    /// operator wants out, and by which signal.
+    /// operator wants out, and by which signal; `clock` measures what the agent is waited for.
     pub fn new(
         endpoint: Endpoint,
         reply_to: &str,
         interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+        clock: Clock,
     ) -> Self {
         use base64::Engine;
         let roots: Vec<Certificate<'static>> =
@@ -75,13 +85,14 @@ impl Agent {
             .max_redirects(0)
             .no_delay(true)
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_per_write(Some(STALL_TIMEOUT))
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()
             .new_agent();
         let credentials = format!("{}:{}", endpoint.user, endpoint.password);
         let authorization =
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
-        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted }
+        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock }
     }
 
     /// Scheme, host and port of the agent.
@@ -93,6 +104,11 @@ impl Agent {
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let message = json!({"method": method, "arguments": arguments, "reply_to": self.reply_to});
         tracing::debug!(method, "asking the agent");
+        let _asking = self.clock.spend(Activity::Agent);
+        self.clock.count(|counts| {
+            counts.agent_messages += 1;
+            counts.compilations += u64::from(method == "compile_package");
+        });
         let response = self
             .http
             .post(format!("{}/agent", self.endpoint.base))
@@ -124,6 +140,17 @@ impl Agent {
 
     /// Sends a message and, where it starts a task, follows that to its end.
     pub fn perform(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        // Without a deadline there is always a value.
+        self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Self::perform`]; a task that is still at work at the deadline is ended, and there is no value.
+    pub(super) fn perform_until(
+        &self,
+        method: &str,
+        arguments: Value,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Value>, AgentError> {
         let mut value = self.send(method, arguments)?;
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut lost = 0;
@@ -131,7 +158,13 @@ impl Agent {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
             }
-            backoff.wait();
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                if let Err(error) = self.send("cancel_task", json!([task])) {
+                    tracing::info!(method, %error, "the task cannot be ended");
+                }
+                return Ok(None);
+            }
+            backoff.wait(&self.clock, Activity::AgentTask);
             match self.send("get_task", json!([task])) {
                 Ok(next) => {
                     value = next;
@@ -144,13 +177,19 @@ impl Agent {
                 Err(error) => return Err(error),
             }
         }
-        Ok(value)
+        Ok(Some(value))
     }
 
-    /// Waits until the agent answers `ping`, for at most `patience`.
-    pub fn wait_until_ready(&self, patience: Duration) -> Result<(), AgentError> {
+    /// Waits until the agent answers `ping`, for at most `patience`. `on_problem` hears why it does not yet,
+    /// whenever that changes.
+    pub fn wait_until_ready(
+        &self,
+        patience: Duration,
+        on_problem: &mut dyn FnMut(String),
+    ) -> Result<(), AgentError> {
         let begun = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
+        let mut told = String::new();
         loop {
             match self.send("ping", json!([])) {
                 Ok(_) => return Ok(()),
@@ -158,8 +197,12 @@ impl Agent {
                     if let Some(signal) = (self.interrupted)() {
                         return Err(AgentError::Interrupted { signal });
                     }
-                    tracing::trace!(%error, "the agent is not there yet");
-                    backoff.wait();
+                    let problem = error.to_string();
+                    if problem != told {
+                        on_problem(problem.clone());
+                        told = problem;
+                    }
+                    backoff.wait(&self.clock, Activity::Waiting);
                 }
                 Err(error) => return Err(error),
             }
@@ -173,31 +216,59 @@ impl Agent {
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
         let mut reader = Counted { inner: file, done: 0, on_bytes };
-        let response = self
+        let sending = self.clock.spend(Activity::Agent);
+        let mut request = self
             .http
             .put(self.blob_url(id))
             .config()
-            .timeout_recv_response(None)
+            .timeout_recv_response(Some(DIGEST_TIMEOUT))
             .build()
             .header("Authorization", &self.authorization)
-            .header("Content-Length", length.to_string())
+            .header("Content-Length", length.to_string());
+        if length > EXPECT_FROM {
+            // An agent that refuses says so before the body is sent, while there is somebody to listen.
+            request = request.header("Expect", "100-continue");
+        }
+        let outcome = request
             .send(ureq::SendBody::from_reader(&mut reader))
-            .map_err(|error| self.transport(error))?;
-        self.check_status("put blob", response.status().as_u16())
+            .map_err(|error| self.transport(error))
+            .and_then(|response| self.check_status("put blob", response.status().as_u16()));
+        drop(sending);
+        match outcome {
+            Ok(()) => {
+                self.clock.count(|counts| counts.bytes_sent += length);
+                Ok(())
+            }
+            // Whoever hangs up in the middle of an upload may still be there and have a reason.
+            Err(AgentError::Unreachable { problem, .. }) => match self.send("ping", json!([])) {
+                Ok(_) => Err(AgentError::Protocol {
+                    method: "put blob".to_owned(),
+                    problem: format!("it broke off the upload of {length} bytes: {problem}"),
+                }),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     /// Downloads a blob into a writer; returns its size in bytes.
     pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
+        let _receiving = self.clock.spend(Activity::Agent);
         let response = self
             .http
             .get(self.blob_url(id))
+            .config()
+            .timeout_per_read(Some(STALL_TIMEOUT))
+            .build()
             .header("Authorization", &self.authorization)
             .call()
             .map_err(|error| self.transport(error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
-        io::copy(&mut body, into)
-            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })
+        let length = io::copy(&mut body, into)
+            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })?;
+        self.clock.count(|counts| counts.bytes_received += length);
+        Ok(length)
     }
 
     /// Sleeps, unless the operator wants out.
@@ -207,7 +278,7 @@ impl Agent {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
             }
-            std::thread::sleep(left.min(Duration::from_millis(100)));
+            self.clock.sleep(left.min(Duration::from_millis(100)));
         }
         Ok(())
     }
@@ -232,19 +303,26 @@ impl Agent {
         match error {
             ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
             ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
-            ureq::Error::HostNotFound => AgentError::Unreachable {
-                address,
-                problem: "the host name does not resolve (DNS)".to_owned(),
-            },
+            ureq::Error::HostNotFound => self.unresolvable(None),
             ureq::Error::Io(source) => match rustls_cause(&source) {
                 Some(problem) => AgentError::Untrusted { address, problem },
+                None if !self.endpoint.resolves() => self.unresolvable(Some(source)),
                 None => AgentError::Unreachable { address, problem: format!("TCP: {source}") },
             },
-            ureq::Error::Timeout(_) => {
-                AgentError::Unreachable { address, problem: "no answer in time (timeout)".to_owned() }
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                AgentError::Unreachable { address, problem: "TCP: no connection in time".to_owned() }
             }
+            ureq::Error::Timeout(_) => AgentError::Unreachable {
+                address,
+                problem: "it took the connection, but did not answer in time".to_owned(),
+            },
             other => AgentError::Unreachable { address, problem: other.to_string() },
         }
+    }
+
+    fn unresolvable(&self, source: Option<io::Error>) -> AgentError {
+        let problem = source.map(|source| format!(": {source}")).unwrap_or_default();
+        AgentError::Unresolvable { address: self.endpoint.base.clone(), problem }
     }
 }
 

@@ -49,6 +49,13 @@ impl Endpoint {
         })
     }
 
+    /// Whether the host stands for an address at the moment.
+    pub(super) fn resolves(&self) -> bool {
+        use std::net::ToSocketAddrs;
+        let host = self.base.trim_start_matches("https://");
+        host.to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some())
+    }
+
     /// Scheme, host and port, without credentials.
     pub fn address(&self) -> &str {
         &self.base

@@ -10,7 +10,15 @@ pub enum AgentError {
     Unreachable {
         /// Scheme, host and port.
         address: String,
-        /// DNS, TCP or a timeout, in words.
+        /// TCP or a timeout, in words.
+        problem: String,
+    },
+    /// Its host name stands for no address.
+    #[error("{address} cannot be reached: the host name does not resolve (DNS){problem}")]
+    Unresolvable {
+        /// Scheme, host and port.
+        address: String,
+        /// The resolver's words, after a colon, or nothing.
         problem: String,
     },
     /// Whoever answers cannot prove to be the agent.
@@ -63,7 +71,7 @@ pub enum AgentError {
 impl AgentError {
     /// Whether waiting may help: the VM may still be booting.
     pub fn may_pass(&self) -> bool {
-        matches!(self, AgentError::Unreachable { .. })
+        matches!(self, AgentError::Unreachable { .. } | AgentError::Unresolvable { .. })
     }
 
     /// Whether the agent says that it does not know the method.
@@ -78,6 +86,9 @@ impl From<AgentError> for Error {
         match error {
             AgentError::Unreachable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and that no firewall is in between",
+            ),
+            AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
+                "check the host in `cloud_provider.mbus`, and the name servers of this machine",
             ),
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",

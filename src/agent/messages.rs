@@ -1,7 +1,7 @@
 //! The agent's actions that have a shape of their own.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +33,24 @@ pub struct PackageSource {
     pub digest: String,
     /// Where it is in the blobstore.
     pub blobstore_id: String,
+}
+
+/// How a drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// Every job finished its work.
+    Done,
+    /// Some job was still at it when the time was over; its drain script was ended.
+    TimedOut,
+}
+
+/// Something in the agent's blobstore.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Blob {
+    /// Where it is.
+    pub blobstore_id: String,
+    /// Its digest in BOSH's notation.
+    pub sha1: String,
 }
 
 impl Agent {
@@ -108,22 +126,39 @@ impl Agent {
     }
 
     /// Drains the jobs before a shutdown. A job that drains dynamically is asked again after the time it names,
-    /// until it says that it is done.
-    pub fn drain(&self) -> Result<(), AgentError> {
-        let seconds = |value: &Value| {
-            value.as_i64().ok_or_else(|| AgentError::Protocol {
+    /// until it says that it is done: newer agents do so themselves, older ones leave it to their caller. When
+    /// `patience` is over, what still drains is ended.
+    pub fn drain(&self, patience: Duration) -> Result<Drained, AgentError> {
+        let deadline = Instant::now() + patience;
+        let mut arguments = json!(["shutdown", {}]);
+        loop {
+            let Some(value) = self.perform_until("drain", arguments, Some(deadline))? else {
+                return Ok(Drained::TimedOut);
+            };
+            let answer = value.as_i64().ok_or_else(|| AgentError::Protocol {
                 method: "drain".to_owned(),
                 problem: format!("{value} is not a number of seconds"),
-            })
-        };
-        let mut answer = seconds(&self.perform("drain", json!(["shutdown", {}]))?)?;
-        loop {
-            self.pause(Duration::from_secs(answer.unsigned_abs()))?;
-            if answer >= 0 {
-                return Ok(());
+            })?;
+            let wanted = Duration::from_secs(answer.unsigned_abs());
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.pause(wanted.min(left))?;
+            if wanted > left {
+                return Ok(Drained::TimedOut);
             }
-            answer = seconds(&self.perform("drain", json!(["status", {}]))?)?;
+            if answer >= 0 {
+                return Ok(Drained::Done);
+            }
+            arguments = json!(["status", {}]);
         }
+    }
+
+    /// Packs logs of a type (`job`, `agent`) whose names below the log directory match one of the globs.
+    pub fn fetch_logs(&self, log_type: &str, filters: &[String]) -> Result<Blob, AgentError> {
+        let value = self.perform("fetch_logs", json!([log_type, filters]))?;
+        serde_json::from_value(value).map_err(|error| AgentError::Protocol {
+            method: "fetch_logs".to_owned(),
+            problem: error.to_string(),
+        })
     }
 
     /// Compiles a package whose source and compiled dependencies are in the blobstore.

@@ -12,4 +12,4 @@ mod messages;
 pub use client::{Agent, Backoff};
 pub use endpoint::Endpoint;
 pub use error::AgentError;
-pub use messages::{CompiledPackage, PackageSource};
+pub use messages::{Blob, CompiledPackage, Drained, PackageSource};

@@ -8,8 +8,10 @@ use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
+use crate::cpi::install::Installed;
 use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
 use crate::state::{Change, Intent, State, Store};
+use crate::timing::{Activity, Spending};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -24,6 +26,8 @@ pub(super) struct Cloud<'a> {
     cpi: Cpi,
     store: Store,
     stemcell_api_version: Option<u32>,
+    /// Nobody may take the CPI's packages away while it is in use.
+    _installed: Option<Installed>,
 }
 
 impl<'a> Cloud<'a> {
@@ -34,6 +38,8 @@ impl<'a> Cloud<'a> {
         located: Located,
         stage: &Stage,
     ) -> Result<Self> {
+        environment.clock.count(|counts| counts.cpi_calls += 1);
+        let calling = environment.clock.spend(Activity::Cpi);
         let cpi = Cpi::connect(
             located.executable,
             &store.state().director_id,
@@ -41,7 +47,8 @@ impl<'a> Cloud<'a> {
             located.context,
             &mut watch(environment, stage),
         )?;
-        Ok(Cloud { environment, cpi, store, stemcell_api_version: None })
+        drop(calling);
+        Ok(Cloud { environment, cpi, store, stemcell_api_version: None, _installed: located.installed })
     }
 
     /// Decides the contract with a stemcell; calls about a VM say its version from now on.
@@ -65,6 +72,12 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// A process of the CPI is about to run.
+    fn calling(&self) -> Spending<'a> {
+        self.environment.clock.count(|counts| counts.cpi_calls += 1);
+        self.environment.clock.spend(Activity::Cpi)
     }
 
     fn call<'c>(&self, method: &'c str, arguments: Vec<Value>) -> Call<'c> {
@@ -105,7 +118,10 @@ impl<'a> Cloud<'a> {
                 }
             };
             let files = Files { answer, answer_path: open.answer_path(), log_path: open.log_path() };
-            let outcome = self.cpi.call(call, files, &mut watch(self.environment, stage));
+            let outcome = {
+                let _call = self.calling();
+                self.cpi.call(call, files, &mut watch(self.environment, stage))
+            };
             let problem = match outcome {
                 Ok(result) => match effect.changes(&result) {
                     Ok(changes) => {
@@ -160,6 +176,7 @@ impl<'a> Cloud<'a> {
     /// Makes a call that changes nothing.
     pub(super) fn ask(&self, stage: &Stage, method: &str, arguments: Vec<Value>) -> Result<Value, CpiError> {
         let call = self.call(method, arguments);
+        let _call = self.calling();
         self.cpi.ask(call, &mut watch(self.environment, stage))
     }
 

@@ -35,11 +35,18 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let opened = prepared.open(environment, &validating)?;
     let provider = &prepared.deployment.cloud_provider;
     let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
-    let located = cpi_source::locate(environment, provider, &prepared.manifest_path)?;
     let renderer = NativeRenderer::new();
-    let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request.skip_drain);
+    let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(store.state(), &validating)?;
+    let parts = cpi_source::Parts {
+        provider,
+        deployment: &prepared.deployment.name,
+        manifest: &prepared.manifest_path,
+        releases: &opened.releases,
+        renderer: &renderer,
+    };
+    let located = cpi_source::locate(environment, &parts, &validating)?;
     validating.finish();
     signals::check(environment)?;
 

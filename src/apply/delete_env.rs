@@ -5,9 +5,10 @@ use super::request::{DeleteEnv, Environment};
 use super::run::Teardown;
 use super::{cpi_source, prepare, resume};
 use crate::agent::Endpoint;
-use crate::manifest::Deployment;
+use crate::manifest::{Deployment, yaml};
 use crate::plan;
 use crate::state::{Holder, Store};
+use crate::template::native::NativeRenderer;
 use crate::{Error, Result};
 
 /// Deletes the environment; returns one sentence that says what came of it.
@@ -25,13 +26,24 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let provider = Deployment::parse_cloud_provider(&loaded.root)?;
     prepare::redact_provider(environment, &provider);
     let plan = plan::delete(store.state());
-    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
-    let located = cpi_source::locate(environment, &provider, &request.inputs.manifest)?;
-    validating.finish();
     if plan.is_empty() {
+        validating.finish();
         store.remove()?;
         return Ok("Nothing was left to delete".to_owned());
     }
+    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+    // Nothing but the CPI is needed: releases whose files are gone are no obstacle.
+    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
+    let releases = prepare::open_releases(environment, &releases, &request.inputs.manifest, &validating)?;
+    let parts = cpi_source::Parts {
+        provider: &provider,
+        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
+        manifest: &request.inputs.manifest,
+        releases: &releases,
+        renderer: &NativeRenderer::new(),
+    };
+    let located = cpi_source::locate(environment, &parts, &validating)?;
+    validating.finish();
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
     let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
@@ -40,7 +52,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cloud.negotiate(version);
     connecting.finish();
 
-    Teardown::new(environment, endpoint, request.skip_drain).take(&plan, &mut cloud)?;
+    Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
     cloud.into_store().remove()?;
     Ok("Deleted the environment".to_owned())
 }

@@ -1,16 +1,14 @@
-//! Brings the jobs to run: apply, compile, start, and the scripts around it.
-
-use std::time::Instant;
+//! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec that
+//! ties them together.
 
 use serde_json::{Map, Value, json};
 
-use super::packages;
+use super::lifecycle::Jobs;
 use super::render::RenderedJobs;
 use super::run::Run;
-use super::signals;
-use crate::agent::{Agent, AgentError, Backoff, CompiledPackage};
+use crate::Result;
+use crate::agent::{Agent, CompiledPackage};
 use crate::ui::{Stage, Unit};
-use crate::{Error, Result};
 
 /// What upstream sends before there is a configuration.
 const NO_CONFIGURATION: &str = "unused-configuration-hash";
@@ -52,7 +50,7 @@ pub(super) fn deploy(
     let archive = uuid::Uuid::new_v4().to_string();
     agent.put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
     uploading.finish();
-    let packages = packages::compile(run, agent, stage)?;
+    let packages = run.packages.provide(run.environment, agent, stage)?;
 
     let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
     let spec = spec(
@@ -65,18 +63,10 @@ pub(super) fn deploy(
     );
     agent.stop()?;
     agent.apply(&spec)?;
-    agent.run_script("pre-start")?;
-    agent.start()?;
     updating.finish();
 
-    let waiting = stage.reporter().stage(format!("Waiting for instance '{instance}' to be running"));
-    wait_until_running(run, agent)?;
-    waiting.finish();
-
-    let scripts = stage.reporter().stage(format!("Running the post-start scripts of instance '{instance}'"));
-    agent.run_script("post-start")?;
-    scripts.finish();
-    Ok(())
+    let jobs = Jobs { environment: run.environment, agent, instance: format!("instance '{instance}'") };
+    jobs.start(run.prepared.deployment.update_watch_time, stage)
 }
 
 /// The spec in the shape the agent applies (`applyspec/v1_apply_spec.go`).
@@ -104,47 +94,8 @@ fn spec(
         "job": {"name": deployment.group.name, "templates": templates},
         "packages": packages,
         "networks": networks,
+        "persistent_disk": deployment.disk.as_ref().map_or(0, |disk| disk.size),
         "configuration_hash": configuration_hash,
         "rendered_templates_archive": {"blobstore_id": archive, "sha1": digest},
     })
-}
-
-/// Waits within the manifest's `update_watch_time` until every job runs.
-fn wait_until_running(run: &Run<'_>, agent: &Agent) -> Result<()> {
-    let watch = run.prepared.deployment.update_watch_time;
-    signals::pause(run.environment, watch.start)?;
-    let patience = watch.end.saturating_sub(watch.start);
-    let begun = Instant::now();
-    let mut backoff = Backoff::up_to(std::time::Duration::from_secs(1));
-    loop {
-        let state = agent.get_state()?;
-        let job_state = state.get("job_state").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        if job_state == "running" {
-            return Ok(());
-        }
-        if begun.elapsed() >= patience {
-            return Err(not_running(agent, &job_state, watch.end.as_millis()));
-        }
-        signals::check(run.environment)?;
-        backoff.wait();
-    }
-}
-
-fn not_running(agent: &Agent, job_state: &str, milliseconds: u128) -> Error {
-    let failing = failing_processes(agent).unwrap_or_default();
-    let which = if failing.is_empty() { String::new() } else { format!(": {}", failing.join(", ")) };
-    Error::environment(format!(
-        "the jobs are '{job_state}' and not 'running' after {milliseconds} ms (`update.update_watch_time`){which}"
-    ))
-    .with_hint("look into /var/vcap/sys/log on the VM; the VM is kept, and the next create-env replaces it")
-}
-
-fn failing_processes(agent: &Agent) -> Result<Vec<String>, AgentError> {
-    let state = agent.send("get_state", json!(["full"]))?;
-    let processes = state.get("processes").and_then(Value::as_array).cloned().unwrap_or_default();
-    Ok(processes
-        .iter()
-        .filter(|process| process.get("state").and_then(Value::as_str) != Some("running"))
-        .filter_map(|process| process.get("name").and_then(Value::as_str).map(str::to_owned))
-        .collect())
 }

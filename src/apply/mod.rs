@@ -1,25 +1,34 @@
 //! Runs a plan: step, effect, state. The only place that sees `cpi`, `agent` and `state` together.
 //!
-//! [`create_env`] and [`delete_env`] are the operations; `prepare` turns a request into what a plan needs,
+//! [`create_env`], [`delete_env`], [`stop_env`] and [`start_env`] are the operations; `prepare` turns a request into what a plan needs,
 //! `run` takes the steps, and the other files each know one part of the world: the CPI (`cloud`), the VM and its
 //! agent (`vm`), disks, jobs.
 
 mod cloud;
+mod compiled;
 mod cpi_source;
 mod create_env;
 mod delete_env;
 mod disk;
 mod effect;
+mod existing;
 mod jobs;
+mod lifecycle;
+mod logs;
 mod packages;
 mod prepare;
 mod render;
 mod request;
 mod resume;
 mod run;
+mod schedule;
 mod signals;
+mod start_env;
+mod stop_env;
 mod vm;
 
 pub use create_env::create_env;
 pub use delete_env::delete_env;
-pub use request::{CreateEnv, DeleteEnv, Environment, Paths};
+pub use request::{CreateEnv, DeleteEnv, Environment, Paths, StartEnv, StopEnv, Stopping};
+pub use start_env::start_env;
+pub use stop_env::stop_env;

@@ -1,125 +1,311 @@
-//! Compiles the packages of the jobs on the VM, dependencies first, independent ones at once.
+//! The packages of the jobs on the VM: which are needed, and how they get there compiled.
+//!
+//! A package that this machine keeps compiled, or whose release brings it compiled, is uploaded. Any other is
+//! uploaded as source, compiled there as soon as what it needs is, and then downloaded and kept. Uploads go on
+//! while others compile.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use super::compiled::{Key, Shelf};
 use super::prepare::find;
-use super::run::Run;
+use super::request::Environment;
+use super::schedule::{self, Lane, Task};
 use super::signals;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
-use crate::artifact::Release;
 use crate::artifact::release::Package;
+use crate::artifact::{Digest, Release, Stemcell};
+use crate::error::ResultExt;
+use crate::manifest::Deployment;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
-/// Compiled packages by release and name.
-type Compiled = BTreeMap<(String, String), CompiledPackage>;
-
-/// Uploads and compiles every package the jobs need; the result is in the order of their names.
-pub(super) fn compile(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<Vec<CompiledPackage>> {
-    let mut compiled = Compiled::new();
-    for (release, jobs) in jobs_by_release(run) {
-        let release = find(&run.opened.releases, release)?;
-        for level in release.package_levels(&jobs)? {
-            let done = compile_level(run, agent, release, &level, &compiled, stage)?;
-            compiled.extend(done);
-        }
-    }
-    let mut packages: BTreeMap<String, CompiledPackage> = BTreeMap::new();
-    for ((release, name), package) in compiled {
-        if packages.contains_key(&name) {
-            return Err(Error::invalid(format!(
-                "package '{name}' of release '{release}' has the name of a package of another release"
-            ))
-            .with_hint("the agent installs packages by name, so jobs that need both cannot share a VM"));
-        }
-        packages.insert(name, package);
-    }
-    Ok(packages.into_values().collect())
+/// The packages that the jobs need, each after those it needs.
+pub(super) struct Packages<'r> {
+    nodes: Vec<Node<'r>>,
 }
 
-fn jobs_by_release<'r>(run: &'r Run<'_>) -> BTreeMap<&'r str, Vec<&'r str>> {
-    let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for job in &run.prepared.deployment.group.jobs {
-        jobs.entry(&job.release).or_default().push(&job.name);
-    }
-    jobs
+struct Node<'r> {
+    package: &'r Package,
+    release: &'r str,
+    /// The packages it is compiled with: its dependencies and theirs.
+    compiled_with: Vec<usize>,
+    key: Key,
+    /// How many packages wait for it, one after the other.
+    height: u64,
 }
 
-/// Compiles packages that do not depend on each other.
-fn compile_level(
-    run: &Run<'_>,
-    agent: &Agent,
-    release: &Release,
-    level: &[&Package],
-    compiled: &Compiled,
-    stage: &Stage,
-) -> Result<Compiled> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    let workers = run.environment.parallel.clamp(1, level.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(package) = level.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let result = signals::check(run.environment)
-                        .and_then(|()| compile_one(agent, release, package, compiled, stage));
-                    let failed = result.is_err();
-                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
-                    if failed {
-                        // The others finish what they are at; nothing new begins.
-                        next.store(level.len(), Ordering::SeqCst);
-                    }
+/// What a task of the schedule does to a package.
+#[derive(Clone, Copy)]
+enum Work {
+    Upload(usize),
+    Compile(usize),
+    Keep(usize),
+}
+
+/// What has become of a package.
+#[derive(Default)]
+struct Progress {
+    /// The source in the agent's blobstore.
+    source: OnceLock<String>,
+    compiled: OnceLock<CompiledPackage>,
+    /// How long the upload took.
+    uploading: OnceLock<Duration>,
+    /// How long the compilation took.
+    compiling: OnceLock<Duration>,
+}
+
+impl<'r> Packages<'r> {
+    /// Finds out which packages are needed, and that they can be used together on this stemcell.
+    pub(super) fn needed(
+        deployment: &Deployment,
+        releases: &'r [Release],
+        stemcell: &Stemcell,
+    ) -> Result<Self> {
+        let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for job in &deployment.group.jobs {
+            jobs.entry(&job.release).or_default().push(&job.name);
+        }
+        let mut packages = Packages { nodes: Vec::new() };
+        for (release, jobs) in jobs {
+            let release = find(releases, release)?;
+            release.check_compiled_for(&stemcell.operating_system, &stemcell.version)?;
+            packages.add(release, &jobs, stemcell)?;
+        }
+        packages.measure_heights();
+        Ok(packages)
+    }
+
+    fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
+        let wanted = format!("{}/{}", stemcell.operating_system, stemcell.version);
+        for package in release.package_levels(jobs)?.into_iter().flatten() {
+            // A package may come compiled for several stemcells.
+            let package = release
+                .compiled_packages
+                .iter()
+                .find(|other| {
+                    other.name == package.name && other.compiled_for.as_deref() == Some(wanted.as_str())
+                })
+                .unwrap_or(package);
+            let compiled_with = release
+                .dependencies(package)?
+                .into_iter()
+                .map(|dependency| {
+                    self.nodes
+                        .iter()
+                        .position(|node| node.package.name == dependency.name)
+                        .ok_or_else(|| Error::invalid(format!("there is no package '{}'", dependency.name)))
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
+            let key = Key::new(stemcell, &package.name, &package.fingerprint, &keys);
+            match self.nodes.iter().find(|node| node.package.name == package.name) {
+                // Releases share packages: the same source on the same ground is the same package.
+                Some(known) if known.key == key => {}
+                Some(known) => {
+                    return Err(Error::invalid(format!(
+                        "the releases '{}' and '{}' have different packages called '{}'",
+                        known.release, release.name, package.name
+                    ))
+                    .with_hint(
+                        "the agent installs packages by name, so jobs that need both cannot share a VM",
+                    ));
                 }
-            });
+                None => {
+                    self.nodes.push(Node { package, release: &release.name, compiled_with, key, height: 0 });
+                }
+            }
         }
-    });
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let packages = results.into_iter().collect::<Result<Vec<_>>>()?;
-    Ok(packages.into_iter().map(|package| ((release.name.clone(), package.name.clone()), package)).collect())
-}
-
-fn compile_one(
-    agent: &Agent,
-    release: &Release,
-    package: &Package,
-    compiled: &Compiled,
-    stage: &Stage,
-) -> Result<CompiledPackage> {
-    let compiling =
-        stage.reporter().stage(format!("Compiling package '{}/{}'", package.name, short(&package.version)));
-    let blobstore_id = uuid::Uuid::new_v4().to_string();
-    let size = std::fs::metadata(&package.archive).map(|metadata| metadata.len()).ok();
-    agent
-        .put_blob(&blobstore_id, &package.archive, &mut |done| compiling.progress(done, size, Unit::Bytes))?;
-    let digest = package.digest.to_string();
-    if package.compiled_for.is_some() {
-        compiling.skip("it comes compiled");
-        let (name, version) = (package.name.clone(), package.version.clone());
-        return Ok(CompiledPackage { name, version, sha1: digest, blobstore_id });
+        Ok(())
     }
-    let dependencies = release
-        .dependencies(package)?
-        .into_iter()
-        .map(|dependency| {
-            let key = (release.name.clone(), dependency.name.clone());
-            let built = compiled.get(&key).ok_or_else(|| {
-                Error::environment(format!("package '{}' is not compiled yet", dependency.name))
-            })?;
-            Ok((dependency.name.clone(), built.clone()))
-        })
-        .collect::<Result<BTreeMap<_, _>>>()?;
-    let source =
-        PackageSource { name: package.name.clone(), version: package.version.clone(), digest, blobstore_id };
-    let built = agent.compile_package(&source, &dependencies).map_err(|error| {
-        Error::from(error).context(format!("package '{}' cannot be compiled", package.name))
-    })?;
-    compiling.finish();
-    Ok(built)
+
+    fn measure_heights(&mut self) {
+        for number in (0..self.nodes.len()).rev() {
+            let above = self.nodes[number].height + 1;
+            for below in self.nodes[number].compiled_with.clone() {
+                self.nodes[below].height = self.nodes[below].height.max(above);
+            }
+        }
+    }
+
+    /// Brings every package to the agent's blobstore, compiled. The result is in the order of their names.
+    pub(super) fn provide(
+        &self,
+        environment: &Environment,
+        agent: &Agent,
+        stage: &Stage,
+    ) -> Result<Vec<CompiledPackage>> {
+        let begun = Instant::now();
+        let shelf = Shelf::below(&environment.paths.cache);
+        let progress: Vec<Progress> = self.nodes.iter().map(|_| Progress::default()).collect();
+        let (works, tasks) = self.tasks();
+        schedule::run(&tasks, environment.parallel, &|number| {
+            signals::check(environment)?;
+            match works[number] {
+                Work::Upload(node) => self.upload(node, &progress[node], &shelf, agent, stage),
+                Work::Compile(node) => self.compile(node, &progress, agent, stage),
+                Work::Keep(node) => {
+                    self.keep(node, &progress[node], &shelf, agent, stage);
+                    Ok(())
+                }
+            }
+        })?;
+        let (took, critical) = (begun.elapsed(), self.critical_path(&progress));
+        tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical, "the packages are there");
+        environment.clock.count(|counts| {
+            counts.packages_ms += u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);
+        });
+        let mut packages: Vec<CompiledPackage> =
+            progress.into_iter().filter_map(|progress| progress.compiled.into_inner()).collect();
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(packages)
+    }
+
+    fn tasks(&self) -> (Vec<Work>, Vec<Task>) {
+        let mut works = Vec::new();
+        let mut tasks = Vec::new();
+        let mut compiles: Vec<usize> = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let upload = tasks.len();
+            works.push(Work::Upload(number));
+            tasks.push(Task { after: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
+            if node.package.compiled_for.is_some() {
+                compiles.push(upload);
+                continue;
+            }
+            let below = node.compiled_with.iter().map(|below| compiles[*below]);
+            let after = below.chain([upload]).collect();
+            let compile = tasks.len();
+            works.push(Work::Compile(number));
+            tasks.push(Task { after, priority: node.height, lane: Lane::Work });
+            compiles.push(compile);
+            works.push(Work::Keep(number));
+            // What others wait for goes first.
+            tasks.push(Task { after: vec![compile], priority: 0, lane: Lane::Transfer });
+        }
+        (works, tasks)
+    }
+
+    fn upload(
+        &self,
+        number: usize,
+        progress: &Progress,
+        shelf: &Shelf,
+        agent: &Agent,
+        stage: &Stage,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let node = &self.nodes[number];
+        let compiled = match &node.package.compiled_for {
+            Some(_) => Some((node.package.archive.clone(), node.package.digest.clone())),
+            None => shelf.find(&node.key).map(|kept| (kept.archive, kept.digest)),
+        };
+        let id = match compiled {
+            Some((archive, digest)) => {
+                let uploading = stage.reporter().stage(format!("Uploading compiled package {node}"));
+                let id = put(agent, &archive, &uploading)?;
+                uploading.finish();
+                let _ = progress.compiled.set(CompiledPackage {
+                    name: node.package.name.clone(),
+                    version: node.package.fingerprint.clone(),
+                    sha1: digest.to_string(),
+                    blobstore_id: id.clone(),
+                });
+                id
+            }
+            None => {
+                let uploading = stage.reporter().stage(format!("Uploading package {node}"));
+                let id = put(agent, &node.package.archive, &uploading)?;
+                uploading.finish();
+                id
+            }
+        };
+        let _ = progress.source.set(id);
+        let _ = progress.uploading.set(begun.elapsed());
+        Ok(())
+    }
+
+    fn compile(&self, number: usize, progress: &[Progress], agent: &Agent, stage: &Stage) -> Result<()> {
+        let node = &self.nodes[number];
+        let own = &progress[number];
+        if own.compiled.get().is_some() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let compiling = stage.reporter().stage(format!("Compiling package {node}"));
+        let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
+        let dependencies = node
+            .compiled_with
+            .iter()
+            .map(|below| {
+                let name = &self.nodes[*below].package.name;
+                let built = progress[*below].compiled.get().ok_or_else(|| missing(name))?;
+                Ok((name.clone(), built.clone()))
+            })
+            .collect::<Result<BTreeMap<_, _>>>()?;
+        let source = PackageSource {
+            name: node.package.name.clone(),
+            version: node.package.fingerprint.clone(),
+            digest: node.package.digest.to_string(),
+            blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
+        };
+        let built = agent
+            .compile_package(&source, &dependencies)
+            .map_err(Error::from)
+            .context(|| format!("package {node} cannot be compiled"))?;
+        compiling.finish();
+        let _ = own.compiled.set(built);
+        let _ = own.compiling.set(begun.elapsed());
+        Ok(())
+    }
+
+    /// Downloads what was compiled. Without it the next run is slower, so a failure is only told.
+    fn keep(&self, number: usize, progress: &Progress, shelf: &Shelf, agent: &Agent, stage: &Stage) {
+        let node = &self.nodes[number];
+        let (Some(_), Some(compiled)) = (progress.compiling.get(), progress.compiled.get()) else {
+            return;
+        };
+        let kept =
+            Digest::parse(&compiled.sha1, &format!("the compiled package {node}")).and_then(|digest| {
+                shelf.keep(&node.key, &digest, &mut |into| {
+                    agent.get_blob(&compiled.blobstore_id, into).map(drop).map_err(Error::from)
+                })
+            });
+        if let Err(error) = kept {
+            stage.reporter().warn(format!(
+                "compiled package {node} is not kept for the next VM: {}",
+                error.chain().join(": ")
+            ));
+        }
+    }
+
+    /// How long it would have taken with nothing ever waiting for a free thread.
+    fn critical_path(&self, progress: &[Progress]) -> Duration {
+        let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
+        let mut ends: Vec<Duration> = Vec::new();
+        for (node, progress) in self.nodes.iter().zip(progress) {
+            let ready = node.compiled_with.iter().map(|below| ends[*below]).max().unwrap_or_default();
+            ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
+        }
+        ends.into_iter().max().unwrap_or_default()
+    }
 }
 
-/// Fingerprints are long; what tells them apart is not.
-fn short(fingerprint: &str) -> &str {
-    fingerprint.get(..12).unwrap_or(fingerprint)
+impl std::fmt::Display for Node<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Fingerprints are long; what tells them apart is not.
+        let fingerprint = &self.package.fingerprint;
+        write!(f, "'{}/{}'", self.package.name, fingerprint.get(..12).unwrap_or(fingerprint))
+    }
+}
+
+/// Uploads a file under a fresh id.
+fn put(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
+    let id = uuid::Uuid::new_v4().to_string();
+    let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
+    agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;
+    Ok(id)
 }

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha512};
 use super::request::Environment;
 use crate::artifact::{Digest, Identity, Location, Release, Source, Stemcell, release, stemcell};
 use crate::error::ResultExt;
-use crate::manifest::deployment::{ArtifactRef, Deployment};
+use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -59,18 +59,7 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     let releases = deployment
         .releases
         .iter()
-        .map(|wanted| {
-            let (source, expected) = obtain(environment, &wanted.artifact, &directory, stage)
-                .context(|| format!("release '{}' cannot be used", wanted.name))?;
-            let identity = release::identify(&source, None)?;
-            if identity.name != wanted.name {
-                return Err(Error::invalid(format!(
-                    "`releases` calls it '{}', but the release's own name is '{}'",
-                    wanted.name, identity.name
-                )));
-            }
-            Ok(Obtained { source, expected, identity })
-        })
+        .map(|wanted| obtain_release(environment, wanted, &directory, stage))
         .collect::<Result<Vec<_>>>()?;
     let (source, expected) = obtain(environment, &deployment.stemcell, &directory, stage)
         .context(|| "the stemcell cannot be used")?;
@@ -91,6 +80,55 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);
     }
+    // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
+    if !matches!(provider.cpi, CpiSource::Builtin(_)) {
+        for secret in manifest::secret_texts(&provider.properties) {
+            environment.redactor.add(&secret);
+        }
+    }
+}
+
+fn obtain_release(
+    environment: &Environment,
+    wanted: &ReleaseRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Obtained> {
+    let (source, expected) = obtain(environment, &wanted.artifact, directory, stage)
+        .context(|| format!("release '{}' cannot be used", wanted.name))?;
+    let identity = release::identify(&source, None)?;
+    if identity.name != wanted.name {
+        return Err(Error::invalid(format!(
+            "`releases` calls it '{}', but the release's own name is '{}'",
+            wanted.name, identity.name
+        )));
+    }
+    Ok(Obtained { source, expected, identity })
+}
+
+/// Obtains and opens these releases alone.
+pub(super) fn open_releases(
+    environment: &Environment,
+    wanted: &[ReleaseRef],
+    manifest: &Path,
+    stage: &Stage,
+) -> Result<Vec<Release>> {
+    let directory = manifest.parent().unwrap_or(Path::new("."));
+    wanted
+        .iter()
+        .map(|wanted| {
+            open_release(environment, &obtain_release(environment, wanted, directory, stage)?, stage)
+        })
+        .collect()
+}
+
+fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
+    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
+    let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
+    create_directory(&directory)?;
+    let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(release)
 }
 
 fn obtain(
@@ -124,11 +162,7 @@ impl Prepared {
         let work = &environment.paths.work;
         let mut releases = Vec::new();
         for wanted in &self.releases {
-            let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
-            let directory = work.join("releases").join(&wanted.identity.name);
-            create_directory(&directory)?;
-            releases.push(release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?);
-            unpacking.finish();
+            releases.push(open_release(environment, wanted, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find(&releases, &job.release)?;

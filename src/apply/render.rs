@@ -1,6 +1,8 @@
 //! From job templates to the archive the agent unpacks: `<job>/monit` and `<job>/<target>` for every job.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -48,29 +50,16 @@ pub(super) fn render(
         let job = release.job(&reference.name)?;
         let context =
             Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
-        let templates =
-            job.templates.iter().map(|template| (job.template_path(template), template.target.as_str()));
-        let monit = job.monit.iter().map(|monit| (monit.clone(), "monit"));
-        for (source, target) in templates.chain(monit) {
-            let name = format!("{}/{}", job.name, target);
-            let text = read(&source)?;
-            let label =
-                format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
-            let rendered = if has_code(&text) {
-                renderer.render(&label, &text, &context).map_err(Error::from)?
-            } else {
-                text
-            };
-            let path = root.join(&name);
-            write(&path, &rendered)?;
-            files.push((name, path, target.starts_with("bin/")));
+        files.extend(templates(renderer, job, &context, &root)?);
+        if let Some(monit) = &job.monit {
+            files.push(template(renderer, job, monit, "monit", &context, &root)?);
         }
         jobs.push((job.name.clone(), job.fingerprint.clone()));
     }
-    files.sort();
+    files.sort_by(|one, other| one.name.cmp(&other.name));
     let mut packer = Packer::create(&archive)?;
     let mut hash = Sha256::new();
-    for (name, path, executable) in &files {
+    for RenderedFile { name, path, executable } in &files {
         packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*executable) })?;
         hash.update(name);
         hash.update([0]);
@@ -82,6 +71,55 @@ pub(super) fn render(
     let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();
     let configuration_hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
+}
+
+/// A rendered template.
+pub(super) struct RenderedFile {
+    /// `<job>/<target>`.
+    pub(super) name: String,
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// Whether it is to be run.
+    pub(super) executable: bool,
+}
+
+/// Renders the templates of a job, without its monit file, into `<root>/<job>/<target>`.
+pub(super) fn templates(
+    renderer: &dyn Renderer,
+    job: &Job,
+    context: &Context,
+    root: &Path,
+) -> Result<Vec<RenderedFile>> {
+    job.templates
+        .iter()
+        .map(|known| template(renderer, job, &job.template_path(known), &known.target, context, root))
+        .collect()
+}
+
+fn template(
+    renderer: &dyn Renderer,
+    job: &Job,
+    source: &Path,
+    target: &str,
+    context: &Context,
+    root: &Path,
+) -> Result<RenderedFile> {
+    let text = read(source)?;
+    let label = format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
+    let rendered =
+        if has_code(&text) { renderer.render(&label, &text, context).map_err(Error::from)? } else { text };
+    let name = format!("{}/{target}", job.name);
+    let path = root.join(&name);
+    write(&path, &rendered)?;
+    Ok(RenderedFile { name, path, executable: target.starts_with("bin/") })
+}
+
+/// What a job's properties are unless somebody says otherwise.
+pub(super) fn defaults(job: &Job) -> Map<String, Value> {
+    job.properties
+        .iter()
+        .map(|property| (property.name.clone(), property.default.clone().unwrap_or(Value::Null)))
+        .collect()
 }
 
 /// The evaluation context in the form upstream gives its renderer (`job_evaluation_context.go`), with the
@@ -105,11 +143,6 @@ fn context(
     if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
         networks.entry("default").or_insert(network);
     }
-    let defaults: Map<String, Value> = job
-        .properties
-        .iter()
-        .map(|property| (property.name.clone(), property.default.clone().unwrap_or(Value::Null)))
-        .collect();
     json!({
         "index": 0,
         "id": instance_id,
@@ -125,7 +158,7 @@ fn context(
         "global_properties": deployment.properties,
         "cluster_properties": deployment.group.properties,
         "job_properties": reference.properties,
-        "default_properties": defaults,
+        "default_properties": defaults(job),
     })
 }
 
@@ -139,10 +172,13 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|_| Error::invalid(format!("the template '{}' is not UTF-8 text", path.display())))
 }
 
+/// Writes a rendered file, for this user alone: credentials end up in them.
 fn write(path: &Path, text: &str) -> Result<()> {
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(failed)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    fs::write(path, text).map_err(failed)
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
 }

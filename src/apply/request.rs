@@ -1,10 +1,12 @@
-//! What `create-env` and `delete-env` are asked to do, as `cli` hands it over.
+//! What the commands are asked to do, as `cli` hands it over.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use crate::manifest::Inputs;
+use crate::timing::Clock;
 use crate::ui::{Redactor, Reporter};
 
 /// Where things live on this machine. `cli` resolves them from flags, the environment and `$HOME`.
@@ -39,12 +41,41 @@ pub struct Environment {
     pub variables: Vec<(String, String)>,
     /// `--parallel`: how many downloads, uploads or compilations at once.
     pub parallel: usize,
+    /// `--keep-workdir`: the scratch space outlives the run.
+    pub keep_work: bool,
     /// `--sha2`: use SHA-2 digests towards the agent.
     pub sha2: bool,
+    /// Measures where the time of the run goes.
+    pub clock: Clock,
 }
 
+/// How to stop jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopping {
+    /// `--skip-drain`: run neither pre-stop nor drain scripts.
+    pub skip_drain: bool,
+    /// `--drain-timeout`: how long jobs may drain before they are stopped all the same.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Stopping { skip_drain: false, drain_timeout: Duration::from_secs(30 * 60) }
+    }
+}
+
+impl Stopping {
+    /// How long to drain; none when not at all.
+    pub(super) fn drain(&self) -> Option<Duration> {
+        (!self.skip_drain).then_some(self.drain_timeout)
+    }
+}
+
+/// How long the agent of an old VM may take to answer before the VM counts as dead.
+pub(super) const AGENT_PATIENCE: Duration = Duration::from_secs(10);
+
 /// `create-env`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CreateEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
@@ -52,8 +83,10 @@ pub struct CreateEnv {
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
-    /// `--skip-drain`.
-    pub skip_drain: bool,
+    /// `--agent-timeout`: how long the new VM may take to boot.
+    pub agent_timeout: Duration,
+    /// How the jobs on the old VM are stopped.
+    pub stopping: Stopping,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
 }
@@ -63,8 +96,28 @@ pub struct CreateEnv {
 pub struct DeleteEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// `--skip-drain`.
-    pub skip_drain: bool,
+    /// How the jobs on the old VM are stopped.
+    pub stopping: Stopping,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
+}
+
+/// `stop-env`.
+#[derive(Debug, Clone)]
+pub struct StopEnv {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// How the jobs are stopped.
+    pub stopping: Stopping,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// `start-env`.
+#[derive(Debug, Clone)]
+pub struct StartEnv {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
 }

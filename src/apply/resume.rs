@@ -8,6 +8,7 @@ use super::signals;
 use crate::agent::Backoff;
 use crate::cpi::{CpiError, parse_answer};
 use crate::state::{Answer, Intent, OpenCall, Store};
+use crate::timing::Activity;
 use crate::ui::Reporter;
 use crate::{Error, Result};
 
@@ -42,7 +43,7 @@ fn settle(
             Answer::Pending => {
                 signals::check(environment)?;
                 stage.log_line("the CPI process of the interrupted run is still at work");
-                backoff.wait();
+                backoff.wait(&environment.clock, Activity::Waiting);
             }
         }
     };

@@ -1,10 +1,13 @@
 //! Takes the steps of a plan one after the other.
 
+use std::time::Duration;
+
 use super::cloud::Cloud;
 use super::jobs;
+use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::render::{self, RenderedJobs};
-use super::request::Environment;
+use super::request::{CreateEnv, Environment, Stopping};
 use super::{disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
@@ -20,6 +23,9 @@ pub(super) struct Run<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) opened: &'a Opened,
     pub(super) renderer: &'a dyn Renderer,
+    pub(super) packages: Packages<'a>,
+    /// How long a new VM may take to boot.
+    pub(super) agent_timeout: Duration,
     teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
 }
@@ -28,20 +34,23 @@ pub(super) struct Run<'a> {
 pub(super) struct Teardown<'a> {
     environment: &'a Environment,
     endpoint: Endpoint,
-    skip_drain: bool,
+    stopping: Stopping,
 }
 
 impl<'a> Run<'a> {
+    /// Checks that packages and stemcell fit together: nothing is created if they do not.
     pub(super) fn new(
         environment: &'a Environment,
         prepared: &'a Prepared,
         opened: &'a Opened,
         renderer: &'a dyn Renderer,
         endpoint: Endpoint,
-        skip_drain: bool,
-    ) -> Self {
-        let teardown = Teardown::new(environment, endpoint, skip_drain);
-        Run { environment, prepared, opened, renderer, teardown, rendered: None }
+        request: &CreateEnv,
+    ) -> Result<Self> {
+        let teardown = Teardown::new(environment, endpoint, request.stopping);
+        let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
+        let agent_timeout = request.agent_timeout;
+        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered: None })
     }
 
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
@@ -145,14 +154,12 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Teardown<'a> {
-    pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, skip_drain: bool) -> Self {
-        Teardown { environment, endpoint, skip_drain }
+    pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, stopping: Stopping) -> Self {
+        Teardown { environment, endpoint, stopping }
     }
 
     fn agent(&self, state: &State) -> Agent {
-        let environment = self.environment.clone();
-        let interrupted = std::sync::Arc::new(move || signals::first(&environment));
-        Agent::new(self.endpoint.clone(), &state.director_id, interrupted)
+        connect(self.environment, self.endpoint.clone(), state)
     }
 
     /// Takes every step of a deletion.
@@ -177,11 +184,18 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<()> {
         match step {
-            Step::StopVm { cid } => vm::stop(cloud, agent, cid, self.skip_drain, stage),
+            Step::StopVm { cid } => vm::stop(self.environment, cloud, agent, cid, self.stopping, stage),
             Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),
             Step::DeleteDisk { cid } => disk::delete(cloud, cid, why, stage),
             Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
     }
+}
+
+/// A client of the agent that a signal can interrupt and the run's clock measures.
+pub(super) fn connect(environment: &Environment, endpoint: Endpoint, state: &State) -> Agent {
+    let signalled = environment.clone();
+    let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
+    Agent::new(endpoint, &state.director_id, interrupted, environment.clock.clone())
 }

@@ -31,7 +31,7 @@ pub(super) fn pause(environment: &Environment, duration: Duration) -> Result<()>
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         check(environment)?;
-        std::thread::sleep(left.min(Duration::from_millis(50)));
+        environment.clock.sleep(left.min(Duration::from_millis(50)));
     }
     check(environment)
 }

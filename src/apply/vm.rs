@@ -1,13 +1,13 @@
 //! The VM and its stemcell: making them, stopping what runs, taking them down.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::lifecycle::Jobs;
+use super::request::{AGENT_PATIENCE, Environment, Stopping};
 use super::run::Run;
 use crate::agent::{Agent, AgentError};
 use crate::artifact;
@@ -16,11 +16,6 @@ use crate::manifest::Deployment;
 use crate::state::{Change, Stemcell, Vm};
 use crate::ui::Stage;
 use crate::{Error, ErrorKind, Result};
-
-/// How long a new VM may take to boot.
-const BOOT_PATIENCE: Duration = Duration::from_secs(600);
-/// How long the agent of an old VM may take to answer before the VM counts as dead.
-const OLD_AGENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Uploads the stemcell.
 pub(super) fn create_stemcell(
@@ -100,7 +95,7 @@ pub(super) fn create(
     creating.finish();
 
     let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
-    agent.wait_until_ready(BOOT_PATIENCE)?;
+    agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?;
     if let Some(other) = stranger(agent, &agent_id)? {
         return Err(Error::new(
             ErrorKind::AgentUnreachable,
@@ -123,7 +118,7 @@ pub(super) fn vm_cid(cloud: &Cloud<'_>) -> Result<String> {
 }
 
 /// The id of the agent that answers, if it is not the one expected. Nothing but `get_state` is asked of it.
-fn stranger(agent: &Agent, expected: &str) -> Result<Option<String>, AgentError> {
+pub(super) fn stranger(agent: &Agent, expected: &str) -> Result<Option<String>, AgentError> {
     let state = agent.get_state()?;
     let id = state.get("agent_id").and_then(Value::as_str).unwrap_or_default();
     Ok((!id.is_empty() && id != expected).then(|| id.to_owned()))
@@ -163,10 +158,11 @@ fn now() -> String {
 /// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
 /// nothing to stop.
 pub(super) fn stop(
+    environment: &Environment,
     cloud: &Cloud<'_>,
     agent: &Agent,
     cid: &str,
-    skip_drain: bool,
+    stopping: Stopping,
     stage: &Stage,
 ) -> Result<()> {
     let instance =
@@ -177,7 +173,7 @@ pub(super) fn stop(
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
-    match agent.wait_until_ready(OLD_AGENT_PATIENCE) {
+    match agent.wait_until_ready(AGENT_PATIENCE, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
@@ -193,22 +189,9 @@ pub(super) fn stop(
     }
     waiting.finish();
 
-    let step = |name: String, action: &dyn Fn() -> Result<(), AgentError>| -> Result<()> {
-        let step = stage.reporter().stage(name);
-        action()?;
-        step.finish();
-        Ok(())
-    };
-    if !skip_drain {
-        step(format!("Running the pre-stop scripts of {instance}"), &|| agent.run_script("pre-stop"))?;
-        step(format!("Draining the jobs of {instance}"), &|| agent.drain())?;
-    }
-    step(format!("Stopping the jobs of {instance}"), &|| agent.stop())?;
-    step(format!("Running the post-stop scripts of {instance}"), &|| agent.run_script("post-stop"))?;
-    for disk in agent.list_disk()? {
-        step(format!("Unmounting disk '{disk}'"), &|| agent.unmount_disk(&disk))?;
-    }
-    Ok(())
+    let jobs = Jobs { environment, agent, instance };
+    jobs.stop(stopping.drain(), stage)?;
+    jobs.unmount(stage)
 }
 
 /// Deletes the VM. One that does not exist is deleted all the same, because a CPI may keep more than the VM.

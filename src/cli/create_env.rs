@@ -1,11 +1,12 @@
 //! `monopile create-env`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, paths, session::Session};
+use super::{ManifestArgs, duration, paths, session::Session};
 use crate::Result;
 use crate::apply;
 
@@ -31,6 +32,14 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     skip_drain: bool,
 
+    /// Stop jobs that still drain after this time
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    drain_timeout: Duration,
+
+    /// How long the agent on the new VM may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    agent_timeout: Duration,
+
     /// Drop calls of an interrupted run whose outcome cannot be known
     #[arg(long)]
     forget_open_calls: bool,
@@ -38,6 +47,10 @@ pub struct CreateEnvArgs {
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
+
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
 }
 
 impl CreateEnvArgs {
@@ -47,10 +60,11 @@ impl CreateEnvArgs {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
-            skip_drain: self.skip_drain,
+            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

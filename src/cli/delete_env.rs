@@ -1,11 +1,12 @@
 //! `monopile delete-env`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, paths, session::Session};
+use super::{ManifestArgs, duration, paths, session::Session};
 use crate::{Error, Result, apply, ui};
 
 /// Delete an environment: its VM, disks, stemcells and state
@@ -22,6 +23,10 @@ pub struct DeleteEnvArgs {
     #[arg(long)]
     skip_drain: bool,
 
+    /// Stop jobs that still drain after this time
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    drain_timeout: Duration,
+
     /// Drop calls of an interrupted run whose outcome cannot be known
     #[arg(long)]
     forget_open_calls: bool,
@@ -29,6 +34,10 @@ pub struct DeleteEnvArgs {
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
+
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
 }
 
 impl DeleteEnvArgs {
@@ -41,10 +50,10 @@ impl DeleteEnvArgs {
         }
         let request = apply::DeleteEnv {
             inputs: self.manifest.inputs_beside(&state),
-            skip_drain: self.skip_drain,
+            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             forget_open_calls: self.forget_open_calls,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref())?;
+        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

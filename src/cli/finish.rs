@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::session::Session;
+use crate::timing::Counts;
 use crate::ui::{self, Event, Reporter};
 use crate::{ErrorKind, Result};
 
@@ -19,7 +20,10 @@ pub(super) enum Finished {
 
 /// Shows the result and turns it into the exit code.
 pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
-    let elapsed = session.started.elapsed();
+    let timings = session.clock.timings();
+    let elapsed = timings.total;
+    // A command that asked nobody has nothing to split.
+    let timings = (timings.counts != Counts::default()).then_some(timings);
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok(Some(summary)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| None),
@@ -34,6 +38,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 errors: Vec::new(),
                 hints: Vec::new(),
                 exit_code: 0,
+                timings,
             });
             ExitCode::SUCCESS
         }
@@ -46,6 +51,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 errors: error.chain(),
                 hints: error.hints().to_vec(),
                 exit_code,
+                timings,
             });
             ExitCode::from(exit_code)
         }
@@ -88,6 +94,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             errors: vec![message],
             hints: paragraphs.collect(),
             exit_code,
+            timings: None,
         });
     } else {
         // Nothing is left to tell if standard error is closed.

@@ -7,6 +7,7 @@
 mod completion;
 mod create_env;
 mod delete_env;
+mod duration;
 mod finish;
 mod globals;
 mod internal;
@@ -17,6 +18,8 @@ mod paths;
 mod scratch;
 mod session;
 mod signals;
+mod start_env;
+mod stop_env;
 mod vars;
 
 use std::ffi::OsString;
@@ -59,6 +62,8 @@ pub struct Cli {
 enum Command {
     CreateEnv(create_env::CreateEnvArgs),
     DeleteEnv(delete_env::DeleteEnvArgs),
+    StopEnv(stop_env::StopEnvArgs),
+    StartEnv(start_env::StartEnvArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
@@ -69,7 +74,9 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_) | Command::DeleteEnv(_) => false,
+            Command::CreateEnv(_) | Command::DeleteEnv(_) | Command::StopEnv(_) | Command::StartEnv(_) => {
+                false
+            }
             Command::Interpolate(_) | Command::Vars(_) | Command::Completion(_) => true,
         }
     }
@@ -101,6 +108,8 @@ fn run() -> ExitCode {
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
+        Command::StopEnv(args) => args.run(&session),
+        Command::StartEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
         Command::Vars(args) => args.run(&session),
         Command::Completion(args) => args.run(),

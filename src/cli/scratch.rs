@@ -41,6 +41,13 @@ impl Scratch {
         Ok(Scratch { directory, _lock: lock })
     }
 
+    /// Leaves the directory when the run ends, and to whoever asked for it: without the lock file no other run
+    /// takes it for one that was abandoned.
+    pub(super) fn keep(&mut self) {
+        self.directory.disable_cleanup(true);
+        let _ = std::fs::remove_file(self.directory.path().join(LOCK));
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -87,6 +94,16 @@ mod tests {
         std::fs::write(scratch.path().join("image"), "x").unwrap();
         drop(scratch);
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_to_be_kept_is_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let mut scratch = Scratch::below(base.path()).unwrap();
+        scratch.keep();
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(path.is_dir() && !abandoned(&path));
     }
 
     #[test]

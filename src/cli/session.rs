@@ -3,12 +3,12 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
+use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
 
@@ -17,7 +17,7 @@ pub(super) struct Session {
     pub(super) globals: Globals,
     pub(super) reporter: Reporter,
     pub(super) redactor: Redactor,
-    pub(super) started: Instant,
+    pub(super) clock: Clock,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
@@ -53,14 +53,23 @@ impl Session {
             globals: globals.clone(),
             reporter: Reporter::new(renderer.sink()),
             redactor,
-            started: Instant::now(),
+            clock: Clock::start(),
         }
     }
 
     /// Paths, signals and everything else a run that changes the world needs.
-    pub(super) fn surroundings(&self, state: PathBuf, package_dir: Option<&Path>) -> Result<Surroundings> {
+    pub(super) fn surroundings(
+        &self,
+        state: PathBuf,
+        package_dir: Option<&Path>,
+        keep_work: bool,
+    ) -> Result<Surroundings> {
         let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
-        let scratch = Scratch::new(&cache)?;
+        let mut scratch = Scratch::new(&cache)?;
+        if keep_work {
+            scratch.keep();
+            self.reporter.note(format!("The scratch directory is kept: '{}'", scratch.path().display()));
+        }
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
@@ -80,7 +89,9 @@ impl Session {
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
+            keep_work,
             sha2: self.globals.sha2,
+            clock: self.clock.clone(),
         };
         Ok(Surroundings { environment, _scratch: scratch })
     }

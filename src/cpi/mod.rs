@@ -7,6 +7,7 @@
 mod client;
 mod contract;
 mod error;
+pub mod install;
 mod process;
 mod rpc;
 

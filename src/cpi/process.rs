@@ -128,7 +128,7 @@ pub(super) enum Outcome {
 }
 
 /// Reads a growing log file.
-struct LogTail {
+pub(super) struct LogTail {
     file: Option<File>,
     pending: Vec<u8>,
     last: std::collections::VecDeque<String>,
@@ -139,11 +139,11 @@ const TAIL_LINES: usize = 12;
 const LINE_LIMIT: usize = 16 * 1024;
 
 impl LogTail {
-    fn open(path: &Path) -> Self {
+    pub(super) fn open(path: &Path) -> Self {
         LogTail { file: File::open(path).ok(), pending: Vec::new(), last: Default::default() }
     }
 
-    fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
+    pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
         let Some(file) = &mut self.file else { return };
         let mut chunk = [0; 8192];
         while let Ok(read @ 1..) = file.read(&mut chunk) {
@@ -159,7 +159,7 @@ impl LogTail {
         }
     }
 
-    fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
+    pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
         self.follow(on_log);
         if !self.pending.is_empty() {
             let line = std::mem::take(&mut self.pending);
@@ -176,7 +176,7 @@ impl LogTail {
         last.push_back(line);
     }
 
-    fn tail(self) -> String {
+    pub(super) fn tail(self) -> String {
         Vec::from(self.last).join("\n")
     }
 }

@@ -17,3 +17,4 @@ pub mod yaml;
 pub use deployment::Deployment;
 pub use inputs::Inputs;
 pub use load::{Loaded, Options, interpolate, load, load_with};
+pub use secrets::texts as secret_texts;

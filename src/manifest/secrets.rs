@@ -12,6 +12,22 @@ pub fn collect<'n>(values: impl Iterator<Item = &'n Node>) -> Vec<String> {
     secrets.into_iter().collect()
 }
 
+/// Every text below a CPI's properties. Numbers are left out: they are ports and sizes, and hiding them would only
+/// garble what is shown.
+pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut open: Vec<&serde_json::Value> = properties.values().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            serde_json::Value::String(text) if !is_public(text) => texts.push(text.clone()),
+            serde_json::Value::Array(items) => open.extend(items),
+            serde_json::Value::Object(map) => open.extend(map.values()),
+            _ => {}
+        }
+    }
+    texts
+}
+
 fn walk(node: &Node, secrets: &mut std::collections::BTreeSet<String>) {
     match &node.data {
         Data::String(text) => {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::timing::Timings;
+
 /// Identifies a stage within one run.
 pub type StageId = u64;
 
@@ -74,6 +76,9 @@ pub enum Event {
         hints: Vec<String>,
         /// The process's exit code.
         exit_code: u8,
+        /// Where the time went, for commands that call a CPI or an agent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timings: Option<Timings>,
     },
 }
 

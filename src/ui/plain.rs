@@ -196,6 +196,7 @@ mod tests {
             errors: vec!["it failed".to_owned(), "because".to_owned()],
             hints: vec!["look".to_owned()],
             exit_code: 1,
+            timings: None,
         });
         reporter.emit(Event::RunFinished {
             success: true,
@@ -204,6 +205,7 @@ mod tests {
             errors: Vec::new(),
             hints: Vec::new(),
             exit_code: 0,
+            timings: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();

@@ -288,6 +288,7 @@ mod tests {
             errors: Vec::new(),
             hints: Vec::new(),
             exit_code: 0,
+            timings: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()

@@ -98,14 +98,17 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
         },
         Event::Note { text } => Event::Note { text: hide(text) },
         Event::Warning { text } => Event::Warning { text: hide(text) },
-        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code } => Event::RunFinished {
-            success: *success,
-            summary: hide(summary),
-            elapsed: *elapsed,
-            errors: hide_all(errors),
-            hints: hide_all(hints),
-            exit_code: *exit_code,
-        },
+        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings } => {
+            Event::RunFinished {
+                success: *success,
+                summary: hide(summary),
+                elapsed: *elapsed,
+                errors: hide_all(errors),
+                hints: hide_all(hints),
+                exit_code: *exit_code,
+                timings: *timings,
+            }
+        }
         Event::StageProgress { .. } => event.clone(),
     }
 }
@@ -137,6 +140,7 @@ mod tests {
                 errors: vec![secret(), secret()],
                 hints: vec![secret()],
                 exit_code: 1,
+                timings: None,
             },
         ];
         for event in events {

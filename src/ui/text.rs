@@ -26,7 +26,7 @@ pub(super) fn now_milliseconds() -> String {
 }
 
 /// `0.3 s`, `42 s`, `3 min 05 s`, `1 h 02 min`.
-pub(super) fn duration(duration: Duration) -> String {
+pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),

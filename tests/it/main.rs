@@ -17,6 +17,7 @@ mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
+mod cpi_release;
 mod hello;
 mod interpolate;
 mod local_cpi;

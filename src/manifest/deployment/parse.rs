@@ -37,6 +37,23 @@ impl Deployment {
         let provider = cloud_provider(&root, &releases(&root, &mut Problems::default()), &mut problems);
         problems.into_result(provider)
     }
+
+    /// Reads the releases that the CPI's jobs are of, and no others.
+    pub fn parse_cpi_releases(manifest: &Node, cpi: &CpiSource) -> Result<Vec<ReleaseRef>> {
+        let CpiSource::Jobs(jobs) = cpi else { return Ok(Vec::new()) };
+        let mut problems = Problems::default();
+        let mut found: Vec<ReleaseRef> = Vec::new();
+        for field in Field::root(manifest).list("releases", &mut problems) {
+            let name = field.optional_text("name", &mut Problems::default());
+            let Some(name) = name.filter(|name| jobs.iter().any(|(_, release)| release == name)) else {
+                continue;
+            };
+            if let Some(artifact) = artifact(&field, &mut problems) {
+                found.push(ReleaseRef { name, artifact });
+            }
+        }
+        problems.into_result(Some(found))
+    }
 }
 
 fn read(root: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {

@@ -1,32 +1,51 @@
 //! From what the manifest says about the CPI to an executable.
 
+//!
+//! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`.
+
+mod jobs;
+
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::request::Environment;
+use crate::artifact::Release;
 use crate::cpi::Executable;
+use crate::cpi::install::Installed;
 use crate::durable::write_atomically;
 use crate::manifest::deployment::{CloudProvider, CpiSource};
+use crate::template::Renderer;
+use crate::ui::Stage;
 use crate::{Error, Result};
+
+/// What the CPI is made from.
+pub(super) struct Parts<'a> {
+    /// What the manifest says about it.
+    pub(super) provider: &'a CloudProvider,
+    /// The name of the deployment.
+    pub(super) deployment: &'a str,
+    /// The file that paths are relative to.
+    pub(super) manifest: &'a Path,
+    /// The releases its jobs are of, at least.
+    pub(super) releases: &'a [Release],
+    /// Renders their templates.
+    pub(super) renderer: &'a dyn Renderer,
+}
 
 /// The CPI and what its requests carry in their context.
 pub(super) struct Located {
     pub(super) executable: Executable,
     pub(super) context: Map<String, Value>,
+    /// Keeps its packages where they are.
+    pub(super) installed: Option<Installed>,
 }
 
-/// Finds or prepares the CPI; `manifest` is the file its paths are relative to.
-pub(super) fn locate(
-    environment: &Environment,
-    provider: &CloudProvider,
-    manifest: &Path,
-) -> Result<Located> {
-    let mut variables = environment.variables.clone();
-    let installed = environment.paths.package_dir.clone().unwrap_or_else(|| environment.paths.work.clone());
-    variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
-    variables.push(("BOSH_PACKAGES_DIR".into(), installed.join("packages").display().to_string()));
-    variables.push(("BOSH_JOBS_DIR".into(), installed.join("jobs").display().to_string()));
+/// Finds or installs the CPI.
+pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage) -> Result<Located> {
+    let (provider, manifest) = (parts.provider, parts.manifest);
+    let root = environment.paths.work.join("cpi");
+    let variables = || with_directories(environment, &root.join("packages"), &root.join("jobs"));
     match &provider.cpi {
         CpiSource::Builtin(name) if name == "local" => {
             let config = environment.paths.work.join("local-cpi.json");
@@ -42,9 +61,10 @@ pub(super) fn locate(
                         "--config".into(),
                         config.display().to_string(),
                     ],
-                    environment: variables,
+                    environment: variables(),
                 },
                 context: Map::new(),
+                installed: None,
             })
         }
         CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
@@ -53,20 +73,23 @@ pub(super) fn locate(
             executable: Executable {
                 program: manifest.parent().unwrap_or(Path::new(".")).join(path),
                 arguments: arguments.clone(),
-                environment: variables,
+                environment: variables(),
             },
             // A plain executable has no rendered job to take its properties from.
             context: provider.properties.clone(),
+            installed: None,
         }),
-        CpiSource::Jobs(jobs) => {
-            let names: Vec<_> = jobs.iter().map(|(job, release)| format!("{job} of {release}")).collect();
-            Err(Error::invalid(format!(
-                "CPIs from releases ({}) cannot be installed by this version",
-                names.join(", ")
-            ))
-            .with_hint("use `cloud_provider.cpi: {builtin: local}` or `{path: EXECUTABLE}`"))
-        }
+        CpiSource::Jobs(jobs) => jobs::install(environment, parts, jobs, &root, stage),
     }
+}
+
+/// The environment of a CPI process: what this program has, and where packages and jobs are.
+fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
+    let mut variables = environment.variables.clone();
+    variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
+    variables.push(("BOSH_PACKAGES_DIR".into(), packages.display().to_string()));
+    variables.push(("BOSH_JOBS_DIR".into(), jobs.display().to_string()));
+    variables
 }
 
 fn local_config(environment: &Environment, provider: &CloudProvider) -> Value {

@@ -1,0 +1,167 @@
+//! The CPI that jobs of releases make up: one of them has the template `bin/cpi`, others may be plug-ins of it.
+//!
+//! What can be wrong with them is found out in the order of what it costs: which jobs there are, whether their
+//! templates render, and only then whether their packages compile.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{Located, Parts, with_directories};
+use crate::apply::prepare::find;
+use crate::apply::request::Environment;
+use crate::apply::{render, signals};
+use crate::artifact::Release;
+use crate::artifact::release::Job;
+use crate::cpi::Executable;
+use crate::cpi::install::{CpiJob, Workshop, install as install_packages};
+use crate::error::ResultExt;
+use crate::template::Context;
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// The template whose result is the CPI.
+const CPI: &str = "bin/cpi";
+
+/// A job that the manifest names, found in its release.
+struct Found<'r> {
+    release: &'r Release,
+    job: &'r Job,
+}
+
+/// Installs the jobs below `root`, with packages from the cache or `--package-dir`.
+pub(super) fn install(
+    environment: &Environment,
+    parts: &Parts<'_>,
+    wanted: &[(String, String)],
+    root: &Path,
+    stage: &Stage,
+) -> Result<Located> {
+    let found = find_jobs(wanted, parts.releases)?;
+    let cpi = the_cpi(&found)?;
+    let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
+    let jobs_dir = root.join("jobs");
+    private_directory(&jobs_dir)?;
+
+    let rendering = installing.reporter().stage("Rendering the CPI's templates");
+    for Found { job, .. } in &found {
+        render_job(parts, job, &jobs_dir)
+            .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
+    }
+    rendering.finish();
+
+    let jobs: Vec<CpiJob<'_>> =
+        found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
+    let workshop = Workshop {
+        cache: &environment.paths.cache,
+        package_dir: environment.paths.package_dir.as_deref(),
+        work: root,
+        keep_work: environment.keep_work,
+        variables: &environment.variables,
+        parallel: environment.parallel,
+        interrupted: &|| signals::first(environment),
+    };
+    let installed = install_packages(&jobs, &workshop, &installing)?;
+    installing.finish();
+    Ok(Located {
+        executable: Executable {
+            program: jobs_dir.join(&cpi.name).join(CPI),
+            arguments: Vec::new(),
+            environment: with_directories(environment, &installed.packages, &jobs_dir),
+        },
+        // Its configuration is rendered into its files.
+        context: Map::new(),
+        installed: Some(installed),
+    })
+}
+
+fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<Found<'r>>> {
+    let mut found: Vec<Found<'r>> = Vec::new();
+    for (name, release) in wanted {
+        let release = find(releases, release)?;
+        let job = release.job(name).context(|| "`cloud_provider` names a CPI that is not there")?;
+        if found.iter().any(|other| other.job.name == job.name) {
+            return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
+                .with_hint("jobs are installed by name, so each name can be there once"));
+        }
+        found.push(Found { release, job });
+    }
+    Ok(found)
+}
+
+/// The one job that makes the executable.
+fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
+    let makes_cpi = |found: &&Found<'_>| found.job.templates.iter().any(|template| template.target == CPI);
+    let cpis: Vec<&Found<'r>> = found.iter().filter(makes_cpi).collect();
+    let name = |found: &&Found<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
+    match cpis.as_slice() {
+        [one] => Ok(one.job),
+        [] => {
+            let looked: Vec<String> = found
+                .iter()
+                .map(|found| {
+                    let targets: Vec<&str> =
+                        found.job.templates.iter().map(|template| template.target.as_str()).collect();
+                    let targets =
+                        if targets.is_empty() { "no templates".to_owned() } else { targets.join(", ") };
+                    format!("{} has {targets}", name(&found))
+                })
+                .collect();
+            Err(Error::invalid(format!(
+                "no job of `cloud_provider` has the template `{CPI}`, which is the CPI"
+            ))
+            .with_source(format!("job {}", looked.join("; job ")))
+            .with_hint("name the job of the CPI in `cloud_provider.template`"))
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(name).collect();
+            Err(Error::invalid(format!(
+                "{} jobs of `cloud_provider` have the template `{CPI}`, but there can be one CPI only",
+                several.len()
+            ))
+            .with_source(format!("they are {}", names.join(" and ")))
+            .with_hint("leave the jobs of one CPI and its plug-ins in `cloud_provider.templates`"))
+        }
+    }
+}
+
+/// Renders a job's templates into `<jobs_dir>/<job>`: for this user alone, since they hold credentials.
+fn render_job(parts: &Parts<'_>, job: &Job, jobs_dir: &Path) -> Result<()> {
+    private_directory(&jobs_dir.join(&job.name))?;
+    let context = Context::from_json(&context(parts, job))?;
+    for file in render::templates(parts.renderer, job, &context, jobs_dir)? {
+        if file.executable {
+            fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The evaluation context as upstream gives it to jobs it installs (`installation/job_renderer.go`): the CPI's
+/// properties stand where an instance group's would, and there is neither address nor network.
+fn context(parts: &Parts<'_>, job: &Job) -> Value {
+    json!({
+        "index": 0,
+        "id": uuid::Uuid::new_v4().to_string(),
+        "az": "unknown",
+        "bootstrap": true,
+        "job": {"name": job.name},
+        "deployment": parts.deployment,
+        "networks": {"default": {"ip": "", "netmask": "", "gateway": ""}},
+        "global_properties": {},
+        "cluster_properties": parts.provider.properties,
+        "job_properties": null,
+        "default_properties": render::defaults(job),
+    })
+}
+
+fn private_directory(path: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
+}

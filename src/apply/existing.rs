@@ -1,0 +1,72 @@
+//! The VM on record and its agent, for commands that only speak to what is there.
+
+use std::time::Duration;
+
+use super::lifecycle::Jobs;
+use super::prepare;
+use super::request::Environment;
+use super::run::connect;
+use super::vm;
+use crate::agent::{Agent, Endpoint};
+use crate::manifest::{Deployment, Inputs};
+use crate::state::{Holder, Store};
+use crate::{Error, ErrorKind, Result};
+
+/// An environment whose agent answers, locked.
+pub(super) struct Existing {
+    pub(super) deployment: Deployment,
+    agent: Agent,
+    instance: String,
+    _store: Store,
+}
+
+impl Existing {
+    /// Finds the VM on record and waits until its own agent answers.
+    pub(super) fn reach(
+        environment: &Environment,
+        inputs: &Inputs,
+        command: &str,
+        patience: Duration,
+    ) -> Result<Self> {
+        let store = Store::open(&environment.paths.state, &Holder::this_process(command))?;
+        if !store.exists() {
+            return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
+                .with_hint("name the state file with --state if it is elsewhere"));
+        }
+        environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
+        let validating = environment.reporter.stage("Validating");
+        let loaded = prepare::load(environment, inputs)?;
+        let deployment = Deployment::parse(&loaded.root)?;
+        prepare::redact_provider(environment, &deployment.cloud_provider);
+        let provider = &deployment.cloud_provider;
+        let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+        validating.finish();
+
+        let state = store.state();
+        let Some(cid) = state.vm_cid() else {
+            return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
+        };
+        let agent = connect(environment, endpoint, state);
+        let waiting = environment.reporter.stage(format!("Waiting for the agent on VM '{cid}'"));
+        agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+        if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
+            && let Some(other) = vm::stranger(&agent, expected)?
+        {
+            return Err(Error::new(
+                ErrorKind::AgentUnreachable,
+                format!(
+                    "the agent at {} is not the one of VM '{cid}': its id is {other}, not {expected}",
+                    agent.address()
+                ),
+            ));
+        }
+        waiting.finish();
+        let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
+        Ok(Existing { deployment, agent, instance: format!("instance '{instance}'"), _store: store })
+    }
+
+    /// The jobs on it.
+    pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
+        Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
+    }
+}

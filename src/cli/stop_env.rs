@@ -1,0 +1,46 @@
+//! `monopile stop-env`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{ManifestArgs, duration, paths, session::Session};
+use crate::{Result, apply};
+
+/// Stop the jobs of an environment; VM and disks stay
+#[derive(Debug, Clone, Args)]
+pub struct StopEnvArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// State file [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
+    /// Don't run drain and pre-stop scripts
+    #[arg(long)]
+    skip_drain: bool,
+
+    /// Stop jobs that still drain after this time
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    drain_timeout: Duration,
+
+    /// How long the agent on the VM may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+}
+
+impl StopEnvArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let request = apply::StopEnv {
+            inputs: self.manifest.inputs_beside(&state),
+            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            agent_timeout: self.agent_timeout,
+        };
+        let surroundings = session.surroundings(state, None)?;
+        apply::stop_env(&request, &surroundings.environment).map(Finished::Summary)
+    }
+}

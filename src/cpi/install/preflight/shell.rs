@@ -1,0 +1,297 @@
+//! Reads a packaging script for the build tools it plainly runs.
+
+use std::collections::BTreeSet;
+
+/// Programs that are worth a preflight: what compiles and what unpacks. Every machine has the rest.
+const TOOLS: [&str; 33] = [
+    "ant",
+    "autoconf",
+    "automake",
+    "autoreconf",
+    "bison",
+    "bundle",
+    "bunzip2",
+    "bzip2",
+    "c++",
+    "cargo",
+    "cc",
+    "clang",
+    "cmake",
+    "curl",
+    "flex",
+    "g++",
+    "gcc",
+    "gem",
+    "git",
+    "go",
+    "javac",
+    "m4",
+    "make",
+    "mvn",
+    "ninja",
+    "patch",
+    "perl",
+    "pkg-config",
+    "python3",
+    "ruby",
+    "rustc",
+    "unzip",
+    "xz",
+];
+
+/// Something a script needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tool {
+    /// The program of this name.
+    Named(&'static str),
+    /// Any C compiler: what `./configure` looks for first.
+    CCompiler,
+}
+
+impl Tool {
+    /// The programs of which one has to be there.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        match self {
+            Tool::Named(name) => vec![name],
+            Tool::CCompiler => vec!["gcc", "cc", "clang"],
+        }
+    }
+}
+
+impl std::fmt::Display for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Tool::Named(name) => f.write_str(name),
+            Tool::CCompiler => f.write_str("gcc (or another C compiler)"),
+        }
+    }
+}
+
+/// The tools that `script` plainly runs.
+pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
+    let mut found = BTreeSet::new();
+    // How many `if`, loops, `case`s and braces are open.
+    let mut depth = 0usize;
+    for line in lines(script) {
+        for command in commands(&line) {
+            let mut words = command.words.iter().map(String::as_str).peekable();
+            // What stands before a command without being one.
+            while let Some(word) = words.peek() {
+                match *word {
+                    "if" | "case" | "for" | "while" | "until" | "select" | "{" => depth += 1,
+                    "fi" | "esac" | "done" | "}" => depth = depth.saturating_sub(1),
+                    "then" | "else" | "elif" | "do" | "!" | "time" | "exec" | "env" | "sudo" | "nice" => {}
+                    other if is_assignment(other) => {}
+                    _ => break,
+                }
+                if command.words.iter().any(|word| is_path(word)) {
+                    return found;
+                }
+                words.next();
+            }
+            let Some(word) = words.next() else { continue };
+            match word {
+                // From here on programs may come from elsewhere.
+                "source" | "." => return found,
+                "export" | "declare" if words.clone().any(is_path) => return found,
+                // Looks for a tool itself, so it can do without.
+                "command" | "which" | "type" | "hash" => return found,
+                // A function may have the name of a tool, and what it does depends on who calls it.
+                "function" => return found,
+                _ if depth > 0 || command.conditional => {}
+                "./configure" => {
+                    found.insert(Tool::CCompiler);
+                }
+                other => {
+                    found.extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool)))
+                }
+            }
+        }
+    }
+    found
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+fn is_path(word: &str) -> bool {
+    word.starts_with("PATH=") || word.starts_with("PATH+=")
+}
+
+/// The lines of a script: continued ones joined, comments and here-documents left out.
+fn lines(script: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut input = script.lines();
+    while let Some(first) = input.next() {
+        let mut line = first.to_owned();
+        while line.ends_with('\\') && !line.trim_start().starts_with('#') {
+            line.pop();
+            match input.next() {
+                Some(next) => line.push_str(next),
+                None => break,
+            }
+        }
+        let line = without_comment(&line);
+        if let Some(end) = here_document(&line) {
+            for next in input.by_ref() {
+                if next.trim() == end {
+                    break;
+                }
+            }
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+fn without_comment(line: &str) -> String {
+    let mut quote = None;
+    let mut before = ' ';
+    for (index, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') if before.is_whitespace() || before == ';' => {
+                return line.get(..index).unwrap_or_default().to_owned();
+            }
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            _ => {}
+        }
+        before = c;
+    }
+    line.to_owned()
+}
+
+/// The word that ends the here-document which begins in this line.
+fn here_document(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    if rest.starts_with('<') {
+        return None;
+    }
+    let rest = rest.trim_start_matches('-').trim_start();
+    let word: String = rest
+        .trim_start_matches(['\'', '"', '\\'])
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    (!word.is_empty()).then_some(word)
+}
+
+/// A command of a line.
+#[derive(Default)]
+struct Command {
+    words: Vec<String>,
+    /// It runs only if a test succeeds, or if another command fails.
+    conditional: bool,
+}
+
+impl Command {
+    fn is_test(&self) -> bool {
+        matches!(self.words.first().map(String::as_str), Some("[" | "[[" | "test" | "!" | "grep"))
+    }
+}
+
+/// The commands of a line. Text in quotes belongs to its word; what is inside `$(…)` counts as commands of its
+/// own, which is rough and enough.
+fn commands(line: &str) -> Vec<Command> {
+    let mut commands = Vec::new();
+    let mut command = Command::default();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        if let Some(open) = quote {
+            if c == open {
+                quote = None;
+            } else {
+                word.push(c);
+            }
+            continue;
+        }
+        match c {
+            '\'' | '"' => quote = Some(c),
+            ' ' | '\t' => end_word(&mut word, &mut command),
+            ';' | '&' | '|' | '(' | ')' | '`' => {
+                end_word(&mut word, &mut command);
+                let before = std::mem::take(&mut command);
+                if c == '(' && chars.next_if_eq(&')').is_some() {
+                    // The name of a function that begins here.
+                    continue;
+                }
+                command.conditional = match c {
+                    '&' if chars.next_if_eq(&'&').is_some() => before.conditional || before.is_test(),
+                    '|' => chars.next_if_eq(&'|').is_some() || before.conditional,
+                    _ => false,
+                };
+                commands.push(before);
+            }
+            other => word.push(other),
+        }
+    }
+    end_word(&mut word, &mut command);
+    commands.push(command);
+    commands
+}
+
+fn end_word(word: &mut String, command: &mut Command) {
+    if !word.is_empty() {
+        command.words.push(std::mem::take(word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(script: &str) -> Vec<String> {
+        {
+            let mut names: Vec<String> = tools(script).iter().map(Tool::to_string).collect();
+            names.sort();
+            names
+        }
+    }
+
+    #[test]
+    fn what_a_script_plainly_runs_is_found() {
+        for (script, expected) in [
+            (
+                "set -e\ntar xzf x.tgz\ncd x\n./configure --prefix=$BOSH_INSTALL_TARGET\nmake -j4\nmake install",
+                "gcc (or another C compiler),make",
+            ),
+            ("CFLAGS=-O2 gcc -o x x.c", "gcc"),
+            ("cat x | patch -p1", "patch"),
+            ("  time make \\\n  -j4", "make"),
+            ("exec ruby build.rb", "ruby"),
+            ("x=$(go env GOPATH)", "go"),
+            ("set -e; make; cmake .", "cmake,make"),
+            ("cd x && ./configure && make", "gcc (or another C compiler),make"),
+        ] {
+            assert_eq!(names(script).join(","), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_to_the_script() {
+        for script in [
+            "# make\necho make gcc",
+            "echo 'first; make'",
+            "cat > x <<EOF\nmake\nEOF\n",
+            "if [ -f Makefile ]; then\n  make\nfi",
+            "for dir in a b; do make -C $dir; done",
+            "cmake_version=3\n[ -f x ] && make",
+            "test -x x || go build",
+            "export PATH=$BOSH_PACKAGES_DIR/ruby/bin:$PATH\nbundle install",
+            "PATH=$BOSH_PACKAGES_DIR/ruby/bin:$PATH bundle install",
+            "source $BOSH_PACKAGES_DIR/golang/bosh/compile.env\ngo build",
+            ". x.env; go build",
+            "command -v gcc || exit 0\ngcc x.c",
+            "make() {\n echo no\n}\n",
+            "build() {\n  make\n}\n",
+            "$CC x.c; ${BOSH_PACKAGES_DIR}/go/bin/go build",
+        ] {
+            assert_eq!(names(script), Vec::<String>::new(), "{script}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Compiled packages are shared: by environments, by runs at the same time, or where `--package-dir` says.
+
+use super::setup::{Env, Machine, files};
+
+#[test]
+fn two_environments_compile_the_cpi_once() {
+    let machine = Machine::new();
+    let (one, other) = (Env::new(&machine, &machine.release()), Env::new(&machine, &machine.release()));
+    one.create(&[]).success();
+    let run = other.create(&[]).success();
+    assert!(run.stdout.contains("it is in the cache"), "{}", run.stdout);
+    assert_eq!(machine.compiled().len(), 4);
+    one.delete(&[]).success();
+    other.delete(&[]).success();
+    assert_eq!(machine.compiled().len(), 4);
+}
+
+#[test]
+fn environments_at_the_same_time_compile_it_once_too() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    // Slow enough for the others to come while it is compiled.
+    release.packages[3].files[0].1.push_str("sleep 1\n");
+    let envs: Vec<Env> = (0..3).map(|_| Env::new(&machine, &release)).collect();
+    std::thread::scope(|scope| {
+        for env in &envs {
+            scope.spawn(|| env.create(&[]).success());
+        }
+    });
+    assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
+    for env in &envs {
+        assert_eq!(env.hello.ask().1, 1);
+        env.delete(&[]).success();
+    }
+}
+
+#[test]
+fn what_changed_and_what_needs_it_is_compiled_again() {
+    let machine = Machine::new();
+    let env = Env::new(&machine, &machine.release());
+    env.create(&[]).success();
+    let mut changed = machine.release();
+    // The same version all the same: content counts.
+    changed.packages[1].files.push(("more".into(), "more".into()));
+    changed.write(&env.hello.world.path("test-cpi.tgz"));
+    env.create(&[]).success();
+    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+    env.delete(&[]).success();
+    assert_eq!(machine.compiled().len(), 6);
+}
+
+#[test]
+fn a_compilation_that_was_killed_is_begun_again() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    let stop = machine.path("stop");
+    std::fs::write(&stop, "").unwrap();
+    let script = &mut release.packages[0].files[0].1;
+    *script = format!(
+        "{}\nwhile [ -e {} ]; do sleep 0.1; done\ntouch $BOSH_INSTALL_TARGET/last\necho recorded >> {}\n",
+        script,
+        stop.display(),
+        machine.path("compiled").display()
+    );
+    let env = Env::new(&machine, &release);
+    let mut child = env.command("create-env", &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    machine.wait_for("recorder");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The script of the killed run lives on. The next run must neither take what it makes for a whole package nor
+    // compile in the same place at the same time.
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| env.create(&[]).success());
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        assert_eq!(machine.compiled().len(), 4);
+        std::fs::remove_file(&stop).unwrap();
+        run.join().unwrap();
+    });
+    assert_eq!(machine.compiled()[3..], ["recorder", "recorded", "recorder", "recorded"]);
+    assert_eq!(env.hello.ask().1, 1);
+    env.delete(&[]).success();
+}
+
+#[test]
+fn a_compiled_release_is_used_as_it_is() {
+    let machine = Machine::new();
+    let source = Env::new(&machine, &machine.release());
+    source.create(&[]).success();
+    source.delete(&[]).success();
+    let cache = machine.path("cache");
+    let mut compiled = machine.release();
+    for package in &mut compiled.packages {
+        package.compiled_for = Some("local/1.10".into());
+        package.files = match package.name.as_str() {
+            "recorder" => {
+                let program =
+                    files(&cache).into_iter().find(|path| path.ends_with("recorder/bin/recorder")).unwrap();
+                vec![("bin/recorder".into(), std::fs::read_to_string(cache.join(program)).unwrap())]
+            }
+            name => vec![("share".into(), format!("{name}\n"))],
+        };
+    }
+    let env = Env::new(&machine, &compiled);
+    // Programs in a tarball made by the tests are not executable.
+    env.hello.world.write("requests.jsonl.x", "");
+    let mut job = compiled.clone();
+    let cpi = &mut job.jobs[0].templates[0].2;
+    *cpi = cpi.replace("exec $packages", "exec bash $packages");
+    job.write(&env.hello.world.path("test-cpi.tgz"));
+    let run = env.create(&[]).success();
+    assert!(run.stdout.contains("Unpacking compiled package 'recorder/"), "{}", run.stdout);
+    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(env.hello.ask().1, 1);
+    let run = env.delete(&[]).success();
+    assert!(run.stdout.contains("it is in the cache"), "{}", run.stdout);
+}
+
+#[test]
+fn package_dir_holds_the_packages_themselves() {
+    let machine = Machine::new();
+    let directory = machine.path("packages");
+    let mut env = Env::new(&machine, &machine.release());
+    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    env.create(&[]).success();
+    for name in ["base/share", "left/share", "right/share", "recorder/bin/recorder"] {
+        assert!(directory.join(name).is_file(), "{name}");
+    }
+    let program = std::fs::read_to_string(directory.join("recorder/bin/recorder")).unwrap();
+    assert!(program.contains(directory.join("left/share").to_str().unwrap()), "{program}");
+    assert!(!machine.path("cache/monopile/cpi").exists());
+    env.create(&["--recreate"]).success();
+    assert_eq!(machine.compiled().len(), 4);
+
+    // Another CPI in the same directory replaces what differs.
+    let mut changed = machine.release();
+    changed.packages[1].files.push(("more".into(), "more".into()));
+    changed.write(&env.hello.world.path("test-cpi.tgz"));
+    env.delete(&[]).success();
+    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+}
+
+#[test]
+fn package_dir_is_not_taken_from_somebody_else() {
+    let machine = Machine::new();
+    let directory = machine.path("packages");
+    std::fs::create_dir_all(directory.join("left")).unwrap();
+    std::fs::write(directory.join("left/precious"), "x").unwrap();
+    let mut env = Env::new(&machine, &machine.release());
+    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    let run = env.create(&[]).failure(3);
+    assert!(run.stderr.contains("is in the way of the CPI's package 'left'"), "{}", run.stderr);
+    assert!(directory.join("left/precious").is_file());
+    assert!(machine.compiled().is_empty() && !env.hello.world.exists("state.json"));
+}

@@ -1,0 +1,169 @@
+//! What is wrong with a CPI release is found before anything is created, and said clearly.
+
+use std::os::unix::fs::symlink;
+
+use super::setup::{Env, Machine, cpi_job, files};
+use crate::support::tarballs::{JobTarball, ReleaseTarball};
+
+/// Nothing was done and nothing is left.
+fn untouched(env: &Env) {
+    assert!(!env.hello.world.exists("state.json") && !env.hello.world.exists("requests.jsonl"));
+    assert_eq!(env.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_packaging_script_that_fails() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    release.packages[0].files[0].1.push_str("for i in {1..40}; do echo line $i; done\nexit 7\n");
+    let env = Env::new(&machine, &release);
+    let run = env.create(&[]).failure(1);
+    for text in [
+        "package 'recorder' of the CPI's release 'test-cpi' cannot be compiled",
+        "its packaging script exited with 7",
+        "line 40",
+        "--keep-workdir",
+    ] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert!(!run.stderr.contains("line 2\n"), "{}", run.stderr);
+    let cache = machine.path("cache/monopile/cpi");
+    let log = files(&cache).into_iter().filter(|path| path.ends_with("packaging.log"));
+    let whole: Vec<_> =
+        log.map(|log| cache.join(log)).filter(|log| run.stderr.contains(log.to_str().unwrap())).collect();
+    assert_eq!(whole.len(), 1, "{}", run.stderr);
+    assert!(std::fs::read_to_string(&whole[0]).unwrap().contains("line 2\n"));
+    assert!(!files(&cache).iter().any(|path| path.ends_with("bin/recorder")));
+    untouched(&env);
+
+    // What succeeded is not compiled again, and the directory is there to be looked at when asked for.
+    let run = env.create(&["--keep-workdir"]).failure(1);
+    assert_eq!(machine.compiled()[4..], ["recorder"]);
+    let kept = env.hello.world.root().join("tmp");
+    let kept = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
+    let packaging = files(&kept).into_iter().find(|path| path.ends_with("source/packaging")).unwrap();
+    assert!(run.stderr.contains(kept.join(packaging).parent().unwrap().to_str().unwrap()), "{}", run.stderr);
+    std::fs::remove_dir_all(kept).unwrap();
+    untouched(&env);
+}
+
+#[test]
+fn a_tool_that_is_missing() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    for (package, script) in
+        [(0, "./configure\nmake\n"), (1, "make install\n"), (2, "if false; then\n cmake .\nfi\n")]
+    {
+        let text = &mut release.packages[package].files[0].1;
+        *text = format!("{script}{text}");
+    }
+    let env = Env::new(&machine, &release);
+    // A machine with a shell and little more.
+    let bin = machine.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for tool in ["bash", "cat", "cp", "mkdir", "mv", "chmod", "stat"] {
+        let found = ["/usr/bin", "/bin"]
+            .iter()
+            .map(|dir| std::path::Path::new(dir).join(tool))
+            .find(|path| path.exists());
+        symlink(found.unwrap(), bin.join(tool)).unwrap();
+    }
+    let mut command = env.command("create-env", &[]);
+    command.env("PATH", &bin);
+    let run = env.hello.world.finish(command).failure(1);
+    assert!(run.stderr.contains("tools are missing"), "{}", run.stderr);
+    assert!(run.stderr.contains("gcc (or another C compiler) (package 'recorder')"), "{}", run.stderr);
+    assert!(run.stderr.contains("make (packages 'left', 'recorder')"), "{}", run.stderr);
+    assert!(!run.stderr.contains("cmake"), "{}", run.stderr);
+    assert!(machine.compiled().is_empty());
+    untouched(&env);
+}
+
+#[test]
+fn no_cpi_among_the_jobs() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    release.jobs[0].templates.remove(0);
+    let env = Env::new(&machine, &release);
+    let run = env.create(&[]).failure(3);
+    assert!(run.stderr.contains("no job of `cloud_provider` has the template `bin/cpi`"), "{}", run.stderr);
+    assert!(run.stderr.contains("'test_cpi' of release 'test-cpi' has config/cpi.json"), "{}", run.stderr);
+    assert!(machine.compiled().is_empty());
+    untouched(&env);
+}
+
+#[test]
+fn two_cpis_among_the_jobs() {
+    let machine = Machine::new();
+    let mut env = Env::new(&machine, &machine.release().job(cpi_job("other_cpi")));
+    env.templates("[{name: other_cpi, release: test-cpi}, {name: test_cpi, release: test-cpi}]");
+    let run = env.create(&[]).failure(3);
+    assert!(run.stderr.contains("2 jobs of `cloud_provider` have the template `bin/cpi`"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("'other_cpi' of release 'test-cpi' and 'test_cpi' of release 'test-cpi'"),
+        "{}",
+        run.stderr
+    );
+    assert!(machine.compiled().is_empty());
+    untouched(&env);
+}
+
+#[test]
+fn a_job_that_is_not_there_or_there_twice() {
+    let machine = Machine::new();
+    let mut env = Env::new(&machine, &machine.release());
+    env.templates("[{name: tset_cpi, release: test-cpi}]");
+    let run = env.create(&[]).failure(3);
+    assert!(
+        run.stderr.contains("has no job 'tset_cpi'") && run.stderr.contains("'test_cpi'"),
+        "{}",
+        run.stderr
+    );
+    untouched(&env);
+
+    let mut env = Env::new(&machine, &machine.release());
+    let twin = JobTarball::new("test_cpi").template("a", "config/a", "a");
+    env.add_release(&ReleaseTarball::new("twins", "1").job(twin));
+    env.templates("[{name: test_cpi, release: test-cpi}, {name: test_cpi, release: twins}]");
+    let run = env.create(&[]).failure(3);
+    assert!(run.stderr.contains("names job 'test_cpi' twice"), "{}", run.stderr);
+    untouched(&env);
+}
+
+#[test]
+fn two_packages_of_one_name_in_package_dir() {
+    let machine = Machine::new();
+    let mut env = Env::new(&machine, &machine.release());
+    let job = JobTarball::new("plug_in").spec("packages: [base]\n").template("a", "config/a", "a");
+    let base = machine.package("base", &[], "true");
+    env.add_release(&ReleaseTarball::new("plug-ins", "1").job(job).package(base));
+    env.templates("[{name: test_cpi, release: test-cpi}, {name: plug_in, release: plug-ins}]");
+    env.flags = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
+    let run = env.create(&[]).failure(3);
+    assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);
+    assert!(machine.compiled().is_empty());
+    untouched(&env);
+}
+
+#[test]
+fn an_interrupted_compilation_takes_its_script_with_it() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    release.packages[0].files[0].1.push_str("sleep 300 &\nsleep 300\n");
+    let env = Env::new(&machine, &release);
+    let child = env
+        .command("create-env", &[])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    machine.wait_for("recorder");
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while the CPI was compiled"));
+    assert!(begun.elapsed().as_secs() < 60);
+    untouched(&env);
+}

@@ -1,0 +1,202 @@
+//! A CPI release whose CPI records each request and hands it to the built-in one, and environments that use it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::hello::Hello;
+use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
+use crate::support::{MONOPILE, Run};
+
+/// What packaging scripts and caches share: two environments may have the same.
+pub struct Machine {
+    directory: tempfile::TempDir,
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        Machine { directory: tempfile::Builder::new().prefix("mp-").tempdir_in("/tmp").unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The packages whose scripts ran, in order.
+    pub fn compiled(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path("compiled")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until the script of a package runs.
+    pub fn wait_for(&self, name: &str) {
+        let begun = Instant::now();
+        while !self.compiled().iter().any(|compiled| compiled == name) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name} is not compiled");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// As [`Self::compiled`], in alphabetical order.
+    pub fn compiled_sorted(&self) -> Vec<String> {
+        let mut names = self.compiled();
+        names.sort();
+        names
+    }
+
+    /// A package whose script notes that it ran.
+    pub fn package(&self, name: &str, dependencies: &[&str], script: &str) -> PackageTarball {
+        let noted = format!("set -e\necho {name} >> {}\n{script}\n", self.path("compiled").display());
+        PackageTarball::new(name, &noted, dependencies)
+    }
+
+    /// The release: `recorder` needs `left` and `right`, which need `base`.
+    pub fn release(&self) -> ReleaseTarball {
+        let side = |name: &str| {
+            self.package(
+                name,
+                &["base"],
+                &format!("echo {name} of $(cat $BOSH_PACKAGES_DIR/base/share) > $BOSH_INSTALL_TARGET/share"),
+            )
+        };
+        ReleaseTarball::new("test-cpi", "7")
+            .job(cpi_job("test_cpi"))
+            .package(self.recorder())
+            .package(side("left"))
+            .package(side("right"))
+            .package(
+                self.package("base", &[], "[ $PWD = $BOSH_COMPILE_TARGET ]\ncp share $BOSH_INSTALL_TARGET/")
+                    .file("share", "base\n"),
+            )
+    }
+
+    /// The package with the program. Like a Ruby it knows where it and its dependencies were at compile time.
+    pub fn recorder(&self) -> PackageTarball {
+        let script = format!(
+            r#"mkdir ../built $BOSH_INSTALL_TARGET/bin
+[ "$BOSH_PACKAGE_NAME" = recorder ] && [ -n "$BOSH_PACKAGE_VERSION" ]
+cat > ../built/recorder <<END
+#!/bin/bash
+set -e
+cat $BOSH_PACKAGES_DIR/left/share $BOSH_PACKAGES_DIR/right/share > \$1.shares
+[ -x $BOSH_INSTALL_TARGET/bin/recorder ]
+request=\$(cat; printf x)
+request=\${{request%x}}
+printf '%s\n' "\$request" >> \$1
+printf '%s' "\$request" | exec {MONOPILE} cpi-exec local --config \$2
+END
+chmod +x ../built/recorder
+mv ../built/recorder $BOSH_INSTALL_TARGET/bin/"#
+        );
+        self.package("recorder", &["left", "right"], &script)
+    }
+}
+
+/// The job of the CPI.
+pub fn cpi_job(name: &str) -> JobTarball {
+    let cpi = r#"#!/bin/bash
+packages=${BOSH_PACKAGES_DIR:-/var/vcap/packages}
+jobs=${BOSH_JOBS_DIR:-/var/vcap/jobs}
+config=$jobs/NAME/config/cpi.json
+echo "$(stat -c %a $0) $(stat -c %a $config) $(stat -c %a $jobs) $0" >> <%= p("recorder.requests") %>.modes
+exec $packages/recorder/bin/recorder <%= p("recorder.requests") %> $config
+"#;
+    JobTarball::new(name)
+        .spec("packages: [recorder]\n")
+        .spec("properties:\n  root: {}\n  agent: {}\n  greeting: {default: none}\n  recorder.requests: {}\n")
+        .template("cpi.erb", "bin/cpi", &cpi.replace("NAME", name))
+        .template(
+            "cpi.json.erb",
+            "config/cpi.json",
+            r#"<%= JSON.dump({"root" => p("root"), "agent" => p("agent")}) %>"#,
+        )
+}
+
+/// An environment with a CPI from a release.
+pub struct Env {
+    pub hello: Hello,
+    cache: PathBuf,
+    pub flags: Vec<String>,
+}
+
+impl Env {
+    /// Not deployed yet; its cache is the machine's.
+    pub fn new(machine: &Machine, release: &ReleaseTarball) -> Env {
+        let mut env = Env { hello: Hello::new(), cache: machine.path("cache"), flags: Vec::new() };
+        let properties = format!(
+            "{{root: {root}, recorder: {{requests: {requests}}}, password: hunter2-of-the-cpi,\
+             agent: {{mbus: 'https://mbus:((mbus_bootstrap_password))@((internal_ip)):((mbus_port))'}}}}",
+            root = env.hello.world.path("cloud").display(),
+            requests = env.hello.world.path("requests.jsonl").display(),
+        );
+        env.hello.ops(
+            "cpi.yml",
+            &format!(
+                "- {{type: remove, path: /cloud_provider/cpi}}\n\
+                 - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: test-cpi}}}}\n\
+                 - {{type: replace, path: /cloud_provider/properties, value: {properties}}}\n"
+            ),
+        );
+        env.add_release(release);
+        env
+    }
+
+    /// Adds a release to the manifest.
+    pub fn add_release(&mut self, release: &ReleaseTarball) {
+        let file = format!("{}.tgz", release.name);
+        release.write(&self.hello.world.path(&file));
+        let name = &release.name;
+        let ops = format!(
+            "- {{type: replace, path: /releases/-, value: {{name: {name}, url: 'file://../{file}'}}}}\n"
+        );
+        self.hello.ops(&format!("{name}.yml"), &ops);
+    }
+
+    /// Names the CPI's jobs instead of the usual one.
+    pub fn templates(&mut self, templates: &str) {
+        let ops = format!(
+            "- {{type: remove, path: /cloud_provider/template}}\n\
+             - {{type: replace, path: '/cloud_provider/templates?', value: {templates}}}\n"
+        );
+        self.hello.ops("templates.yml", &ops);
+    }
+
+    /// A command with the machine's cache.
+    pub fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut command = self.hello.command(command, &flags);
+        command.env("XDG_CACHE_HOME", &self.cache);
+        command
+    }
+
+    pub fn create(&self, more: &[&str]) -> Run {
+        self.hello.world.finish(self.command("create-env", more))
+    }
+
+    pub fn delete(&self, more: &[&str]) -> Run {
+        self.hello.world.finish(self.command("delete-env", &[&["-n"], more].concat()))
+    }
+}
+
+impl Drop for Env {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.hello.world.exists("state.json") {
+            let _ = self.delete(&["--skip-drain", "--forget-open-calls"]);
+        }
+    }
+}
+
+/// Every file below a directory, by its path from there.
+pub fn files(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => open.push(entry.path()),
+                false => found.push(entry.path().strip_prefix(root).unwrap().display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
