@@ -61,6 +61,15 @@ fn temporary_prefix(path: &Path) -> OsString {
     prefix
 }
 
+/// A fixed name for a temporary file beside `path` that is swept like the others; `purpose`, without a dot,
+/// tells them apart.
+pub(crate) fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
+    let mut name = temporary_prefix(path);
+    name.push(purpose);
+    name.push(TEMPORARY_SUFFIX);
+    parent(path).join(name)
+}
+
 /// Removes what writers of `path` that were killed left behind. Whoever calls this must be its only writer.
 pub(crate) fn sweep_temporaries(path: &Path) -> io::Result<()> {
     let prefix = temporary_prefix(path);

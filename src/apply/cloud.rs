@@ -117,7 +117,12 @@ impl<'a> Cloud<'a> {
                     return Err(error);
                 }
             };
-            let files = Files { answer, answer_path: open.answer_path(), log_path: open.log_path() };
+            let files = Files {
+                answer,
+                prepared_path: Some(open.prepared_path()),
+                answer_path: open.answer_path(),
+                log_path: open.log_path(),
+            };
             let outcome = {
                 let _call = self.calling();
                 self.cpi.call(call, files, &mut watch(self.environment, stage))
@@ -140,8 +145,9 @@ impl<'a> Cloud<'a> {
                 },
                 Err(error) => error,
             };
+            let gone = problem.kind().is_some_and(|kind| is_gone(effect, kind));
             match problem {
-                CpiError::Answered { ref kind, .. } if is_gone(effect, kind) => {
+                CpiError::Answered { .. } if gone && !self.still_there(stage, effect)? => {
                     for change in effect.deleted() {
                         self.store.commit(change)?;
                     }
@@ -150,20 +156,19 @@ impl<'a> Cloud<'a> {
                 }
                 CpiError::Answered { ok_to_retry: true, ref message, .. } if attempt < RETRIES => {
                     open.settle()?;
-                    let pause = RETRY_PAUSE * 2u32.pow(attempt);
                     attempt += 1;
-                    stage.reporter().warn(format!(
-                        "the CPI's `{}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
-                        effect.method(),
-                        attempt + 1,
-                        RETRIES + 1,
-                        pause.as_secs()
-                    ));
-                    signals::pause(self.environment, pause)?;
+                    self.announce_retry(stage, effect.method(), message, attempt)?;
                 }
                 error @ CpiError::Abandoned { .. } => return Err(error.into()),
                 error @ CpiError::NoAnswer { .. } if effect.creates() => {
-                    return Err(super::resume::unknown_outcome(effect, error.into()));
+                    return Err(super::resume::unknown_outcome(effect, &open, error.into()));
+                }
+                error @ CpiError::Answered { .. } if effect.creates() => {
+                    open.settle()?;
+                    return Err(Error::from(error).with_hint(format!(
+                        "should the CPI have made something before it failed, it is {}",
+                        effect.how_to_find()
+                    )));
                 }
                 error => {
                     open.settle()?;
@@ -173,16 +178,55 @@ impl<'a> Cloud<'a> {
         }
     }
 
-    /// Makes a call that changes nothing.
-    pub(super) fn ask(&self, stage: &Stage, method: &str, arguments: Vec<Value>) -> Result<Value, CpiError> {
-        let call = self.call(method, arguments);
-        let _call = self.calling();
-        self.cpi.ask(call, &mut watch(self.environment, stage))
+    /// Whether something that a deletion did not find exists all the same, as far as the CPI can tell.
+    fn still_there(&self, stage: &Stage, effect: &Effect) -> Result<bool> {
+        let (method, cid) = match effect {
+            Effect::DeleteVm { cid } => ("has_vm", cid),
+            Effect::DeleteDisk { cid } => ("has_disk", cid),
+            _ => return Ok(false),
+        };
+        Ok(matches!(self.ask(stage, method, vec![json!(cid)])?, Ok(Value::Bool(true))))
+    }
+
+    /// Says that a call is made again, and waits before it.
+    fn announce_retry(&self, stage: &Stage, method: &str, message: &str, attempt: u32) -> Result<()> {
+        let pause = RETRY_PAUSE * 2u32.pow(attempt - 1);
+        stage.reporter().warn(format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            attempt + 1,
+            RETRIES + 1,
+            pause.as_secs()
+        ));
+        signals::pause(self.environment, pause)
+    }
+
+    /// Makes a call that changes nothing, or nothing that cannot be repeated.
+    pub(super) fn ask(
+        &self,
+        stage: &Stage,
+        method: &str,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Value, CpiError>> {
+        let mut attempt = 0;
+        loop {
+            let call = self.call(method, arguments.clone());
+            let outcome = {
+                let _call = self.calling();
+                self.cpi.ask(call, &mut watch(self.environment, stage))
+            };
+            match outcome {
+                Err(CpiError::Answered { ok_to_retry: true, ref message, .. }) if attempt < RETRIES => {
+                    attempt += 1;
+                    self.announce_retry(stage, method, message, attempt)?;
+                }
+                outcome => return Ok(outcome),
+            }
+        }
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
     pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
-        match self.ask(stage, "has_vm", vec![json!(cid)]) {
+        match self.ask(stage, "has_vm", vec![json!(cid)])? {
             Ok(Value::Bool(exists)) => Ok(exists),
             Ok(other) => {
                 Err(Error::environment(format!("the CPI's `has_vm` must answer true or false, not {other}")))
@@ -195,7 +239,7 @@ impl<'a> Cloud<'a> {
 
     /// Sets metadata, which a CPI need not implement.
     pub(super) fn set_metadata(&self, stage: &Stage, method: &str, cid: &str, metadata: Value) -> Result<()> {
-        match self.ask(stage, method, vec![json!(cid), metadata]) {
+        match self.ask(stage, method, vec![json!(cid), metadata])? {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 tracing::info!(method, "the CPI does not implement it");

@@ -1,6 +1,7 @@
 //! `delete-env`: takes down everything that the state records.
 
 use super::cloud::Cloud;
+use super::effect::Effect;
 use super::request::{DeleteEnv, Environment};
 use super::run::Teardown;
 use super::{cpi_source, prepare, resume};
@@ -14,7 +15,7 @@ use crate::{Error, Result};
 /// Deletes the environment; returns one sentence that says what came of it.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
     let mut store = Store::open(&environment.paths.state, &Holder::this_process("delete-env"))?;
-    if !store.exists() {
+    if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
         return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
             .with_hint("nothing was deleted; name the state file with --state if it is elsewhere"));
     }

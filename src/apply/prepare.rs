@@ -1,11 +1,16 @@
 //! From a request to everything a plan and its run need, without an effect on the world.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha512};
 
 use super::request::Environment;
-use crate::artifact::{Digest, Identity, Location, Release, Source, Stemcell, release, stemcell};
+use super::signals;
+use crate::artifact::{
+    Cache, Digest, Fetcher, Identity, Kind, Location, Release, Source, Stemcell, release, stemcell,
+};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
@@ -56,15 +61,7 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     redact_provider(environment, &deployment.cloud_provider);
     let manifest_sha = format!("{:x}", HexBytes(&Sha512::digest(yaml::emit(&loaded.root))));
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
-    let releases = deployment
-        .releases
-        .iter()
-        .map(|wanted| obtain_release(environment, wanted, &directory, stage))
-        .collect::<Result<Vec<_>>>()?;
-    let (source, expected) = obtain(environment, &deployment.stemcell, &directory, stage)
-        .context(|| "the stemcell cannot be used")?;
-    let identity = stemcell::identify(&source, None)?;
-    let stemcell = Obtained { source, expected, identity };
+    let (stemcell, releases) = obtain_all(environment, &deployment, &directory, stage)?;
     Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
 }
 
@@ -88,24 +85,6 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     }
 }
 
-fn obtain_release(
-    environment: &Environment,
-    wanted: &ReleaseRef,
-    directory: &Path,
-    stage: &Stage,
-) -> Result<Obtained> {
-    let (source, expected) = obtain(environment, &wanted.artifact, directory, stage)
-        .context(|| format!("release '{}' cannot be used", wanted.name))?;
-    let identity = release::identify(&source, None)?;
-    if identity.name != wanted.name {
-        return Err(Error::invalid(format!(
-            "`releases` calls it '{}', but the release's own name is '{}'",
-            wanted.name, identity.name
-        )));
-    }
-    Ok(Obtained { source, expected, identity })
-}
-
 /// Obtains and opens these releases alone.
 pub(super) fn open_releases(
     environment: &Environment,
@@ -114,11 +93,10 @@ pub(super) fn open_releases(
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let directory = manifest.parent().unwrap_or(Path::new("."));
-    wanted
+    let wanted: Vec<Wanted<'_>> = wanted.iter().map(Wanted::release).collect();
+    obtain(environment, &wanted, directory, stage)?
         .iter()
-        .map(|wanted| {
-            open_release(environment, &obtain_release(environment, wanted, directory, stage)?, stage)
-        })
+        .map(|obtained| open_release(environment, obtained, stage))
         .collect()
 }
 
@@ -131,21 +109,109 @@ fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> 
     Ok(release)
 }
 
-fn obtain(
+/// An artifact of the manifest, before it is known to be on this machine.
+struct Wanted<'m> {
+    kind: Kind,
+    /// What `releases` calls it.
+    name: Option<&'m str>,
+    artifact: &'m ArtifactRef,
+}
+
+impl<'m> Wanted<'m> {
+    fn release(release: &'m ReleaseRef) -> Self {
+        Wanted { kind: Kind::Release, name: Some(&release.name), artifact: &release.artifact }
+    }
+
+    fn what(&self) -> String {
+        self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
+    }
+
+    fn obtain(&self, surroundings: &Surroundings, stage: &Stage) -> Result<Obtained> {
+        let Surroundings { environment, cache, fetcher, directory } = surroundings;
+        let home = environment.variables.iter().find(|(name, _)| name == "HOME");
+        let home = home.map(|(_, home)| Path::new(home));
+        let location = Location::parse(&self.artifact.url, directory, home)?;
+        for secret in location.secrets() {
+            environment.redactor.add(&secret);
+        }
+        let expected = match &self.artifact.sha1 {
+            Some(text) => Some(Digest::parse(text, &location.to_string())?),
+            None => None,
+        };
+        let what = self.what();
+        let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
+        let identity = cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter())?;
+        match self.name {
+            Some(name) if name != identity.name => Err(Error::invalid(format!(
+                "`releases` calls it '{name}', but the release's own name is '{}'",
+                identity.name
+            ))),
+            _ => Ok(Obtained { source, expected, identity }),
+        }
+    }
+}
+
+/// What it takes to obtain artifacts.
+struct Surroundings<'e> {
+    environment: &'e Environment,
+    cache: &'e Cache,
+    fetcher: &'e Fetcher<'e>,
+    directory: &'e Path,
+}
+
+/// Brings the stemcell and the releases to this machine and says what they are.
+fn obtain_all(
     environment: &Environment,
-    wanted: &ArtifactRef,
+    deployment: &Deployment,
     directory: &Path,
     stage: &Stage,
-) -> Result<(Source, Option<Digest>)> {
-    let home =
-        environment.variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
-    let location = Location::parse(&wanted.url, directory, home.as_deref())?;
-    let expected = match &wanted.sha1 {
-        Some(text) => Some(Digest::parse(text, &wanted.url)?),
-        None => None,
-    };
-    let source = location.obtain(expected.as_ref(), &environment.paths.work, stage)?;
-    Ok((source, expected))
+) -> Result<(Obtained, Vec<Obtained>)> {
+    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: &deployment.stemcell };
+    // The stemcell first: it is the largest.
+    let wanted: Vec<Wanted<'_>> =
+        std::iter::once(stemcell).chain(deployment.releases.iter().map(Wanted::release)).collect();
+    let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
+    // The stemcell was the first, and nothing failed.
+    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
+    Ok((stemcell, obtained.collect()))
+}
+
+/// Brings artifacts to this machine, several at once; the result is in their order. After a failure no further
+/// one is begun.
+fn obtain(
+    environment: &Environment,
+    wanted: &[Wanted<'_>],
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Vec<Obtained>> {
+    let cache = Cache::open(&environment.paths.cache)?;
+    let asked = environment.clone();
+    let fetcher = Fetcher::new(&cache, &environment.variables, Arc::new(move || signals::check(&asked)))?;
+    for secret in fetcher.secrets() {
+        environment.redactor.add(secret);
+    }
+    let surroundings = Surroundings { environment, cache: &cache, fetcher: &fetcher, directory };
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..environment.parallel.clamp(1, wanted.len().max(1)) {
+            scope.spawn(|| {
+                while let index = next.fetch_add(1, Ordering::SeqCst)
+                    && let Some(one) = wanted.get(index)
+                {
+                    let result =
+                        one.obtain(&surroundings, stage).context(|| format!("{} cannot be used", one.what()));
+                    if result.is_err() {
+                        next.store(wanted.len(), Ordering::SeqCst);
+                    }
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Prepared {

@@ -1,5 +1,7 @@
 //! Finishes what an earlier run began and did not live to record.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::effect::Effect;
@@ -7,10 +9,13 @@ use super::request::Environment;
 use super::signals;
 use crate::agent::Backoff;
 use crate::cpi::{CpiError, parse_answer};
-use crate::state::{Answer, Intent, OpenCall, Store};
+use crate::state::{Answer, Change, Intent, OpenCall, Store};
 use crate::timing::Activity;
-use crate::ui::Reporter;
+use crate::ui::{Reporter, Stage};
 use crate::{Error, Result};
+
+/// How long a whole answer must stand before it counts although something still holds its file.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
 /// are dropped instead of stopping the run.
@@ -30,66 +35,108 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
-    let mut backoff = Backoff::up_to(std::time::Duration::from_millis(250));
-    let bytes = loop {
-        match call.answer().map_err(failed)? {
-            Answer::NeverAsked => {
+    let Some(bytes) = wait_for_answer(environment, intent, &call, &stage)? else {
+        call.settle()?;
+        stage.skip("the CPI was not yet called");
+        return Ok(());
+    };
+    let problem = match parse_answer(&bytes, &intent.method, &intent.request_id) {
+        Ok(result) => match fitting_changes(store, intent, &result) {
+            Ok(changes) => {
+                for change in changes {
+                    store.commit(change)?;
+                }
                 call.settle()?;
-                stage.skip("the CPI was not yet called");
+                stage.finish();
                 return Ok(());
             }
-            Answer::Ended(bytes) => break bytes,
-            Answer::Pending => {
-                signals::check(environment)?;
-                stage.log_line("the CPI process of the interrupted run is still at work");
-                backoff.wait(&environment.clock, Activity::Waiting);
-            }
+            Err(problem) => problem,
+        },
+        Err(CpiError::NoAnswer { problem, .. }) => problem,
+        // Whether it is called again is decided anew by this run's plan.
+        Err(error) => {
+            call.settle()?;
+            stage.skip(error.to_string());
+            return Ok(());
         }
     };
-    match parse_answer(&bytes, &intent.method, &intent.request_id) {
-        Ok(result) => return recorded(store, intent, call, &result, stage),
-        Err(CpiError::NoAnswer { problem, .. }) if intent.effect.creates() => {
-            if !forget {
-                return Err(unknown_outcome(&intent.effect, Error::environment(problem)));
-            }
-            reporter.warn(format!(
-                "forgetting call {}: {} may exist and is not on record",
-                intent.request_id,
-                intent.effect.how_to_find()
-            ));
+    if intent.effect.creates() {
+        if !forget {
+            let cause = CpiError::NoAnswer {
+                method: intent.method.clone(),
+                request_id: intent.request_id.clone(),
+                problem,
+                log_tail: String::new(),
+            };
+            return Err(unknown_outcome(&intent.effect, &call, cause.into()));
         }
-        // What failed, or is about things on record, is decided anew by this run's plan.
-        Err(_) => {}
+        reporter.warn(format!(
+            "forgetting call {}: {} may exist and is not on record",
+            intent.request_id,
+            intent.effect.how_to_find()
+        ));
     }
+    // The other effects are about things on record, which this run's plan decides about anew.
     call.settle()?;
-    stage.skip("it did not succeed");
+    stage.skip(format!("it gave no usable answer: {problem}"));
     Ok(())
 }
 
-fn recorded(
-    store: &mut Store,
+/// What the call's process wrote, once it has ended; `None` if there never was one.
+fn wait_for_answer(
+    environment: &Environment,
     intent: &Intent<Effect>,
-    call: OpenCall,
-    result: &Value,
-    stage: crate::ui::Stage,
-) -> Result<()> {
-    let changes = intent
-        .effect
-        .changes(result)
-        .map_err(|problem| unknown_outcome(&intent.effect, Error::environment(problem)))?;
-    for change in changes {
-        store.commit(change)?;
+    call: &OpenCall,
+    stage: &Stage,
+) -> Result<Option<Vec<u8>>> {
+    let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let mut backoff = Backoff::up_to(Duration::from_millis(250));
+    let mut answered_since = None;
+    let mut told = false;
+    loop {
+        match call.answer().map_err(failed)? {
+            Answer::NeverAsked => return Ok(None),
+            Answer::Ended(bytes) => return Ok(Some(bytes)),
+            Answer::Pending => {}
+        }
+        // A process that the CPI started and left running holds the file as well; the answer is whole without it.
+        let bytes = call.answer_so_far().map_err(failed)?;
+        match parse_answer(&bytes, &intent.method, &intent.request_id) {
+            Ok(_) | Err(CpiError::Answered { .. }) => {
+                if answered_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                    return Ok(Some(bytes));
+                }
+            }
+            Err(_) => answered_since = None,
+        }
+        if !told {
+            told = true;
+            environment.reporter.note(format!(
+                "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
+                intent.method
+            ));
+            stage.log_line(format!("its log is '{}'", call.log_path().display()));
+        }
+        signals::check(environment)?;
+        backoff.wait(&environment.clock, Activity::Waiting);
     }
-    call.settle()?;
-    stage.finish();
-    Ok(())
+}
+
+/// The changes an answer means, if the state can take them.
+fn fitting_changes(store: &Store, intent: &Intent<Effect>, result: &Value) -> Result<Vec<Change>, String> {
+    let changes = intent.effect.changes(result)?;
+    let mut trial = store.state().clone();
+    for change in &changes {
+        trial.apply(change.clone()).map_err(|rejected| rejected.to_string())?;
+    }
+    Ok(changes)
 }
 
 /// The error for a call that may have made something nobody has a CID of.
-pub(super) fn unknown_outcome(effect: &Effect, cause: Error) -> Error {
+pub(super) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
     cause
         .context(format!("what the CPI's `{}` did is not known", effect.method()))
         .with_hint(format!("look in the IaaS for {}", effect.how_to_find()))
+        .with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display()))
         .with_hint("delete it there, then run the same command again with --forget-open-calls")
 }

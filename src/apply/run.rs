@@ -108,6 +108,10 @@ impl<'a> Run<'a> {
                 }
                 Step::DetachDisk { cid } => disk::detach(cloud, &agent, cid, why, &deploying)?,
                 Step::DeployJobs => self.deploy_jobs(cloud, &agent, &deploying)?,
+                // A CPI may give the CID of an old stemcell again; the plan was made before it did.
+                Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
+                    tracing::info!(cid, "kept, because it is in use");
+                }
                 other => self.teardown.step(other, why, cloud, &agent, &deploying)?,
             }
         }
@@ -151,6 +155,11 @@ impl<'a> Run<'a> {
             .collect();
         cloud.commit(Change::Deployed { manifest_sha: self.prepared.manifest_sha.clone(), releases })
     }
+}
+
+fn in_use(state: &State, cid: &str) -> bool {
+    state.current_stemcell().is_some_and(|current| current.cid == cid)
+        || state.current_disk().is_some_and(|current| current.cid == cid)
 }
 
 impl<'a> Teardown<'a> {

@@ -162,6 +162,11 @@ impl Digest {
         Some(Digest { parts: vec![(algorithm, self.hex(algorithm)?.to_owned())] })
     }
 
+    /// This digest and, for functions that it lacks, `other` of the same bytes.
+    pub fn and(&self, other: &Digest) -> Result<Digest> {
+        Digest::parse(&format!("{self};{other}"), "a file")
+    }
+
     /// Compares what was computed with this, the expected digest, by its strongest function. `file` is
     /// named in the error.
     pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {

@@ -8,9 +8,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Algorithm, Digest};
-use super::fetch;
 use super::url::HttpUrl;
-use crate::ui::Stage;
 use crate::{Error, Result};
 
 /// The `url` of a stemcell or release. Displays without credentials.
@@ -63,17 +61,11 @@ impl Location {
         Ok(Location::Local(path))
     }
 
-    /// Makes sure that the artifact is on this machine: looks at a local one, downloads a remote one into
-    /// `workdir` (which must exist) and checks its digest. Progress goes to `stage`.
-    pub fn obtain(&self, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Source> {
+    /// What in it must not be shown.
+    pub fn secrets(&self) -> Vec<String> {
         match self {
-            Location::Local(path) => Source::local(path),
-            Location::Http(url) => {
-                let path = fetch::download(url, expected, workdir, stage)?;
-                let mut source = Source::local(&path)?;
-                source.shown = url.to_string();
-                Ok(source)
-            }
+            Location::Local(_) => Vec::new(),
+            Location::Http(url) => url.secrets(),
         }
     }
 }
@@ -100,6 +92,11 @@ impl Source {
             return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
         }
         Ok(Source { path: path.to_owned(), is_dir: metadata.is_dir(), shown: path.display().to_string() })
+    }
+
+    /// What was downloaded from `url` to `path`.
+    pub(super) fn downloaded(path: &Path, url: &HttpUrl) -> Result<Self> {
+        Ok(Source { shown: url.to_string(), ..Source::local(path)? })
     }
 
     /// How messages call it: `the release '/x/hello.tgz'`.

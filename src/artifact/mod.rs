@@ -1,17 +1,22 @@
 //! Locates, verifies and unpacks stemcells and releases; digests; the rules for hostile archives.
 //!
-//! A manifest's `url` becomes a [`Location`]; [`Location::obtain`] makes a [`Source`] of it, a file or a
-//! directory on this machine, downloading where necessary. [`stemcell::open`] and [`release::open`] verify
-//! and unpack a source; [`stemcell::identify`] and [`release::identify`] only say what it is, which is
-//! enough to see that nothing changed.
+//! A manifest's `url` becomes a [`Location`]; a [`Fetcher`] makes a [`Source`] of it, a file or a directory on
+//! this machine, downloading into the [`Cache`] where necessary. [`Cache::identify`] says what a source is and
+//! checks its digest, without reading a file that it knows, which is enough to see that nothing changed.
+//! [`stemcell::open`] and [`release::open`] verify and unpack it.
 //!
 //! ```no_run
-//! # fn f(stage: &monopile::ui::Stage, work: &std::path::Path) -> monopile::Result<()> {
-//! use monopile::artifact::{Digest, Location, release};
-//! let location = Location::parse("file://hello.tgz", work, None)?;
+//! # fn f(reporter: &monopile::ui::Reporter, work: &std::path::Path) -> monopile::Result<()> {
+//! use monopile::artifact::{Cache, Digest, Fetcher, Kind, Location, release};
+//! let cache = Cache::open(&work.join("cache"))?;
+//! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
+//! let location = Location::parse("https://example.com/hello.tgz", work, None)?;
 //! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
-//! let source = location.obtain(Some(&expected), work, stage)?;
-//! let release = release::open(&source, Some(&expected), work, stage)?;
+//! let what = "release 'hello'";
+//! let source = fetcher.obtain(&location, Some(&expected), what, reporter)?;
+//! let identity = cache.identify(Kind::Release, &source, Some(&expected), what, reporter)?;
+//! let stage = reporter.stage("Unpacking");
+//! let release = release::open(&source, Some(&expected), work, &stage)?;
 //! for level in release.package_levels(&["hello"])? {
 //!     for package in level { /* independent of each other: compile at once */ }
 //! }
@@ -19,6 +24,7 @@
 //! ```
 
 pub mod archive;
+pub mod cache;
 pub mod digest;
 mod documents;
 mod fetch;
@@ -32,7 +38,13 @@ mod url;
 #[path = "../../tests/it/support/tarballs.rs"]
 pub(crate) mod tarballs;
 
+#[cfg(test)]
+#[path = "../../tests/it/support/http.rs"]
+pub(crate) mod http;
+
+pub use cache::{Cache, Kind};
 pub use digest::{Algorithm, Digest};
+pub use fetch::{Fetcher, Interrupted};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;

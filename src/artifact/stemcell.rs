@@ -72,17 +72,19 @@ pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
     if let Some(known) = known.filter(|known| known.stamp.is_some() && known.stamp == source.stamp()) {
         return Ok(known.clone());
     }
+    let (name, version) = name_and_version(source)?;
+    Ok(Identity { name, version, digest: source.digest(None)?, stamp: source.stamp() })
+}
+
+/// Name and version of the tarball `source`, which is read no further than to its manifest.
+pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
+    let what = source.describe("stemcell");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
     let manifest: StemcellManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
-    Ok(Identity {
-        name: manifest.name,
-        version: manifest.version,
-        digest: source.digest(None)?,
-        stamp: source.stamp(),
-    })
+    Ok((manifest.name, manifest.version))
 }
 
 /// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist yet; `workdir` must.

@@ -32,6 +32,20 @@ impl HttpUrl {
         Some((percent_decode(user), percent_decode(password)))
     }
 
+    /// What must not be shown, as it is written and decoded: the password, and the query, which may be a
+    /// signature.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let mut secrets = Vec::new();
+        if let Some((_, user, _, path)) = self.split() {
+            let written = user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
+            secrets.extend(written);
+            secrets.extend(self.user().map(|(_, password)| password));
+            secrets.extend(path.split_once('?').map(|(_, query)| query.to_owned()));
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets
+    }
+
     /// Scheme, user information, host with port, and the rest.
     fn split(&self) -> Option<(&str, Option<&str>, &str, &str)> {
         let (scheme, rest) = self.0.split_once("://")?;
@@ -84,7 +98,9 @@ mod tests {
         assert_eq!(url.to_string(), "https://host:8443/d/x.tgz");
         assert_eq!(format!("{url:?}"), "https://host:8443/d/x.tgz");
         assert_eq!(url.user(), Some(("user".into(), "p@ss".into())));
+        assert_eq!(url.secrets(), ["p%40ss", "p@ss", "X-Signature=secret#f"]);
         assert_eq!(url.without_user(), "https://host:8443/d/x.tgz?X-Signature=secret#f");
+        assert!(HttpUrl::new("http://h/x").secrets().is_empty());
         // An '@' in the path is no user.
         assert_eq!(HttpUrl::new("http://h/a@b").to_string(), "http://h/a@b");
         assert_eq!(HttpUrl::new("http://h/a@b").user(), None);

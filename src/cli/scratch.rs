@@ -41,6 +41,11 @@ impl Scratch {
         Ok(Scratch { directory, _lock: lock })
     }
 
+    /// Leaves the directory to the sweep of a later run.
+    pub(super) fn leave(&mut self) {
+        self.directory.disable_cleanup(true);
+    }
+
     /// Leaves the directory when the run ends, and to whoever asked for it: without the lock file no other run
     /// takes it for one that was abandoned.
     pub(super) fn keep(&mut self) {

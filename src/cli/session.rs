@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use super::globals::Globals;
 use super::scratch::Scratch;
@@ -23,7 +24,16 @@ pub(super) struct Session {
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
-    _scratch: Scratch,
+    scratch: Scratch,
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        // Whoever insisted on an end left a CPI at work, which may still read an image there.
+        if self.environment.signals.load(Ordering::SeqCst) & 0xff > 1 {
+            self.scratch.leave();
+        }
+    }
 }
 
 impl Session {
@@ -93,7 +103,7 @@ impl Session {
             sha2: self.globals.sha2,
             clock: self.clock.clone(),
         };
-        Ok(Surroundings { environment, _scratch: scratch })
+        Ok(Surroundings { environment, scratch })
     }
 
     /// Whether somebody can be asked.

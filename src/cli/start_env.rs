@@ -31,7 +31,7 @@ impl StartEnvArgs {
             inputs: self.manifest.inputs_beside(&state),
             agent_timeout: self.agent_timeout,
         };
-        let surroundings = session.surroundings(state, None)?;
+        let surroundings = session.surroundings(state, None, false)?;
         apply::start_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -40,7 +40,7 @@ impl StopEnvArgs {
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             agent_timeout: self.agent_timeout,
         };
-        let surroundings = session.surroundings(state, None)?;
+        let surroundings = session.surroundings(state, None, false)?;
         apply::stop_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -135,6 +135,12 @@ impl Cpi {
                 request_id: request_id.to_owned(),
                 signal,
             }),
+            Outcome::Unreadable(error) => Err(CpiError::NoAnswer {
+                method: method.to_owned(),
+                request_id: request_id.to_owned(),
+                problem: format!("it cannot be read: {error}"),
+                log_tail: String::new(),
+            }),
             Outcome::Answer { bytes, log_tail } => {
                 let parsed = parse_answer(&bytes, method, request_id);
                 tracing::debug!(method, request_id, ok = parsed.is_ok(), "the CPI answered");

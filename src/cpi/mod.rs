@@ -15,4 +15,5 @@ pub use client::{Call, Cpi, Watch};
 pub use contract::{Contract, HIGHEST_API_VERSION};
 pub use error::{CpiError, CpiErrorKind};
 pub use process::{Executable, Files};
+pub(crate) use rpc::ANSWER_LIMIT;
 pub use rpc::{CreatedVm, Info, cid, parse_answer};

@@ -3,8 +3,11 @@
 //! The process gets a session of its own (Ctrl-C in the terminal does not reach it), reads its request from an
 //! unnamed file and writes answer and log into files: nothing it does depends on this process being alive.
 
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,7 +31,9 @@ pub struct Executable {
 pub struct Files {
     /// The answer file, created for this call.
     pub answer: File,
-    /// The path of the same file.
+    /// The path the file has now, if the process shall rename it to `answer_path` when it becomes the CPI.
+    pub prepared_path: Option<PathBuf>,
+    /// The path of the same file once the CPI runs.
     pub answer_path: PathBuf,
     /// The path of the log, created here.
     pub log_path: PathBuf,
@@ -40,8 +45,9 @@ impl Executable {
             let what = what.to_owned();
             move |source| CpiError::Local { what, source }
         };
-        let mut input =
-            tempfile::tempfile().map_err(local("creating a file for the CPI's request failed"))?;
+        let directory = files.log_path.parent().unwrap_or(Path::new("."));
+        let mut input = tempfile::tempfile_in(directory)
+            .map_err(local("creating a file for the CPI's request failed"))?;
         input
             .write_all(request)
             .and_then(|()| input.rewind())
@@ -50,6 +56,7 @@ impl Executable {
             .create(true)
             .truncate(true)
             .write(true)
+            .mode(0o600)
             .open(&files.log_path)
             .map_err(local("creating a file for the CPI's log failed"))?;
         let answer = files.answer.try_clone().map_err(local("preparing the CPI's answer file failed"))?;
@@ -61,10 +68,14 @@ impl Executable {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
-        // SAFETY: setsid is async-signal-safe and touches nothing of the parent.
+        let begin = Beginning::of(files).map_err(local("preparing the CPI's answer file failed"))?;
+        // SAFETY: setsid, rename and fsync are async-signal-safe; what they work on was made before the fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]
         unsafe {
-            command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from));
+            command.pre_exec(move || {
+                rustix::process::setsid()?;
+                begin.mark()
+            });
         }
         command
             .spawn()
@@ -81,13 +92,24 @@ impl Executable {
         on_log: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> Option<u8>,
     ) -> Result<Outcome, CpiError> {
-        let mut child = self.spawn(request, &files)?;
+        // The thread comes first: once a process runs, nothing may fail but the process itself.
+        let (hand_over, children) = mpsc::channel::<std::process::Child>();
+        let (ended, end) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("cpi".to_owned())
+            .spawn(move || {
+                if let Ok(mut child) = children.recv() {
+                    let _ = ended.send(child.wait());
+                }
+            })
+            .map_err(|source| CpiError::Local {
+                what: "starting a thread that waits for the CPI failed".to_owned(),
+                source,
+            })?;
+        let child = self.spawn(request, &files)?;
+        let _ = hand_over.send(child);
         // The child alone shall hold the lock on its answer now.
         drop(files.answer);
-        let (ended, end) = mpsc::channel();
-        std::thread::spawn(move || {
-            let _ = ended.send(child.wait());
-        });
         let mut log = LogTail::open(&files.log_path);
         loop {
             let waited = end.recv_timeout(Duration::from_millis(50));
@@ -104,13 +126,13 @@ impl Executable {
         }
         log.rest(on_log);
         let mut answer = Vec::new();
-        File::open(&files.answer_path)
-            .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer))
-            .map_err(|source| CpiError::Local {
-                what: "reading the CPI's answer failed".to_owned(),
-                source,
-            })?;
-        Ok(Outcome::Answer { bytes: answer, log_tail: log.tail() })
+        let read = File::open(&files.answer_path)
+            .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer));
+        Ok(match read {
+            Ok(_) => Outcome::Answer { bytes: answer, log_tail: log.tail() },
+            // Not an error of this machine like any other: the call was made.
+            Err(error) => Outcome::Unreadable(error),
+        })
     }
 }
 
@@ -123,8 +145,32 @@ pub(super) enum Outcome {
         /// The last lines of standard error.
         log_tail: String,
     },
+    /// It ended, and what it wrote cannot be read.
+    Unreadable(io::Error),
     /// The operator stopped waiting, with this signal.
     Abandoned(u8),
+}
+
+/// What a new process does before it becomes the CPI, so that the answer file's name tells whether it did.
+struct Beginning(Option<(CString, CString, File)>);
+
+impl Beginning {
+    fn of(files: &Files) -> io::Result<Self> {
+        let Some(prepared) = &files.prepared_path else { return Ok(Beginning(None)) };
+        let from = CString::new(prepared.as_os_str().as_bytes())?;
+        let to = CString::new(files.answer_path.as_os_str().as_bytes())?;
+        let directory = files.answer_path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        Ok(Beginning(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
+    }
+
+    /// Allocates nothing, because it runs between fork and exec.
+    fn mark(&self) -> io::Result<()> {
+        if let Some((from, to, directory)) = &self.0 {
+            rustix::fs::rename(from.as_c_str(), to.as_c_str())?;
+            rustix::fs::fsync(directory)?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads a growing log file.
@@ -137,6 +183,8 @@ pub(super) struct LogTail {
 /// How much of a log goes into an error.
 const TAIL_LINES: usize = 12;
 const LINE_LIMIT: usize = 16 * 1024;
+/// How much is shown before a look at anything else: a log may grow faster than it can be read.
+const AT_ONCE: u64 = 4 * 1024 * 1024;
 
 impl LogTail {
     pub(super) fn open(path: &Path) -> Self {
@@ -145,6 +193,7 @@ impl LogTail {
 
     pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
         let Some(file) = &mut self.file else { return };
+        let mut file = file.take(AT_ONCE);
         let mut chunk = [0; 8192];
         while let Ok(read @ 1..) = file.read(&mut chunk) {
             self.pending.extend_from_slice(&chunk[..read]);
@@ -184,9 +233,10 @@ impl LogTail {
 /// Files in `directory` for a call that needs no journal because it changes nothing.
 pub(super) fn scratch_files(directory: &Path, request_id: &str) -> Result<Files, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
-    let mut answer = File::options().write(true).create_new(true).open(&answer_path).map_err(|source| {
-        CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source }
-    })?;
-    let _ = answer.seek(SeekFrom::Start(0));
-    Ok(Files { answer, answer_path, log_path: directory.join(format!("{request_id}.log")) })
+    let answer =
+        File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {
+            CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source }
+        })?;
+    let log_path = directory.join(format!("{request_id}.log"));
+    Ok(Files { answer, prepared_path: None, answer_path, log_path })
 }

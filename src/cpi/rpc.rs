@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::error::{CpiError, CpiErrorKind};
 
 /// The largest answer that is read, in bytes.
-pub(super) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+pub(crate) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// What `info` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +36,10 @@ struct Envelope {
 
 #[derive(Deserialize)]
 struct ErrorBody {
-    #[serde(rename = "type", default)]
-    error_type: String,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    ok_to_retry: bool,
+    #[serde(rename = "type")]
+    error_type: Option<String>,
+    message: Option<String>,
+    ok_to_retry: Option<bool>,
 }
 
 /// Reads the one JSON document a CPI wrote: its result, or its error.
@@ -70,14 +68,30 @@ pub fn parse_answer(bytes: &[u8], method: &str, request_id: &str) -> Result<Valu
         Some(_) if !envelope.result.is_null() => {
             Err(no_answer("it has both a result and an error".to_owned()))
         }
-        Some(error) => Err(CpiError::Answered {
-            method: method.to_owned(),
-            request_id: request_id.to_owned(),
-            kind: CpiErrorKind::of(&error.error_type, &error.message),
-            message: if error.message.is_empty() { error.error_type } else { error.message },
-            ok_to_retry: error.ok_to_retry,
-        }),
+        Some(error) => {
+            let error_type = error.error_type.unwrap_or_default();
+            let message = error.message.unwrap_or_default();
+            let kind = CpiErrorKind::of(&error_type, &message);
+            let said = [message, error_type].into_iter().find(|text| !text.trim().is_empty());
+            Err(CpiError::Answered {
+                method: method.to_owned(),
+                request_id: request_id.to_owned(),
+                kind,
+                message: said.map_or_else(|| "it does not say why".to_owned(), shortened),
+                ok_to_retry: error.ok_to_retry.unwrap_or_default(),
+            })
+        }
     }
+}
+
+/// A message a person can read: some CPIs put whole HTTP answers into theirs.
+fn shortened(mut message: String) -> String {
+    const MESSAGE_LIMIT: usize = 16 * 1024;
+    if message.len() > MESSAGE_LIMIT {
+        message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
+        message.push('…');
+    }
+    message
 }
 
 impl Info {
@@ -156,6 +170,9 @@ mod tests {
             ("\u{feff}x", "not one JSON document"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
             (r#"{"error": 7}"#, "shape"),
+            (r#"{"error": {"ok_to_retry": "maybe"}}"#, "shape"),
+            (" \n\t", "wrote nothing"),
+            ("\0", "not one JSON document"),
         ] {
             match parse_answer(text.as_bytes(), "info", "r") {
                 Err(CpiError::NoAnswer { problem: found, .. }) => {
@@ -168,6 +185,33 @@ mod tests {
             parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, "m", "r").unwrap(),
             Value::Null
         );
+    }
+
+    #[test]
+    fn an_error_is_one_however_little_it_says() {
+        for text in [
+            r#"{"error": {}}"#,
+            r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
+        ] {
+            match parse_answer(text.as_bytes(), "info", "r") {
+                Err(CpiError::Answered { message, ok_to_retry: false, .. }) => {
+                    assert_eq!(message, "it does not say why")
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let long = json!({"error": {"type": "X", "message": "ü".repeat(1 << 20)}}).to_string();
+        match parse_answer(long.as_bytes(), "info", "r") {
+            Err(CpiError::Answered { message, .. }) => assert!(message.len() < 20_000),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_or_too_large_is_no_answer() {
+        for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
+            assert!(matches!(parse_answer(&bytes, "info", "r"), Err(CpiError::NoAnswer { .. })));
+        }
     }
 
     #[test]

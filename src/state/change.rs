@@ -89,9 +89,18 @@ impl State {
         match change {
             Change::StemcellCreated(stemcell) => {
                 not_empty("stemcell", &stemcell.cid)?;
-                if !self.stemcells.iter().any(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi)
-                {
-                    self.stemcells.push(stemcell);
+                let known = self
+                    .stemcells
+                    .iter_mut()
+                    .find(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi);
+                match known {
+                    // The same thing under a new description: a CPI may know a stemcell by its content or name.
+                    Some(known) => {
+                        let id = std::mem::take(&mut known.id);
+                        let unknown = std::mem::take(&mut known.unknown);
+                        *known = Stemcell { id, unknown, ..stemcell };
+                    }
+                    None => self.stemcells.push(stemcell),
                 }
             }
             Change::StemcellUsed { id } => {
@@ -224,6 +233,28 @@ mod tests {
     }
 
     #[test]
+    fn a_stemcell_uploaded_again_under_the_same_cid_stays_one_record() {
+        let stemcell = |id: &str, version: &str| {
+            Change::StemcellCreated(Stemcell {
+                id: id.into(),
+                name: "hello".into(),
+                version: version.into(),
+                api_version: Some(3),
+                cid: "sc-1".into(),
+                cpi: None,
+                digest: None,
+                unknown: serde_json::Map::new(),
+            })
+        };
+        let mut state = State::new();
+        state.apply(stemcell("a", "1")).unwrap();
+        state.apply(Change::StemcellUsed { id: "a".into() }).unwrap();
+        state.apply(stemcell("b", "2")).unwrap();
+        assert_eq!(state.stemcells.len(), 1);
+        assert_eq!(state.current_stemcell().unwrap().version, "2");
+    }
+
+    #[test]
     fn deleting_the_current_disk_clears_the_reference() {
         let mut state = State::new();
         state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
@@ -258,6 +289,19 @@ mod tests {
             (r#"{"director_id":"d","monopile":{"format":99}}"#, "knows formats up to"),
             (r#"{"director_id":"d","disks":[{}]}"#, "not a valid state"),
             (r#"{"director_id":"d","current_vm_cid":7}"#, "not a valid state"),
+            (r#"{"director_id":"d","current_vm_cid":" "}"#, "line 1: `current_vm_cid` is blank"),
+            (
+                "{\"director_id\":\"d\",\n\"current_stemcell_id\":\"y\"}",
+                "line 2: `current_stemcell_id` is 'y'",
+            ),
+            (
+                r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"y","cid":"a","size":1}]}"#,
+                "two disks have the CID 'a'",
+            ),
+            (
+                r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"x","cid":"b","size":1}]}"#,
+                "two disks have the id 'x'",
+            ),
             ("", "not a valid state"),
         ] {
             let error = State::parse(text.as_bytes()).unwrap_err();

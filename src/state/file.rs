@@ -2,6 +2,7 @@
 //! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -185,45 +186,66 @@ impl State {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let state: State = serde_json::from_slice(bytes)
             .map_err(|error| Error::invalid("it is not a valid state").with_source(error))?;
-        state.check()?;
-        Ok(state)
+        match state.problem() {
+            None => Ok(state),
+            Some((word, problem)) => {
+                // Where a person looks for it; a word that is written with escapes is on no line.
+                let line = String::from_utf8_lossy(bytes)
+                    .find(&format!("\"{word}\""))
+                    .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
+                let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+                Err(Error::invalid(format!("{place}{problem}")))
+            }
+        }
     }
 
-    fn check(&self) -> Result<()> {
+    /// What cannot be meant, and a word that stands near it in the file.
+    fn problem(&self) -> Option<(&str, String)> {
         if self.monopile.format > FORMAT {
-            return Err(Error::invalid(format!(
-                "it has format {}, and this version knows formats up to {FORMAT}",
+            let problem = format!(
+                "it has format {}, and this version knows formats up to {FORMAT}: \
+                 use the version of monopile that wrote it, or a newer one",
                 self.monopile.format
-            ))
-            .with_hint("use the version of monopile that wrote it, or a newer one"));
+            );
+            return Some(("format", problem));
         }
-        let blank = |what: &str, id: &str| Error::invalid(format!("{what} '{id}' has no CID"));
-        if self.director_id.is_empty() {
-            return Err(Error::invalid("`director_id` is empty"));
+        if self.director_id.trim().is_empty() {
+            return Some(("director_id", "`director_id` is empty".to_owned()));
         }
+        if self.vm_cid().is_some_and(|cid| cid.trim().is_empty()) {
+            return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
+        }
+        let disks = self.disks.iter().map(|disk| ("disk", disk.id.as_str(), disk.cid.as_str()));
+        let stemcells =
+            self.stemcells.iter().map(|known| ("stemcell", known.id.as_str(), known.cid.as_str()));
+        for (what, id, cid) in disks.chain(stemcells) {
+            if cid.trim().is_empty() {
+                return Some((id, format!("{what} '{id}' has no CID")));
+            }
+            if id.trim().is_empty() {
+                return Some((cid, format!("{what} '{cid}' has no id")));
+            }
+        }
+        let mut ids = BTreeSet::new();
+        let mut cids = BTreeSet::new();
         for disk in &self.disks {
-            if disk.cid.trim().is_empty() {
-                return Err(blank("disk", &disk.id));
+            if !ids.insert(&disk.id) {
+                return Some((&disk.id, format!("two disks have the id '{}'", disk.id)));
+            }
+            // One of them might be deleted as unused while the other one is in use.
+            if !cids.insert((&disk.cid, &disk.cpi)) {
+                return Some((&disk.cid, format!("two disks have the CID '{}'", disk.cid)));
             }
         }
-        for stemcell in &self.stemcells {
-            if stemcell.cid.trim().is_empty() {
-                return Err(blank("stemcell", &stemcell.id));
-            }
-        }
+        let unknown =
+            |word, what, id: &str| Some((word, format!("`{word}` is '{id}', but no {what} has that id")));
         if !self.current_disk_id.is_empty() && self.current_disk().is_none() {
-            return Err(Error::invalid(format!(
-                "`current_disk_id` is '{}', but no disk has that id",
-                self.current_disk_id
-            )));
+            return unknown("current_disk_id", "disk", &self.current_disk_id);
         }
         if !self.current_stemcell_id.is_empty() && self.current_stemcell().is_none() {
-            return Err(Error::invalid(format!(
-                "`current_stemcell_id` is '{}', but no stemcell has that id",
-                self.current_stemcell_id
-            )));
+            return unknown("current_stemcell_id", "stemcell", &self.current_stemcell_id);
         }
-        Ok(())
+        None
     }
 
     /// The file's text: JSON with four spaces, as `bosh` writes it.

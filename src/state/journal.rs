@@ -4,9 +4,13 @@
 //! Each open call is an intent file plus the file its CPI process writes the answer into. The answer file is
 //! locked (flock) through the descriptor the process inherits as its standard output: as long as the process
 //! lives, the lock is held, whoever started it and whatever its pid.
+//!
+//! The answer file is made under the name `….prepared`, and the new process itself gives it the name `….answer`
+//! in its last act before it becomes the CPI. So a call without an answer file was certainly never made, even
+//! when the run was killed while it started the process.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -112,7 +116,10 @@ impl Journal {
             let bytes = fs::read(&path).map_err(failed)?;
             let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).map_err(failed)?;
             let intent: Intent<E> = serde_json::from_slice(&bytes).map_err(|error| {
-                Error::invalid(format!("'{}' is not a valid intent", path.display())).with_source(error)
+                Error::invalid(format!("'{}' is not a valid intent", path.display()))
+                    .with_source(error)
+                    .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
+                    .with_hint("or look in the IaaS for what it describes, and remove the file")
             })?;
             let call = OpenCall { directory: self.directory.clone(), request_id: intent.request_id.clone() };
             calls.push((modified, intent, call));
@@ -121,8 +128,14 @@ impl Journal {
         Ok(calls.into_iter().map(|(_, intent, call)| (intent, call)).collect())
     }
 
-    /// Removes the journal, which must have no open calls worth keeping.
+    /// Removes the journal, which must have no open calls: they are all that is known of what they may have made.
     pub(super) fn remove(&self) -> Result<()> {
+        if !self.open_calls::<serde_json::Value>()?.is_empty() {
+            return Err(Error::environment(format!(
+                "the journal '{}' still has open calls, so the state is kept",
+                self.directory.display()
+            )));
+        }
         match fs::remove_dir_all(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -134,14 +147,20 @@ impl Journal {
 }
 
 impl OpenCall {
-    /// Creates the file the CPI writes its answer into, locked. Give the file itself to the process as standard
-    /// output, so that the lock lives as long as the process does.
+    /// Creates the file the CPI writes its answer into, locked, with room for an answer of usual size. Give the
+    /// file itself to the process as standard output, so that the lock lives as long as the process does, and
+    /// have the process rename it from [`OpenCall::prepared_path`] to [`OpenCall::answer_path`].
     pub fn answer_file(&self) -> io::Result<File> {
-        let path = self.file("answer");
-        let file = create_private(&path)?;
+        let file = create_private(&self.prepared_path())?;
         file.lock()?;
+        reserve(&file)?;
         sync_directory(&self.directory)?;
         Ok(file)
+    }
+
+    /// The name of the answer file until a process runs.
+    pub fn prepared_path(&self) -> PathBuf {
+        self.file("prepared")
     }
 
     /// Where the answer is written.
@@ -156,24 +175,39 @@ impl OpenCall {
 
     /// What became of the process.
     pub fn answer(&self) -> io::Result<Answer> {
-        let path = self.answer_path();
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Answer::NeverAsked),
-            Err(error) => return Err(error),
-        };
-        match file.try_lock_shared() {
-            Ok(()) => fs::read(&path).map(Answer::Ended),
-            Err(TryLockError::WouldBlock) => Ok(Answer::Pending),
-            Err(TryLockError::Error(error)) => Err(error),
+        // In this order, because the file changes its name in one direction only.
+        if let Some(prepared) = open_if_there(&self.prepared_path())?
+            && is_held(&prepared)?
+        {
+            // A process was forked and is about to become the CPI.
+            return Ok(Answer::Pending);
         }
+        let Some(file) = open_if_there(&self.answer_path())? else { return Ok(Answer::NeverAsked) };
+        if is_held(&file)? {
+            return Ok(Answer::Pending);
+        }
+        self.written(file).map(Answer::Ended)
+    }
+
+    /// What is written so far, of a process that may still run.
+    pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
+        match open_if_there(&self.answer_path())? {
+            Some(file) => self.written(file),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn written(&self, file: File) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        file.take(crate::cpi::ANSWER_LIMIT + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// The call's outcome is in the state: forget it.
     pub fn settle(self) -> Result<()> {
         remove_durably(&self.file("intent"))
             .map_err(|error| Error::io(format!("settling call {}", self.request_id), error))?;
-        for kind in ["answer", "log"] {
+        for kind in ["prepared", "answer", "log"] {
             let _ = fs::remove_file(self.file(kind));
         }
         // Succeeds when this was the last open call.
@@ -183,5 +217,99 @@ impl OpenCall {
 
     fn file(&self, kind: &str) -> PathBuf {
         self.directory.join(format!("{}.{kind}", self.request_id))
+    }
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_held(file: &File) -> io::Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Keeps blocks for an answer, so that a disk that fills up while the CPI works does not cost its answer. A file
+/// system that cannot do so is no obstacle; one that is full is one now and not later.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+
+    const ROOM: u64 = 64 * 1024;
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, ROOM) {
+        Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(directory: &Path) -> (Journal, OpenCall) {
+        let journal = Journal::at(&directory.join("state.json"));
+        let intent = Intent {
+            request_id: "r".into(),
+            method: "create_vm".into(),
+            why: "test".into(),
+            effect: serde_json::json!({}),
+        };
+        let call = journal.begin(&intent).unwrap();
+        (journal, call)
+    }
+
+    #[test]
+    fn a_call_is_made_only_once_its_process_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journal, call) = call(directory.path());
+        assert!(matches!(call.answer().unwrap(), Answer::NeverAsked), "announced only");
+        let file = call.answer_file().unwrap();
+        assert!(matches!(call.answer().unwrap(), Answer::Pending), "somebody is about to start it");
+        drop(file);
+        assert!(matches!(call.answer().unwrap(), Answer::NeverAsked), "killed before it started");
+
+        fs::rename(call.prepared_path(), call.answer_path()).unwrap();
+        let running = File::open(call.answer_path()).unwrap();
+        running.lock().unwrap();
+        assert!(matches!(call.answer().unwrap(), Answer::Pending));
+        fs::write(call.answer_path(), "half").unwrap();
+        assert_eq!(call.answer_so_far().unwrap(), b"half");
+        drop(running);
+        assert!(matches!(call.answer().unwrap(), Answer::Ended(bytes) if bytes == b"half"));
+
+        assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
+        call.settle().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a settled call leaves nothing");
+    }
+
+    #[test]
+    fn an_endless_answer_is_not_read_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, call) = call(directory.path());
+        File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
+        let Answer::Ended(bytes) = call.answer().unwrap() else { panic!("it has ended") };
+        assert_eq!(bytes.len() as u64, crate::cpi::ANSWER_LIMIT + 1);
+    }
+
+    #[test]
+    fn an_intent_that_cannot_be_read_is_named_and_not_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journal, _) = call(directory.path());
+        let error = journal.open_calls::<u8>().unwrap_err();
+        assert!(error.to_string().contains("r.intent"), "{error}");
+        assert!(!error.hints().is_empty());
+        assert!(directory.path().join("state.json.journal/r.intent").exists());
     }
 }

@@ -90,14 +90,25 @@ impl Drop for Lock {
 }
 
 fn held(path: &Path, file: &mut File) -> Error {
-    let mut text = String::new();
-    let _ = Read::take(file, 4096).read_to_string(&mut text);
-    let who = serde_json::from_str::<Holder>(&text).map_or_else(
-        |_| "another run".to_owned(),
+    let who = holder_of(file).map_or_else(
+        || "another run".to_owned(),
         |holder| {
             format!("`{}` on {} (pid {}, since {})", holder.command, holder.host, holder.pid, holder.since)
         },
     );
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
         .with_hint(format!("wait until it is done; the lock '{}' goes away with its holder", path.display()))
+}
+
+/// Who wrote itself into the lock file. A holder that has just taken the lock may not have got to it yet.
+fn holder_of(file: &mut File) -> Option<Holder> {
+    for _ in 0..20 {
+        let mut text = String::new();
+        let read = file.rewind().and_then(|()| Read::take(&mut *file, 4096).read_to_string(&mut text));
+        if let (Ok(_), Ok(holder)) = (read, serde_json::from_str(&text)) {
+            return Some(holder);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    None
 }

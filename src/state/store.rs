@@ -8,7 +8,7 @@ use super::change::Change;
 use super::file::{State, backup_path};
 use super::journal::Journal;
 use super::lock::{Holder, Lock};
-use crate::durable::{parent, remove_durably, sweep_temporaries, write_atomically};
+use crate::durable::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use crate::error::ResultExt;
 use crate::{Error, Result};
 
@@ -33,6 +33,10 @@ impl Store {
                 directory.display()
             )));
         }
+        // Two names for one file must mean one lock, and writing must not replace a link by a second state.
+        let target = follow_links(path)
+            .map_err(|error| Error::io(format!("following the link '{}'", path.display()), error))?;
+        let path = target.as_path();
         let lock = Lock::take(path, holder)?;
         let read = State::read(path)?;
         let on_disk = read.is_some();
@@ -121,18 +125,43 @@ impl Store {
     }
 }
 
+/// Where a file really lies whose name is a symbolic link, whether it exists or not.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    /// As many as the kernel follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = parent(&path).join(target),
+            // Not a link, or nothing there.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
 /// Keeps the present version beside it: a link, then a rename over the old backup, so that both names always
 /// show a whole file.
 fn keep_backup(path: &Path) -> io::Result<()> {
     let backup = backup_path(path);
-    let mut staging = backup.as_os_str().to_owned();
-    staging.push(".tmp");
-    let staging = PathBuf::from(staging);
-    let _ = fs::remove_file(&staging);
+    // Named so that it is swept when this is killed.
+    let staging = temporary_path(path, "bak");
+    remove_if_there(&staging)?;
     match fs::hard_link(path, &staging) {
-        Ok(()) => fs::rename(&staging, &backup),
+        Ok(()) => {
+            fs::rename(&staging, &backup)?;
+            // Renaming a link over another one of the same file does nothing.
+            remove_if_there(&staging)
+        }
         // File systems without hard links get a copy.
         Err(_) => write_atomically(&backup, &fs::read(path)?),
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -166,6 +195,7 @@ mod tests {
         let journal = directory.path().join("m-state.json.journal");
         fs::create_dir(&journal).unwrap();
         fs::write(directory.path().join(".m-state.json.abc.tmp"), "").unwrap();
+        fs::write(temporary_path(&path, "bak"), "").unwrap();
         fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
         fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
         drop(Store::open(&path, &holder()).unwrap());
@@ -189,5 +219,52 @@ mod tests {
         assert_eq!(State::read(&path).unwrap().unwrap().current_manifest_sha, "abc");
         store.remove().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+    #[test]
+    fn a_backup_that_is_already_the_present_version_leaves_no_third_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.establish().unwrap();
+        // Killed after the backup was kept and before the new version was written.
+        fs::hard_link(&path, backup_path(&path)).unwrap();
+        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        drop(store);
+        let mut left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["m-state.json", "m-state.json.bak"]);
+    }
+
+    #[test]
+    fn a_link_to_the_state_shares_its_lock_and_stays_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("real.json");
+        let link = directory.path().join("link.json");
+        std::os::unix::fs::symlink("real.json", &link).unwrap();
+        let mut store = Store::open(&link, &holder()).unwrap();
+        assert_eq!(Store::open(&path, &holder()).unwrap_err().kind(), ErrorKind::Locked);
+        store.establish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(State::read(&path).unwrap().as_ref(), Some(store.state()));
+        std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
+        assert!(Store::open(&directory.path().join("loop.json"), &holder()).is_err());
+    }
+
+    #[test]
+    fn a_state_with_an_open_call_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.establish().unwrap();
+        let intent = crate::state::Intent {
+            request_id: "r".into(),
+            method: "create_disk".into(),
+            why: "test".into(),
+            effect: serde_json::json!({}),
+        };
+        store.journal().begin(&intent).unwrap();
+        assert!(store.remove().is_err());
+        assert!(path.exists());
     }
 }

@@ -23,5 +23,6 @@ mod interpolate;
 mod local_cpi;
 mod ops;
 mod support;
+mod template;
 mod vars;
 mod yaml;

@@ -1,138 +1,328 @@
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::ErrorKind;
-use crate::artifact::Location;
-use crate::artifact::tarballs::{sha1, sha256};
-use crate::artifact::testing::stage;
+use crate::artifact::http::{Proxy, Server, answer, part};
+use crate::artifact::tarballs::{sha1, sha256, sha512};
+use crate::ui::{Event, Sink};
 
-/// An HTTP server on loopback that gives one prepared answer per connection, then goes away.
-struct Server {
-    port: u16,
-    requests: Arc<Mutex<Vec<String>>>,
-    thread: Option<thread::JoinHandle<()>>,
+/// A cache of its own for one test, and what was said.
+struct World {
+    directory: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+    heard: Arc<Mutex<Vec<Event>>>,
 }
 
-impl Server {
-    fn new(answers: Vec<Vec<u8>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&requests);
-        let thread = thread::spawn(move || {
-            for answer in answers {
-                let (mut client, _) = listener.accept().unwrap();
-                let mut request = String::new();
-                let mut reader = BufReader::new(client.try_clone().unwrap());
-                while reader.read_line(&mut request).unwrap() > 2 {}
-                seen.lock().unwrap().push(request);
-                client.write_all(&answer).unwrap();
-            }
-        });
-        Server { port, requests, thread: Some(thread) }
-    }
+struct Ear(Arc<Mutex<Vec<Event>>>);
 
-    fn obtain(&self, authority: &str, path: &str, expected: Option<&str>, work: &Path) -> Result<PathBuf> {
-        let url = format!("http://{authority}127.0.0.1:{}{path}", self.port);
-        let location = Location::parse(&url, work, None).unwrap();
-        let expected = expected.map(|text| text.parse().unwrap());
-        location.obtain(expected.as_ref(), work, &stage()).map(|source| source.path)
-    }
-
-    /// What was asked, once every prepared answer was fetched.
-    fn requests(mut self) -> Vec<String> {
-        self.thread.take().unwrap().join().unwrap();
-        self.requests.lock().unwrap().clone()
+impl Sink for Ear {
+    fn emit(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
     }
 }
 
-fn answer(status: &str, body: &[u8]) -> Vec<u8> {
-    let mut answer =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())
-            .into_bytes();
-    answer.extend(body);
-    answer
+impl World {
+    fn new() -> Self {
+        World { directory: tempfile::tempdir().unwrap(), variables: Vec::new(), heard: Arc::default() }
+    }
+
+    fn with(name: &str, value: impl Into<String>) -> Self {
+        World { variables: vec![(name.to_owned(), value.into())], ..World::new() }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().join("cache")
+    }
+
+    fn obtain_unless(
+        &self,
+        url: &str,
+        expected: Option<&str>,
+        interrupted: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Source> {
+        let cache = Cache::open(&self.root())?;
+        let fetcher = Fetcher::new(&cache, &self.variables, Arc::new(interrupted))?;
+        let location = Location::parse(url, self.directory.path(), None)?;
+        let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
+        let reporter = Reporter::new(Arc::new(Ear(Arc::clone(&self.heard))));
+        fetcher.obtain(&location, expected.as_ref(), "release 'x'", &reporter)
+    }
+
+    fn obtain(&self, url: &str, expected: Option<&str>) -> Result<Vec<u8>> {
+        self.obtain_unless(url, expected, || Ok(())).map(|source| fs::read(source.path).unwrap())
+    }
+
+    /// Names of the files in a part of the cache.
+    fn files(&self, part: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root().join(part)).into_iter().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn heard(&self) -> String {
+        format!("{:?}", self.heard.lock().unwrap())
+    }
+}
+
+fn text(error: &Error) -> String {
+    format!("{error:?} {:?}", error.hints())
 }
 
 #[test]
-fn a_download_is_verified() {
-    let work = tempfile::tempdir().unwrap();
-    let server = Server::new(vec![answer("200 OK", b"content")]);
-    let path = server.obtain("", "/x.tgz", Some(&sha256(b"content")), work.path()).unwrap();
-    assert_eq!(fs::read(path).unwrap(), b"content");
+fn a_download_is_verified_and_kept() {
+    let world = World::new();
+    let server = Server::of_file(b"content");
+    let url = server.url("/x.tgz");
+    for expected in
+        [sha256(b"content"), sha1(b"content"), format!("{};sha256:{}", sha1(b"-"), &sha256(b"content")[7..])]
+    {
+        assert_eq!(world.obtain(&url, Some(&expected)).unwrap(), b"content");
+    }
     let requests = server.requests();
-    assert!(requests[0].starts_with("GET /x.tgz HTTP/1.1\r\n"), "{requests:?}");
+    assert_eq!(
+        requests.len(),
+        2,
+        "the first and, because SHA-1 was not computed then, the second: {requests:?}"
+    );
+    assert_eq!(requests[0].line, "GET /x.tgz HTTP/1.1");
+    assert!(world.files("partial").is_empty());
+    assert_eq!(world.files("downloads").len(), 2);
+    assert!(world.heard().contains("Downloading release 'x'") && world.heard().contains("StageProgress"));
+    // Another place with the same content is not asked at all.
+    assert_eq!(world.obtain("http://nowhere.invalid/y.tgz", Some(&sha1(b"content"))).unwrap(), b"content");
 }
 
 #[test]
 fn a_wrong_digest_leaves_no_file() {
-    let work = tempfile::tempdir().unwrap();
-    let server = Server::new(vec![answer("200 OK", b"content")]);
-    let error = server.obtain("", "/x.tgz", Some(&sha1(b"other")), work.path()).unwrap_err();
+    let world = World::new();
+    let server = Server::of_file(b"content");
+    let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    assert!(error.to_string().contains(&sha1(b"content")), "{error}");
-    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
+    assert!(text(&error).contains(&sha1(b"content")) && text(&error).contains("/x.tgz"), "{error:?}");
+    assert!(world.files("partial").is_empty() && world.files("downloads").is_empty());
     assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
 fn the_status_comes_before_the_digest_and_is_not_asked_again() {
-    let work = tempfile::tempdir().unwrap();
-    let server = Server::new(vec![answer("404 Not Found", b"<html>")]);
-    let error = server.obtain("", "/x.tgz", Some(&sha1(b"other")), work.path()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Environment);
-    let text = error.chain().join(": ");
-    assert!(text.contains("404") && text.contains("/x.tgz"), "{text}");
-    assert_eq!(server.requests().len(), 1);
-    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
+    for (status, hint) in [("404 Not Found", "check the URL"), ("401 Unauthorized", "credentials")] {
+        let world = World::new();
+        let server = Server::start(move |_, _| answer(status, &[], b"<html>"));
+        let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Environment);
+        assert!(text(&error).contains(status) && text(&error).contains(hint), "{error:?}");
+        assert_eq!(server.requests().len(), 1);
+        assert!(world.files("partial").is_empty());
+    }
 }
 
 #[test]
-fn what_may_pass_is_tried_again() {
-    let work = tempfile::tempdir().unwrap();
-    let mut broken = answer("200 OK", b"content");
-    broken.truncate(broken.len() - 3);
-    let server = Server::new(vec![answer("503 Busy", b""), broken, answer("200 OK", b"content")]);
-    let path = server.obtain("", "/x.tgz", Some(&sha1(b"content")), work.path()).unwrap();
-    assert_eq!(fs::read(path).unwrap(), b"content");
-    assert_eq!(server.requests().len(), 3);
+fn a_broken_transfer_is_resumed_and_verified_as_a_whole() {
+    let world = World::new();
+    let content: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
+    let body = content.clone();
+    let server = Server::start(move |request, before| match before {
+        0 => answer("503 Busy", &[], b""),
+        1 | 2 => {
+            let mut broken = part(request, &body, "\"v1\"");
+            broken.truncate(broken.len() / 2);
+            broken
+        }
+        _ => part(request, &body, "\"v1\""),
+    });
+    assert!(world.obtain(&server.url("/x.tgz"), Some(&sha512(&content))).unwrap() == content);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 4);
+    let from = |index: usize| -> usize {
+        let range: &str = requests[index].header("range").unwrap();
+        range.strip_prefix("bytes=").unwrap().strip_suffix('-').unwrap().parse().unwrap()
+    };
+    assert_eq!(requests[1].header("range"), None);
+    assert!(0 < from(2) && from(2) < from(3), "{requests:?}");
+    assert_eq!(requests[2].header("if-range"), Some("\"v1\""));
+    assert!(world.heard().contains("trying again"), "{}", world.heard());
+}
+
+#[test]
+fn what_a_run_left_is_resumed_by_the_next() {
+    let world = World::new();
+    let content = vec![7; 500_000];
+    let body = content.clone();
+    let server = Server::start(move |request, before| {
+        let mut all = part(request, &body, "\"v1\"");
+        if before == 0 {
+            all.truncate(400_000);
+        }
+        all
+    });
+    let url = server.url("/x.tgz");
+    let asked = AtomicUsize::new(0);
+    let stop = move || match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(()),
+        _ => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
+    };
+    let error = world.obtain_unless(&url, Some(&sha1(&content)), stop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted(2));
+    assert_eq!(world.files("partial").len(), 2);
+    assert!(world.obtain(&url, Some(&sha1(&content))).unwrap() == content);
+    assert!(server.requests().last().unwrap().header("range").is_some());
+    assert!(world.files("partial").is_empty());
+}
+
+#[test]
+fn a_beginning_of_another_version_is_dropped() {
+    for honest in [true, false] {
+        let world = World::new();
+        let (old, new) = (vec![1; 300_000], vec![2; 300_000]);
+        let expected = sha256(&new);
+        let server = Server::start(move |request, before| match before {
+            0 => {
+                let mut broken = part(request, &old, "\"old\"");
+                broken.truncate(200_000);
+                broken
+            }
+            // One that does not tell versions apart hands out the rest.
+            _ if honest => part(request, &new, "\"new\""),
+            _ => part(request, &new, "\"old\""),
+        });
+        let got = world.obtain(&server.url("/x.tgz"), Some(&expected)).unwrap();
+        assert!(got == vec![2; 300_000], "honest: {honest}");
+        assert_eq!(server.requests().len(), if honest { 2 } else { 3 });
+    }
+}
+
+#[test]
+fn a_damaged_file_in_the_cache_is_fetched_again() {
+    let world = World::new();
+    let server = Server::of_file(b"content");
+    let expected = sha256(b"content");
+    let path = world.obtain_unless(&server.url("/x.tgz"), Some(&expected), || Ok(())).unwrap().path;
+    fs::write(&path, b"c0ntent").unwrap();
+    assert_eq!(world.obtain(&server.url("/x.tgz"), Some(&expected)).unwrap(), b"content");
+    assert_eq!(server.requests().len(), 2);
+    assert!(world.heard().contains("is damaged"), "{}", world.heard());
+}
+
+#[test]
+fn several_at_once_download_once() {
+    let world = World::new();
+    let server = Server::start(|request, _| {
+        std::thread::sleep(Duration::from_millis(300));
+        part(request, b"content", "\"v1\"")
+    });
+    let url = server.url("/x.tgz");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content"));
+        }
+    });
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
 fn credentials_are_sent_and_not_shown() {
-    let work = tempfile::tempdir().unwrap();
-    let server = Server::new(vec![answer("403 Forbidden", b"")]);
-    let error = server.obtain("user:s3cr%65t@", "/x.tgz?token=t0ken", None, work.path()).unwrap_err();
-    let text = format!("{error:?} {:?}", error.hints());
-    assert!(!text.contains("s3cret") && !text.contains("t0ken"), "{text}");
-    assert!(text.contains("credentials"), "{text}");
+    let world = World::new();
+    let server = Server::start(|_, _| answer("403 Forbidden", &[], b""));
+    let url = format!("http://user:s3cr%65t@127.0.0.1:{}/x.tgz?token=t0ken", server.port());
+    let error = world.obtain(&url, None).unwrap_err();
+    let shown = text(&error) + &world.heard();
+    assert!(!shown.contains("s3cret") && !shown.contains("s3cr%65t") && !shown.contains("t0ken"), "{shown}");
+    assert!(shown.contains("credentials"), "{shown}");
     let requests = server.requests();
     // base64 of user:s3cret
-    assert!(requests[0].to_lowercase().contains("authorization: basic dxnlcjpzm2nyzxq="), "{requests:?}");
-    assert!(requests[0].contains("?token=t0ken"), "{requests:?}");
+    assert_eq!(requests[0].header("authorization"), Some("Basic dXNlcjpzM2NyZXQ="));
+    assert_eq!(requests[0].path(), "/x.tgz?token=t0ken");
 }
 
 #[test]
-fn a_redirect_is_followed() {
-    let work = tempfile::tempdir().unwrap();
-    let moved =
-        b"HTTP/1.1 302 Found\r\nLocation: /y.tgz\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec();
-    let server = Server::new(vec![moved, answer("200 OK", b"content")]);
-    let path = server.obtain("", "/x.tgz", None, work.path()).unwrap();
-    assert_eq!(fs::read(path).unwrap(), b"content");
-    assert!(server.requests()[1].starts_with("GET /y.tgz"));
+fn a_redirect_is_followed_but_credentials_stay_with_their_host() {
+    let world = World::new();
+    let there = Server::of_file(b"content");
+    let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", there.port());
+    let here = Server::start(move |_, _| answer("302 Found", &[("Location", &target)], b""));
+    let url = format!("http://user:pass@localhost:{}/x.tgz", here.port());
+    assert_eq!(world.obtain(&url, Some(&sha256(b"content"))).unwrap(), b"content");
+    assert!(here.requests()[0].header("authorization").is_some());
+    assert!(there.requests()[0].header("authorization").is_none());
+    assert!(!world.heard().contains("s3cret"));
 }
 
 #[test]
 fn nobody_there_is_an_environment_error_that_names_the_url() {
-    let work = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let world = World::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
-    let location = Location::parse(&url, work.path(), None).unwrap();
-    let error = location.obtain(None, work.path(), &stage()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Environment);
-    assert!(error.to_string().contains(&url), "{error}");
+    let stop = |heard: Arc<Mutex<Vec<Event>>>| {
+        move || match format!("{:?}", heard.lock().unwrap()).contains("trying again in 1000 ms") {
+            true => Err(Error::new(ErrorKind::Interrupted(15), "interrupted")),
+            false => Ok(()),
+        }
+    };
+    // A signal ends the waiting.
+    let error = world.obtain_unless(&url, None, stop(Arc::clone(&world.heard))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted(15));
+    assert!(world.heard().contains(&format!("downloading '{url}' failed")), "{}", world.heard());
+}
+
+#[test]
+fn an_http_proxy_gets_whole_urls_and_its_credentials() {
+    let server = Server::of_file(b"content");
+    let proxy = Proxy::http();
+    let world = World::with("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
+    let url = format!("http://releases.test:{}/x.tgz?q=1", server.port());
+    assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
+    // base64 of me:s3cret
+    assert_eq!(proxy.targets(), [format!("GET {url} Basic bWU6czNjcmV0")]);
+    assert_eq!(
+        server.requests()[0].header("host"),
+        Some(format!("releases.test:{}", server.port()).as_str())
+    );
+}
+
+#[test]
+fn an_https_proxy_is_asked_for_a_tunnel() {
+    let proxy = Proxy::http();
+    let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
+    let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
+    let url = format!("https://releases.test:{}/x.tgz", server.port());
+    let heard = Arc::clone(&world.heard);
+    let stop = move || match format!("{:?}", heard.lock().unwrap()).contains("trying again") {
+        true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
+        false => Ok(()),
+    };
+    // Its certificate is nobody's: it must be refused, through a proxy as well.
+    let error = world.obtain_unless(&url, None, stop).unwrap_err();
+    assert_eq!(proxy.targets()[0], format!("CONNECT releases.test:{}", server.port()));
+    assert!(
+        (text(&error) + &world.heard()).to_lowercase().contains("certificate"),
+        "{error:?} {}",
+        world.heard()
+    );
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_socks_proxy_resolves_names_and_checks_passwords() {
+    let server = Server::of_file(b"content");
+    let proxy = Proxy::socks5(Some(("me", "s3cret")));
+    let world = World::with("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
+    let url = format!("http://releases.test:{}/x.tgz", server.port());
+    assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
+    assert_eq!(proxy.targets(), [format!("releases.test:{}", server.port())]);
+
+    let wrong = World::with("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
+    let error = wrong.obtain(&url, None).unwrap_err();
+    assert!(text(&error).contains("refuses user and password"), "{error:?}");
+    assert!(!(text(&error) + &wrong.heard()).contains("wr0ng"));
+    assert_eq!(proxy.targets().len(), 1);
+}
+
+#[test]
+fn a_jumpbox_key_that_is_not_there_is_said_at_once() {
+    let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
+    let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
+    assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");
 }

@@ -26,17 +26,19 @@ pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
     if let Some(known) = known.filter(|known| known.stamp.is_some() && known.stamp == source.stamp()) {
         return Ok(known.clone());
     }
+    let (name, version) = name_and_version(source)?;
+    Ok(Identity { name, version, digest: source.digest(None)?, stamp: source.stamp() })
+}
+
+/// Name and version of the tarball `source`, which is read no further than to its manifest.
+pub(in crate::artifact) fn name_and_version(source: &Source) -> Result<(String, String)> {
+    let what = source.describe("release");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
     let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
-    Ok(Identity {
-        name: manifest.name,
-        version: manifest.version,
-        digest: source.digest(None)?,
-        stamp: source.stamp(),
-    })
+    Ok((manifest.name, manifest.version))
 }
 
 /// Verifies and unpacks a release: the tarball into `workdir/release`, its jobs into `workdir/jobs/<name>`.

@@ -14,6 +14,7 @@ use super::digest::{Algorithm, Digest};
 use super::{Identity, Stamp};
 use crate::{Error, Result};
 
+pub(super) use load::name_and_version;
 pub use load::{identify, open};
 
 /// A release, verified, its jobs unpacked.

@@ -450,7 +450,10 @@ impl Interp {
                 let class = self.class_of(other).label();
                 let shown = self.inspect(other)?;
                 if shown.len() > 65 || shown.starts_with("#<") {
-                    format!("#<{class}>")
+                    match other {
+                        Value::Object(object) => self.anonymous(object),
+                        _ => format!("#<{class}>"),
+                    }
                 } else {
                     format!("{shown}:{class}")
                 }

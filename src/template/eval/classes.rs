@@ -97,7 +97,14 @@ impl Interp {
             at = class.outer.clone();
         }
         let object = self.class("Object");
-        self.constant_in(&object, name)
+        match self.constant_in(&object, name) {
+            Err(flow) if self.raised(&flow, "NameError") => {
+                // Ruby names the class the code stands in.
+                let text = format!("uninitialized constant {}::{name}", env.module.label());
+                Err(self.error_with("NameError", text, Value::symbol(name)))
+            }
+            other => other,
+        }
     }
 
     pub(in crate::template) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> R<Value> {

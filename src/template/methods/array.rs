@@ -273,6 +273,7 @@ impl Interp {
             {
                 return self.enumerable_method(&this, name, args);
             }
+            "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![this])),
             "shuffle" | "sample" => {
                 return Err(self.unsupported(format!("Array#{name}, whose result is random")));
             }

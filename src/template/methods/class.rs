@@ -236,21 +236,22 @@ impl Interp {
 
     /// What objects of a class keep; none if they cannot be made.
     fn data_for(&mut self, class: &Rc<Class>) -> Option<Data> {
+        let exception = self.class("Exception");
+        if class.descends_from(&exception) {
+            return Some(Data::Exception(Exception {
+                message: Value::Nil,
+                cause: Value::Nil,
+                span: None,
+                suggestion: None,
+                detail: Value::Nil,
+            }));
+        }
         let mut at = Some(Rc::clone(class));
         while let Some(class) = at {
             if class.members.borrow().is_some() {
                 return Some(Data::Fields(Vec::new()));
             }
             match class.label().as_str() {
-                "Exception" => {
-                    return Some(Data::Exception(Exception {
-                        message: Value::Nil,
-                        cause: Value::Nil,
-                        span: None,
-                        suggestion: None,
-                        detail: Value::Nil,
-                    }));
-                }
                 "OpenStruct" => return Some(Data::Table(Rc::new(RHash::default()))),
                 "Set" => return Some(Data::Set(Rc::new(RHash::default()))),
                 "Object" | "BasicObject" => return Some(Data::Plain),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::template::eval::{Args, Flow, Interp, R};
-use crate::template::value::{Data, RHash, Value};
+use crate::template::value::{Data, ProcKind, RHash, Value};
 
 impl Interp {
     /// Visits the elements of a collection until told to stop.
@@ -539,8 +539,16 @@ impl Interp {
             "grep" | "grep_v" => {
                 let pattern = self.arg(args, 0)?;
                 let mut items = Vec::new();
+                // The block sees what the pattern matched.
+                let env = match block {
+                    Some(Value::Proc(block)) => match &block.kind {
+                        ProcKind::Block { env, .. } => Some(Rc::clone(env)),
+                        _ => None,
+                    },
+                    _ => None,
+                };
                 for item in self.collect(over)? {
-                    if self.case_equal(&pattern, &item, None)? == (name == "grep") {
+                    if self.case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
                         items.push(match block {
                             Some(block) => self.yield_one(block, item)?,
                             None => item,
@@ -549,6 +557,7 @@ impl Interp {
                 }
                 Value::array(items)
             }
+            "cycle" if block.is_none() => return Err(self.unsupported("cycle without a block")),
             "cycle" => {
                 let block = self.block(args)?;
                 let rounds = match args.get(0) {
@@ -701,7 +710,7 @@ impl Interp {
             }
             let replace = match &most {
                 None => true,
-                Some((best, _)) => order(self, &key, best)? == Ordering::Greater,
+                Some((best, _)) => order(self, best, &key)? == Ordering::Less,
             };
             if replace {
                 most = Some((key, item));

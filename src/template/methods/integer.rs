@@ -16,7 +16,7 @@ impl Interp {
         {
             return Ok(Some(value));
         }
-        if let Some(other) = args.get(0)
+        if let (Some(other), 1) = (args.get(0), args.len())
             && let Some(value) = self.number_operator(receiver, name, other)?
         {
             return Ok(Some(value));

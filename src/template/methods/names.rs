@@ -42,6 +42,21 @@ pub(in crate::template) const KERNEL: &str = "Array BigDecimal Complex Float Has
 
 #[rustfmt::skip]
 const FACTS: &[ClassFact] = &[
+    ClassFact { name: "OpenSSL::Digest::MD5", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
+        methods: "",
+        own: "digest hexdigest base64digest" },
+    ClassFact { name: "OpenSSL::Digest::SHA1", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
+        methods: "",
+        own: "digest hexdigest base64digest" },
+    ClassFact { name: "OpenSSL::Digest::SHA256", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
+        methods: "",
+        own: "digest hexdigest base64digest" },
+    ClassFact { name: "OpenSSL::Digest::SHA384", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
+        methods: "",
+        own: "digest hexdigest base64digest" },
+    ClassFact { name: "OpenSSL::Digest::SHA512", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
+        methods: "",
+        own: "digest hexdigest base64digest" },
     ClassFact { name: "Object", superclass: Some("BasicObject"), is_module: false, includes: "",
         methods: "! != !~ <=> == === =~ __id__ __send__ class clone define_singleton_method display dup enum_for eql? equal? extend freeze frozen? hash inspect instance_eval instance_exec instance_of? instance_variable_defined? instance_variable_get instance_variable_set instance_variables is_a? itself kind_of? method methods nil? object_id private_methods protected_methods public_method public_methods public_send remove_instance_variable respond_to? send singleton_class singleton_method singleton_methods taint tainted? tap then to_enum to_json to_s to_yaml trust untaint untrust untrusted? yield_self",
         own: "yaml_tag" },

@@ -271,9 +271,6 @@ pub(in crate::template) fn inspect_str(text: &str, binary: bool) -> String {
             _ if binary => {
                 let _ = write!(out, "\\x{:02X}", character as u32);
             }
-            _ if (character as u32) < 0x80 => {
-                let _ = write!(out, "\\x{:02X}", character as u32);
-            }
             _ if is_printable(character) => out.push(character),
             _ if (character as u32) > 0xffff => {
                 let _ = write!(out, "\\u{{{:X}}}", character as u32);
@@ -291,7 +288,7 @@ pub(in crate::template) fn inspect_str(text: &str, binary: bool) -> String {
 fn is_printable(character: char) -> bool {
     let code = character as u32;
     !(character.is_control()
-        || matches!(code, 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff0..=0xfffb)
+        || matches!(code, 0x2028 | 0x2029 | 0xfff0..=0xfff8)
         || (0xe000..=0xf8ff).contains(&code)
         || code >= 0xe0000
         || code & 0xfffe == 0xfffe
@@ -319,7 +316,7 @@ fn is_plain_symbol(name: &str) -> bool {
         && characters.all(|rest| rest.is_alphanumeric() || rest == '_' || !rest.is_ascii())
 }
 
-/// A float as Ruby shows it: the shortest digits that read back, exponent form from 1e16 and below 1e-4.
+/// A float as Ruby shows it: the shortest digits that read back, exponent form from 1e15 and below 1e-4.
 pub(in crate::template) fn float_to_s(float: f64) -> String {
     if float.is_nan() {
         return "NaN".into();
@@ -333,7 +330,7 @@ pub(in crate::template) fn float_to_s(float: f64) -> String {
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
+    if (-4..15).contains(&exponent) {
         let text = format!("{float}");
         return if text.contains('.') { text } else { format!("{text}.0") };
     }

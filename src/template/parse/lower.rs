@@ -37,6 +37,8 @@ pub(super) struct Lowerer {
     names: HashSet<Name>,
     /// For each body we are in: how many loops around us in it.
     loops: Vec<u32>,
+    /// The parameters of the method we are in, which a bare `super` passes on.
+    method: Vec<Ast>,
     /// How deep the expression being lowered is nested.
     depth: u32,
 }
@@ -46,7 +48,13 @@ const MAX_DEPTH: u32 = 2_000;
 
 /// Lowers a whole template.
 pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
-    let mut lowerer = Lowerer { scopes: Vec::new(), names: HashSet::new(), loops: Vec::new(), depth: 0 };
+    let mut lowerer = Lowerer {
+        scopes: Vec::new(),
+        names: HashSet::new(),
+        loops: Vec::new(),
+        method: Vec::new(),
+        depth: 0,
+    };
     lowerer.body(false, |_| Ok(Params::default()), ast)
 }
 
@@ -258,7 +266,7 @@ impl Lowerer {
                 let (args, block) = self.arguments(&node.args)?;
                 Node::Super { args: Some(args), block }
             }
-            Ast::ZSuper(_) => Node::Super { args: None, block: None },
+            Ast::ZSuper(_) => Node::Super { args: self.passed_on(ast), block: None },
             Ast::Yield(node) => Node::Yield(self.arguments(&node.args)?.0),
             Ast::Block(block) => {
                 let body = self.block_body(block.args.as_deref(), block.body.as_deref())?;
@@ -471,6 +479,9 @@ impl Lowerer {
         if let Some(special) = self.output(send)? {
             return Ok(special);
         }
+        if let Some(special) = self.named_groups(send)? {
+            return Ok(special);
+        }
         let receiver = self.maybe(send.recv.as_deref())?;
         let (args, block) = self.arguments(&send.args)?;
         Ok(Node::Call(Box::new(Call {
@@ -480,6 +491,27 @@ impl Lowerer {
             block,
             safe: false,
         })))
+    }
+
+    /// `/(?<name>…)/ =~ value` makes local variables, which the parser does not know to be some.
+    fn named_groups(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
+        if send.recv.is_none() && send.args.is_empty() && send.begin_l.is_none() {
+            return Ok(self.find(&send.method_name).map(Node::Local));
+        }
+        let (Some(regexp @ Ast::Regexp(_)), "=~", [value]) =
+            (send.recv.as_deref(), send.method_name.as_str(), send.args.as_slice())
+        else {
+            return Ok(None);
+        };
+        let regexp = self.boxed(regexp)?;
+        let Node::Regexp { parts, .. } = &regexp.node else { return Ok(None) };
+        let names = match parts.as_slice() {
+            [Part::Text(source)] => group_names(source),
+            _ => Vec::new(),
+        };
+        let value = self.boxed(value)?;
+        let names = names.iter().map(|name| (self.name(name), self.slot(name))).collect();
+        Ok(Some(Node::MatchAssign { regexp, value, names }))
     }
 
     /// The two calls the scanner makes up: text, and `<%= … %>`.
@@ -552,7 +584,51 @@ impl Lowerer {
     }
 
     fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        Ok(Arc::new(self.body(false, |it| it.params(params), code)?))
+        let own = match params {
+            Some(Ast::Args(list)) => list.args.clone(),
+            _ => Vec::new(),
+        };
+        let outer = std::mem::replace(&mut self.method, own);
+        let body = self.body(false, |it| it.params(params), code);
+        self.method = outer;
+        Ok(Arc::new(body?))
+    }
+
+    /// What a bare `super` passes: the parameters as they now are. None where one has no name.
+    fn passed_on(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
+        let span = (ast.expression().begin as u32, ast.expression().end as u32);
+        let method = std::mem::take(&mut self.method);
+        let mut args = Some(Vec::new());
+        let mut pairs = Vec::new();
+        for param in &method {
+            let (name, kind) = match param {
+                Ast::Arg(arg) => (Some(&arg.name), 'v'),
+                Ast::Optarg(arg) => (Some(&arg.name), 'v'),
+                Ast::Restarg(arg) => (arg.name.as_ref(), '*'),
+                Ast::Kwarg(arg) => (Some(&arg.name), 'k'),
+                Ast::Kwoptarg(arg) => (Some(&arg.name), 'k'),
+                Ast::Kwrestarg(arg) => (arg.name.as_ref(), 'h'),
+                _ => continue,
+            };
+            let Some((name, slot)) = name.and_then(|name| Some((name, self.find(name)?))) else {
+                args = None;
+                break;
+            };
+            let local = Expr { node: Node::Local(slot), span };
+            match (kind, &mut args) {
+                ('v', Some(args)) => args.push(Argument::Value(local)),
+                ('*', Some(args)) => args.push(Argument::Splat(local)),
+                ('k', _) => {
+                    pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.name(name)), span }, local));
+                }
+                _ => pairs.push(Pair::Splat(local)),
+            }
+        }
+        self.method = method;
+        if let (Some(args), false) = (&mut args, pairs.is_empty()) {
+            args.push(Argument::Keywords(pairs));
+        }
+        args
     }
 
     pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {

@@ -82,7 +82,7 @@ pub(in crate::template) fn class_method(it: &mut Interp, name: &str, args: &Args
     Ok(Some(Value::str(match name {
         "html_escape" | "h" | "escapeHTML" | "escape_html" => html(&text),
         "url_encode" | "u" => percent(&text, "-._~"),
-        "escape" => percent(&text, "-._~* ").replace(' ', "+"),
+        "escape" => percent(&text, "-._~ ").replace(' ', "+"),
         "unescape" => match unpercent(&text, true) {
             Some(text) => text,
             None => return Err(it.unsupported("text that is not UTF-8")),

@@ -141,10 +141,6 @@ impl Writer {
 
     fn array(&mut self, it: &mut Interp, items: &[Value], depth: i64) -> R<()> {
         self.nest(it, depth + 1)?;
-        if items.is_empty() {
-            self.out.push_str("[]");
-            return Ok(());
-        }
         self.out.push('[');
         self.out.push_str(&self.layout.array_nl.clone());
         for (index, item) in items.iter().enumerate() {
@@ -165,12 +161,10 @@ impl Writer {
 
     fn object(&mut self, it: &mut Interp, hash: &Rc<RHash>, depth: i64) -> R<()> {
         self.nest(it, depth + 1)?;
-        if hash.len() == 0 {
-            self.out.push_str("{}");
-            return Ok(());
-        }
         self.out.push('{');
-        self.out.push_str(&self.layout.object_nl.clone());
+        if hash.len() > 0 {
+            self.out.push_str(&self.layout.object_nl.clone());
+        }
         for (index, (key, value)) in hash.pairs().iter().enumerate() {
             if index > 0 {
                 self.out.push(',');

@@ -107,7 +107,9 @@ fn float_length(text: &str) -> usize {
     };
     let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
     let mut at = digits(start);
-    if at == start {
+    let bare =
+        at == start && bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    if at == start && !bare {
         return 0;
     }
     if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {

@@ -163,7 +163,8 @@ impl Builder {
 
 /// The style Psych asks for.
 fn string(text: &str) -> Item {
-    let inner_break = text.strip_suffix('\n').unwrap_or(text).contains('\n');
+    // A line break that is more than one at the very end.
+    let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
     let mut tag = None;
     let mut plain = true;
     let style = if inner_break {
@@ -184,15 +185,12 @@ fn string(text: &str) -> Item {
 
 /// A line that starts with a sign and has no quote after it.
 fn starts_odd(text: &str) -> bool {
-    text.split('\n').any(|line| {
-        let mut characters = line.chars();
-        characters
-            .next()
-            .or((line.len() < text.len()).then_some('\n'))
-            .is_some_and(|first| !(first.is_alphanumeric() || first == '_'))
-            && !characters.as_str().contains('"')
-            && !line.is_empty()
-    }) || text == "\n"
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    starts.filter(|at| *at < text.len()).any(|at| {
+        let mut rest = text[at..].chars();
+        let odd = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
+        odd && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
+    })
 }
 
 /// `08` and the like: not a number, but one to be sure of.

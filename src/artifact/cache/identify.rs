@@ -1,0 +1,90 @@
+//! What a tarball is, as far as possible without reading it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Cache;
+use super::digests::{Known, Named};
+use crate::artifact::digest::{Algorithm, Digest};
+use crate::artifact::{Identity, Source, Stamp, release, stemcell};
+use crate::ui::{Reporter, Unit};
+use crate::{Error, Result};
+
+/// From this size on reading a file takes long enough to be shown.
+const WORTH_A_STAGE: u64 = 64 << 20;
+
+/// What an artifact is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A release.
+    Release,
+    /// A stemcell.
+    Stemcell,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Release => "release",
+            Kind::Stemcell => "stemcell",
+        }
+    }
+}
+
+impl Cache {
+    /// Says what a source is, and checks that it is what `expected` says. A tarball that was not touched since
+    /// it was read last is not read again. `what` names it in a stage ("release 'bosh'").
+    pub fn identify(
+        &self,
+        kind: Kind,
+        source: &Source,
+        expected: Option<&Digest>,
+        what: &str,
+        reporter: &Reporter,
+    ) -> Result<Identity> {
+        if source.is_dir {
+            source.refuse_digest(kind.name(), expected)?;
+            return match kind {
+                Kind::Release => release::identify(source, None),
+                Kind::Stemcell => stemcell::identify(source, None),
+            };
+        }
+        let mut algorithms = vec![Algorithm::Sha256];
+        algorithms.extend(expected.map(Digest::strongest));
+        let reading = |error| Error::io(format!("reading {}", source.describe(kind.name())), error);
+        let stamp = Stamp::of(&source.path).map_err(reading)?;
+        let known = self.recall(&stamp);
+        let unread = |known: &Known| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
+        let stage = (stamp.size >= WORTH_A_STAGE && known.as_ref().is_none_or(unread))
+            .then(|| reporter.stage(format!("Reading {what}")));
+        let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
+            if let Some(stage) = &stage {
+                stage.progress(done, Some(total), Unit::Bytes);
+            }
+        })?;
+        if let Some(expected) = expected {
+            expected.check(&digest, &source.describe(kind.name()))?;
+        }
+        if let Some(stage) = stage {
+            stage.finish();
+        }
+        let known = self.recall(&stamp);
+        let named =
+            known.as_ref().and_then(|known| known.artifact.as_ref()).filter(|named| named.kind == kind);
+        let (name, version) = match named {
+            Some(named) => (named.name.clone(), named.version.clone()),
+            None => match kind {
+                Kind::Release => release::name_and_version(source)?,
+                Kind::Stemcell => stemcell::name_and_version(source)?,
+            },
+        };
+        if let Some(known) = &known
+            && named.is_none()
+        {
+            let artifact = Some(Named { kind, name: name.clone(), version: version.clone() });
+            self.remember(&Known { artifact, ..known.clone() });
+        }
+        let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
+        Ok(Identity { name, version, digest, stamp: Some(stamp) })
+    }
+}

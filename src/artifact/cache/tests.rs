@@ -1,0 +1,151 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::*;
+use crate::ErrorKind;
+use crate::artifact::tarballs::{JobTarball, ReleaseTarball, sha1, sha256, sha512};
+use crate::artifact::{Identity, Source};
+use crate::ui::{Event, Reporter, Sink};
+
+struct Silent;
+
+impl Sink for Silent {
+    fn emit(&self, _event: &Event) {}
+}
+
+fn identify(cache: &Cache, path: &Path, expected: Option<&str>) -> Result<Identity> {
+    let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
+    let reporter = Reporter::new(Arc::new(Silent));
+    cache.identify(Kind::Release, &Source::local(path)?, expected.as_ref(), "release 'x'", &reporter)
+}
+
+fn age(path: &Path, seconds: u64) {
+    let time = SystemTime::now() - Duration::from_secs(seconds);
+    File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Puts other content of the same length into a file, without a trace in its metadata.
+fn forge(path: &Path) -> Vec<u8> {
+    let time = fs::metadata(path).unwrap().modified().unwrap();
+    let garbage = vec![b'!'; usize::try_from(fs::metadata(path).unwrap().len()).unwrap()];
+    fs::write(path, &garbage).unwrap();
+    File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+    garbage
+}
+
+#[test]
+fn a_file_is_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::open(&directory.path().join("cache")).unwrap();
+    let path = directory.path().join("x.tgz");
+    let content = ReleaseTarball::new("x", "1.10").job(JobTarball::new("j")).build();
+    fs::write(&path, &content).unwrap();
+    age(&path, 10);
+    let first = identify(&cache, &path, Some(&sha1(&content))).unwrap();
+    assert_eq!((first.name.as_str(), first.version.as_str()), ("x", "1.10"));
+    assert_eq!(first.digest.to_string(), sha256(&content));
+
+    // Were it read, name and digest would be gone.
+    let garbage = forge(&path);
+    assert_eq!(identify(&cache, &path, Some(&sha1(&content))).unwrap(), first);
+    assert_eq!(identify(&cache, &path, None).unwrap(), first);
+    // A digest that is not known yet makes it read.
+    let error = identify(&cache, &path, Some(&sha512(&content))).unwrap_err();
+    assert!(error.to_string().contains(&sha512(&garbage)), "{error}");
+    // And so does any change.
+    age(&path, 5);
+    assert!(identify(&cache, &path, None).is_err());
+}
+
+#[test]
+fn a_wrong_digest_of_a_known_file_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::open(directory.path()).unwrap();
+    let path = directory.path().join("x.tgz");
+    let content = ReleaseTarball::new("x", "1").build();
+    fs::write(&path, &content).unwrap();
+    age(&path, 10);
+    for _ in 0..2 {
+        let error = identify(&cache, &path, Some(&sha1(b"other"))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(
+            error.to_string().contains("x.tgz") && error.to_string().contains(&sha1(&content)),
+            "{error}"
+        );
+    }
+    identify(&cache, &path, Some(&sha1(&content))).unwrap();
+}
+
+#[test]
+fn a_file_that_was_just_written_is_not_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::open(directory.path()).unwrap();
+    let path = directory.path().join("file");
+    // As a file system without fractions of a second gives it: now, rounded down.
+    let second = SystemTime::UNIX_EPOCH
+        + Duration::from_secs(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs());
+    let write = |content: &str| {
+        fs::write(&path, content).unwrap();
+        File::options().append(true).open(&path).unwrap().set_modified(second).unwrap();
+    };
+    let digest = || cache.digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
+    write("a");
+    assert_eq!(digest(), sha1(b"a"));
+    write("b");
+    assert_eq!(digest(), sha1(b"b"));
+}
+
+#[test]
+fn a_damaged_entry_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::open(&directory.path().join("cache")).unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "a").unwrap();
+    age(&path, 10);
+    let digest = || cache.digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
+    assert_eq!(digest(), sha1(b"a"));
+    let entries =
+        || fs::read_dir(directory.path().join("cache/digests")).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(entries().count(), 1);
+    for entry in entries() {
+        fs::write(entry, "{\"stamp\":").unwrap();
+    }
+    assert_eq!(digest(), sha1(b"a"));
+}
+
+#[test]
+fn pruning_takes_what_was_not_used_and_spares_what_is_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    assert!(list(&root.join("none")).unwrap().is_empty());
+    assert_eq!(prune(&root.join("none"), Duration::ZERO).unwrap(), Pruned::default());
+    let cache = Cache::open(root).unwrap();
+    let add = |content: &str, used: u64| {
+        let body = cache.partial(content).unwrap();
+        fs::write(&body, content).unwrap();
+        let digest = Digest::of(content.as_bytes(), &[Algorithm::Sha256]);
+        let path = cache.adopt(&body, &digest, "https://host/x.tgz").unwrap();
+        age(&path, 1000);
+        age(&path.with_extension("json"), used);
+        path
+    };
+    let (old, new) = (add("old", 100), add("new", 1));
+    let other = root.join("packages/p-1");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(other.join("file"), "12345").unwrap();
+    fs::create_dir_all(root.join("tmp/run")).unwrap();
+
+    let listed = list(root).unwrap();
+    let kinds: Vec<(&str, u64)> = listed.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
+    assert_eq!(kinds, [("downloads", 3), ("downloads", 3), ("packages", 5)]);
+    assert_eq!(listed[0].url.as_deref(), Some("https://host/x.tgz"));
+
+    assert_eq!(prune(root, Duration::from_secs(50)).unwrap_err().kind(), ErrorKind::Locked);
+    drop(cache);
+    assert_eq!(prune(root, Duration::from_secs(50)).unwrap(), Pruned { removed: 1, bytes: 3, kept: 2 });
+    assert!(!old.exists() && !old.with_extension("json").exists() && new.exists());
+    assert_eq!(prune(root, Duration::ZERO).unwrap(), Pruned { removed: 2, bytes: 8, kept: 0 });
+    assert!(list(root).unwrap().is_empty());
+    assert_eq!(fs::read_dir(root.join("digests")).unwrap().count(), 0);
+    assert!(root.join("tmp/run").exists());
+}

@@ -1,0 +1,142 @@
+//! What is in a cache, and making it smaller.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use walkdir::WalkDir;
+
+use super::downloads::About;
+use super::{DIGESTS, DOWNLOADS, PARTIAL, digests, lock_exclusively};
+use crate::artifact::Stamp;
+use crate::{Error, Result};
+
+/// Scratch space of runs, which looks after itself.
+const SCRATCH: &str = "tmp";
+
+/// One thing in a cache.
+#[derive(Debug, Clone, Serialize)]
+pub struct Entry {
+    /// The part of the cache it belongs to: `downloads`, `partial`, or what another module keeps.
+    pub kind: String,
+    /// Its file name.
+    pub name: String,
+    /// Bytes on disk.
+    pub size: u64,
+    /// When it was used last, RFC 3339; for what is not a download, when it was made.
+    pub used: String,
+    /// Of a download, where it came from, without credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(skip)]
+    path: PathBuf,
+    #[serde(skip)]
+    time: SystemTime,
+}
+
+/// What pruning did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// How many things were removed. Remembered digests do not count.
+    pub removed: usize,
+    /// Bytes freed.
+    pub bytes: u64,
+    /// How many things are left.
+    pub kept: usize,
+}
+
+/// What is in the cache `root`, by kind and name. Nothing, if there is no cache.
+pub fn list(root: &Path) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for part in children(root)? {
+        let kind = file_name(&part);
+        if !part.is_dir() || kind == SCRATCH || kind == DIGESTS {
+            continue;
+        }
+        for path in children(&part)? {
+            let name = file_name(&path);
+            let beside = matches!(path.extension().and_then(|end| end.to_str()), Some("json" | "etag"));
+            if name.starts_with('.') || (beside && (kind == DOWNLOADS || kind == PARTIAL)) {
+                continue;
+            }
+            entries.extend(entry(&kind, name, path));
+        }
+    }
+    entries.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+    Ok(entries)
+}
+
+/// Removes what was not used for `unused`, and digests of files that are gone. An error if another run uses
+/// the cache.
+pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
+    let mut pruned = Pruned::default();
+    if !root.is_dir() {
+        return Ok(pruned);
+    }
+    let _lock = lock_exclusively(root)?;
+    let now = SystemTime::now();
+    for entry in list(root)? {
+        if now.duration_since(entry.time).unwrap_or_default() < unused {
+            pruned.kept += 1;
+            continue;
+        }
+        let removed = if entry.path.is_dir() {
+            fs::remove_dir_all(&entry.path)
+        } else {
+            // What stands beside it, whatever is there of it.
+            for end in ["json", "etag"] {
+                let _ = fs::remove_file(entry.path.with_extension(end));
+            }
+            fs::remove_file(&entry.path)
+        };
+        removed.map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
+        pruned.removed += 1;
+        pruned.bytes += entry.size;
+    }
+    for path in children(&root.join(DIGESTS))? {
+        let current = digests::read_entry(&path)
+            .is_some_and(|known| Stamp::of(&known.stamp.path).is_ok_and(|now| now == known.stamp));
+        if !current || unused.is_zero() {
+            // One that stays is a few bytes too many.
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(pruned)
+}
+
+fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
+    let about = path.with_extension("json");
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    let time = fs::metadata(&about).unwrap_or_else(|_| metadata.clone()).modified().ok()?;
+    let files = WalkDir::new(&path).into_iter().flatten();
+    let size = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_file());
+    Some(Entry {
+        kind: kind.to_owned(),
+        name,
+        size: size.map(|file| file.len()).sum(),
+        used: OffsetDateTime::from(time)
+            .replace_nanosecond(0)
+            .ok()
+            .and_then(|time| time.format(&Rfc3339).ok())
+            .unwrap_or_default(),
+        url: About::read(&about).map(|about| about.url),
+        path,
+        time,
+    })
+}
+
+/// What a directory holds; nothing, if there is none.
+fn children(directory: &Path) -> Result<Vec<PathBuf>> {
+    match fs::read_dir(directory) {
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io(format!("reading the directory '{}'", directory.display()), error)),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

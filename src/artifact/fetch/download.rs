@@ -1,0 +1,349 @@
+//! One URL to one file: status checked before anything else, hashed in passing, tried again and resumed.
+//!
+//! TLS is rustls with aws-lc. Servers are verified against the certificates of the operating system and not
+//! against a list in this binary, so that a company's own authority works as it does for every other tool,
+//! and a revoked one stops working.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use ureq::config::RedirectAuthHeaders;
+use ureq::http::{HeaderMap, Response, StatusCode};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::transport::{Connector, RustlsConnector};
+
+use super::Interrupted;
+use super::wire::{Dialer, Unresolved};
+use crate::artifact::archive::Limits;
+use crate::artifact::digest::{Algorithm, Digest, Hasher};
+use crate::artifact::url::HttpUrl;
+use crate::ui::{Stage, Unit};
+use crate::{Error, Result};
+
+/// Pauses before further attempts. They begin again when an attempt got further than the one before.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
+/// Attempts in all, for a server that breaks off again and again.
+const ATTEMPTS: usize = 100;
+/// The longest pause that a server can ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// How long to wait for an answer to begin.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What an attempt came to.
+enum Failure {
+    /// Trying again may help: no connection, a broken one, a server that says it is overloaded.
+    Passing(Error, Option<Duration>),
+    /// Trying again will not help.
+    Final(Error),
+}
+
+/// What came of an attempt that got the whole body.
+struct Complete {
+    /// None if the body was put together from several attempts.
+    digest: Option<Digest>,
+}
+
+/// The HTTP client, which gets its connections from `dialer`.
+pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
+    let found = rustls_native_certs::load_native_certs();
+    let roots: Vec<Certificate<'static>> =
+        found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+    for error in &found.errors {
+        tracing::debug!(%error, "a certificate of the operating system cannot be read");
+    }
+    let tls = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .redirect_auth_headers(RedirectAuthHeaders::SameHost)
+        .timeout_recv_response(Some(ANSWER))
+        .max_idle_connections(0)
+        .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
+        // The dialer knows the proxies; ureq must not look for them in the environment.
+        .proxy(None)
+        .build();
+    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
+}
+
+/// One download.
+pub(super) struct Download<'a> {
+    pub(super) agent: &'a ureq::Agent,
+    pub(super) url: &'a HttpUrl,
+    pub(super) expected: Option<&'a Digest>,
+    pub(super) stage: &'a Stage,
+    pub(super) interrupted: &'a Interrupted,
+}
+
+impl Download<'_> {
+    /// Downloads into `file`, which is at `body` and may hold the beginning already. Returns the digest,
+    /// SHA-256 and the function of the expected one, which was checked. A file that is wrong is removed; one
+    /// that is incomplete stays, for the next run.
+    pub(super) fn run(&self, file: &File, body: &Path) -> Result<Digest> {
+        let result = self.fetch(file, body);
+        match &result {
+            Err(Failure::Final(_)) => remove(body),
+            // Only the beginning of a body has a tag.
+            Ok(_) => drop(fs::remove_file(tag_path(body))),
+            Err(Failure::Passing(..)) => {
+                if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                    remove(body);
+                }
+            }
+        }
+        result.map_err(|failure| match failure {
+            Failure::Passing(error, _) | Failure::Final(error) => error,
+        })
+    }
+
+    fn fetch(&self, file: &File, body: &Path) -> Result<Digest, Failure> {
+        let reading = |error| Failure::Final(Error::io(format!("reading '{}'", body.display()), error));
+        let mut pauses = PAUSES.iter();
+        let mut best = 0;
+        let mut afresh = false;
+        for _ in 0..ATTEMPTS {
+            // What there is stays for the next run.
+            (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+            match self.attempt(file, body) {
+                Ok(complete) => {
+                    let resumed = complete.digest.is_none();
+                    let digest = match complete.digest {
+                        Some(digest) => digest,
+                        None => Digest::of_file(body, &self.algorithms()).map_err(Failure::Final)?,
+                    };
+                    let name = format!("'{}'", self.url);
+                    match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
+                        Ok(()) => return Ok(digest),
+                        // The beginning was perhaps of another version.
+                        Err(_) if resumed && !afresh => {
+                            afresh = true;
+                            file.set_len(0).map_err(reading)?;
+                            self.stage.log_line("what was resumed is not what is expected; starting afresh");
+                        }
+                        Err(error) => return Err(Failure::Final(error)),
+                    }
+                }
+                Err(Failure::Final(error)) => return Err(Failure::Final(error)),
+                Err(Failure::Passing(error, asked)) => {
+                    (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+                    let got = file.metadata().map_err(reading)?.len();
+                    if got > best {
+                        best = got;
+                        pauses = PAUSES.iter();
+                    }
+                    let Some(pause) = pauses.next() else { return Err(Failure::Passing(error, None)) };
+                    let pause = asked.map_or(*pause, |asked| asked.clamp(*pause, MAX_PAUSE));
+                    self.stage.log_line(format!(
+                        "{}; trying again in {} ms",
+                        error.chain().join(": "),
+                        pause.as_millis()
+                    ));
+                    self.pause(pause)?;
+                }
+            }
+        }
+        let error = Error::environment(format!("downloading '{}' failed", self.url));
+        Err(Failure::Passing(error.with_source(format!("it broke off {ATTEMPTS} times")), None))
+    }
+
+    fn algorithms(&self) -> Vec<Algorithm> {
+        let mut algorithms = vec![Algorithm::Sha256];
+        algorithms.extend(self.expected.map(Digest::strongest));
+        algorithms
+    }
+
+    /// Sleeps, but not through a signal.
+    fn pause(&self, pause: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + pause;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::environment(format!("downloading '{}' failed", self.url)).with_source(reason)
+    }
+
+    fn attempt(&self, file: &File, body: &Path) -> Result<Complete, Failure> {
+        let writing = |error| Failure::Final(Error::io(format!("writing '{}'", body.display()), error));
+        let have = file.metadata().map_err(writing)?.len();
+        let tag = read_tag(body).filter(|_| have > 0);
+        // Without a tag only the expected digest can tell whether the parts belong together.
+        let resume = have > 0 && (tag.is_some() || self.expected.is_some());
+        let mut response = self.ask(resume.then_some(have), tag.as_deref())?;
+        let (start, total) = match response.status() {
+            StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
+                Some((start, total)) if start == have => (start, total),
+                _ => {
+                    file.set_len(0).map_err(writing)?;
+                    let error = self.failed("the server answered with another part than was asked for");
+                    return Err(Failure::Passing(error, None));
+                }
+            },
+            StatusCode::RANGE_NOT_SATISFIABLE if resume => {
+                file.set_len(0).map_err(writing)?;
+                return Err(Failure::Passing(self.failed("the server has no more of it"), None));
+            }
+            StatusCode::OK => {
+                file.set_len(0).map_err(writing)?;
+                write_tag(body, response.headers());
+                (0, number(response.headers(), "content-length"))
+            }
+            status => return Err(self.refused(status, response.headers())),
+        };
+        let limit = Limits::default().bytes;
+        let mut hasher = (start == 0).then(|| Hasher::new(&self.algorithms()));
+        let mut writer = file;
+        writer.seek(SeekFrom::Start(start)).map_err(writing)?;
+        let mut reader = response.body_mut().as_reader();
+        let mut buffer = vec![0; 128 << 10];
+        let (mut done, mut told) = (start, Instant::now());
+        self.stage.progress(done, total, Unit::Bytes);
+        loop {
+            let count = match reader.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result.map_err(|error| Failure::Passing(self.failed(error), None))?,
+            };
+            if count == 0 {
+                break;
+            }
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&buffer[..count]);
+            }
+            writer.write_all(&buffer[..count]).map_err(writing)?;
+            done += count as u64;
+            if done > limit {
+                return Err(Failure::Final(self.failed(format!("it is larger than {limit} bytes"))));
+            }
+            if told.elapsed() >= Duration::from_millis(100) {
+                told = Instant::now();
+                self.stage.progress(done, total, Unit::Bytes);
+                (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+            }
+        }
+        if let Some(total) = total.filter(|total| *total != done) {
+            let reason = format!("the connection ended after {done} of {total} bytes");
+            return Err(Failure::Passing(self.failed(reason), None));
+        }
+        self.stage.progress(done, total, Unit::Bytes);
+        file.sync_all().map_err(writing)?;
+        Ok(Complete { digest: hasher.map(Hasher::finish) })
+    }
+
+    fn ask(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, Failure> {
+        let address = self.url.without_user();
+        let mut request = self.agent.get(&address);
+        if let Some((user, password)) = self.url.user() {
+            let credentials = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+            request = request.header("authorization", format!("Basic {credentials}"));
+        }
+        if let Some(from) = from {
+            request = request.header("range", format!("bytes={from}-"));
+            if let Some(tag) = tag {
+                request = request.header("if-range", tag);
+            }
+        }
+        request.call().map_err(|error| {
+            let passing = match &error {
+                // Refused by a proxy, or a key that cannot be used.
+                ureq::Error::Io(error) => error.kind() != io::ErrorKind::PermissionDenied,
+                ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
+                _ => false,
+            };
+            let error = self.failed(without_secrets(&error.to_string()));
+            if passing { Failure::Passing(error, None) } else { Failure::Final(error) }
+        })
+    }
+
+    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> Failure {
+        let error = self.failed(format!("the server answered {status}"));
+        match status.as_u16() {
+            408 | 425 | 429 | 500..=599 => {
+                Failure::Passing(error, number(headers, "retry-after").map(Duration::from_secs))
+            }
+            401 | 403 => Failure::Final(error.with_hint("check the credentials in the URL")),
+            _ => Failure::Final(error.with_hint("check the URL")),
+        }
+    }
+}
+
+/// Error texts may quote URLs, and those may carry signatures.
+fn without_secrets(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.find("http") {
+        Some(at) if word[at..].contains("://") => format!("{}{}", &word[..at], HttpUrl::new(&word[at..])),
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// `Content-Range: bytes 7-20/21`: the first byte, and how many there are in all.
+fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
+    let text = headers.get("content-range")?.to_str().ok()?;
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (start, _) = range.split_once('-')?;
+    Some((start.trim().parse().ok()?, total.trim().parse().ok()))
+}
+
+/// Where the entity tag of an incomplete body is kept, which says whether the rest still fits.
+fn tag_path(body: &Path) -> PathBuf {
+    body.with_extension("etag")
+}
+
+fn read_tag(body: &Path) -> Option<String> {
+    fs::read_to_string(tag_path(body)).ok().filter(|tag| !tag.is_empty() && tag.len() < 1024)
+}
+
+fn write_tag(body: &Path, headers: &HeaderMap) {
+    let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+    // A weak tag does not promise the same bytes.
+    let kept = if tag.starts_with('"') && tag.len() < 1024 {
+        fs::write(tag_path(body), tag)
+    } else {
+        fs::remove_file(tag_path(body))
+    };
+    // Without it the next attempt relies on the digest alone.
+    let _ = kept;
+}
+
+fn remove(body: &Path) {
+    let _ = fs::remove_file(tag_path(body));
+    let _ = fs::remove_file(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_in_error_texts_lose_their_secrets() {
+        let text = without_secrets("bad uri: https://u:p@h/x?sig=1 (https://h/y?sig=2)");
+        assert_eq!(text, "bad uri: https://h/x (https://h/y");
+        assert_eq!(without_secrets("http status: 500"), "http status: 500");
+    }
+
+    #[test]
+    fn a_content_range_says_where_it_begins() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-range", text.parse().unwrap());
+            content_range(&headers)
+        };
+        assert_eq!(of("bytes 7-20/21"), Some((7, Some(21))));
+        assert_eq!(of("bytes 7-20/*"), Some((7, None)));
+        assert_eq!(of("bytes */21"), None);
+        assert_eq!(of("lines 1-2/3"), None);
+    }
+}

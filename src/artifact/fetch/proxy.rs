@@ -1,0 +1,324 @@
+//! Which way a request goes: the proxy variables.
+//!
+//! - `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case, as Go's `httpproxy` reads them:
+//!   a request to this machine itself never goes through them.
+//! - `BOSH_ALL_PROXY` is the way to everything, the HTTP proxies included: `socks5://[USER:PASSWORD@]HOST:PORT`,
+//!   or `ssh+socks5://[USER@]HOST:PORT?private-key=PATH`, which goes through a jumpbox (docs-bosh
+//!   `cli-env-vars.md`, `cli-tunnel.md`).
+//!
+//! In `NO_PROXY` an entry is a host (with the hosts below it), `.domain` (only those below it), an address, a
+//! network such as `10.0.0.0/8`, or `*`; each may end in `:PORT`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::{Error, Result};
+
+/// User and password of a proxy.
+pub(super) type Credentials = (String, String);
+
+/// A proxy's address. Shows itself without credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Proxy {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) credentials: Option<Credentials>,
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How connections are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    Socks5(Proxy),
+    /// Through the machine that this SSH server runs on.
+    Ssh {
+        server: Proxy,
+        private_key: PathBuf,
+    },
+}
+
+/// What the variables say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proxies {
+    http: Option<Proxy>,
+    https: Option<Proxy>,
+    all: Way,
+    exceptions: Vec<Exception>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Exception {
+    host: ExceptedHost,
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ExceptedHost {
+    Any,
+    Address(IpAddr),
+    Network(ipnet::IpNet),
+    /// The name and everything below it.
+    Name(String),
+    /// Only what is below it; without the leading dot.
+    Below(String),
+}
+
+impl Proxies {
+    /// Reads the variables; an error names the one that is wrong.
+    pub(super) fn from_variables(variables: &[(String, String)]) -> Result<Self> {
+        let get = |names: [&'static str; 2]| {
+            names.into_iter().find_map(|name| {
+                let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
+                found.map(|(_, value)| (name, value.as_str()))
+            })
+        };
+        let http = |names| get(names).map(|(name, value)| http_proxy(name, value)).transpose();
+        Ok(Proxies {
+            http: http(["HTTP_PROXY", "http_proxy"])?,
+            https: http(["HTTPS_PROXY", "https_proxy"])?,
+            all: match get(["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
+                None => Way::Direct,
+                Some((name, value)) => all_proxy(name, value)?,
+            },
+            exceptions: get(["NO_PROXY", "no_proxy"])
+                .map(|(_, value)| value.split([',', ' ']).filter_map(Exception::parse).collect())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// The HTTP proxy that a request to this host goes to.
+    pub(super) fn http(&self, tls: bool, host: &str, port: u16) -> Option<&Proxy> {
+        let proxy = if tls { self.https.as_ref() } else { self.http.as_ref() };
+        proxy.filter(|_| !is_this_machine(host) && !self.excepted(host, port))
+    }
+
+    /// How to connect to this host.
+    pub(super) fn way(&self, host: &str, port: u16) -> &Way {
+        if self.excepted(host, port) { &Way::Direct } else { &self.all }
+    }
+
+    /// What must not be shown.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let all = match &self.all {
+            Way::Direct => None,
+            Way::Socks5(proxy) | Way::Ssh { server: proxy, .. } => Some(proxy),
+        };
+        let proxies = [self.http.as_ref(), self.https.as_ref(), all].into_iter().flatten();
+        proxies.filter_map(|proxy| proxy.credentials.as_ref()).map(|(_, password)| password.clone()).collect()
+    }
+
+    fn excepted(&self, host: &str, port: u16) -> bool {
+        let host = bare(host).to_ascii_lowercase();
+        self.exceptions.iter().any(|exception| exception.matches(&host, port))
+    }
+}
+
+fn http_proxy(name: &str, value: &str) -> Result<Proxy> {
+    let with_scheme = if value.contains("://") { value.to_owned() } else { format!("http://{value}") };
+    let url = parse(name, &with_scheme)?;
+    match url.scheme() {
+        "http" => proxy(name, &url, 80),
+        other => Err(Error::invalid(format!("{name} names a '{other}://' proxy, which is not supported"))
+            .with_hint("use http://[USER:PASSWORD@]HOST:PORT, or BOSH_ALL_PROXY=socks5://HOST:PORT")),
+    }
+}
+
+fn all_proxy(name: &str, value: &str) -> Result<Way> {
+    let url = parse(name, value)?;
+    match url.scheme() {
+        "socks5" | "socks5h" => Ok(Way::Socks5(proxy(name, &url, 1080)?)),
+        "ssh+socks5" => {
+            let key =
+                url.query_pairs().find(|(key, _)| key == "private-key").map(|(_, path)| path.into_owned());
+            let private_key = key.filter(|path| !path.is_empty()).ok_or_else(|| {
+                Error::invalid(format!("{name} has no private-key"))
+                    .with_hint("write ssh+socks5://USER@HOST:PORT?private-key=PATH")
+            })?;
+            let mut server = proxy(name, &url, 22)?;
+            if url.username().is_empty() {
+                server.credentials = Some(("jumpbox".to_owned(), String::new()));
+            }
+            Ok(Way::Ssh { server, private_key: PathBuf::from(private_key) })
+        }
+        other => Err(Error::invalid(format!("{name} names a '{other}://' proxy, which is not supported"))
+            .with_hint("use socks5://HOST:PORT or ssh+socks5://USER@HOST:PORT?private-key=PATH")),
+    }
+}
+
+fn parse(name: &str, value: &str) -> Result<Url> {
+    // The value is not shown: it may hold a password.
+    Url::parse(value.trim()).map_err(|error| Error::invalid(format!("{name} is no URL")).with_source(error))
+}
+
+fn proxy(name: &str, url: &Url, default_port: u16) -> Result<Proxy> {
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| Error::invalid(format!("{name} names no host")))?;
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let credentials = (!url.username().is_empty())
+        .then(|| (decode(url.username()), decode(url.password().unwrap_or_default())));
+    Ok(Proxy { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
+}
+
+/// Without the brackets of an IPv6 address and the dot of a complete name.
+fn bare(host: &str) -> &str {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    inner.strip_suffix('.').unwrap_or(inner)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let host = bare(host);
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+impl Exception {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        if text.is_empty() {
+            return None;
+        }
+        if let Ok(network) = text.parse() {
+            return Some(Exception { host: ExceptedHost::Network(network), port: None });
+        }
+        if let Ok(address) = bare(&text).parse() {
+            return Some(Exception { host: ExceptedHost::Address(address), port: None });
+        }
+        let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) => (host, Some(port)),
+            _ => (text.as_str(), None),
+        };
+        let host = match bare(host) {
+            "*" => ExceptedHost::Any,
+            host => match (host.parse(), host.strip_prefix("*.").or(host.strip_prefix('.'))) {
+                (Ok(address), _) => ExceptedHost::Address(address),
+                (_, Some(domain)) => ExceptedHost::Below(domain.to_owned()),
+                (_, None) => ExceptedHost::Name(host.to_owned()),
+            },
+        };
+        Some(Exception { host, port })
+    }
+
+    /// `host` is bare and in lower case.
+    fn matches(&self, host: &str, port: u16) -> bool {
+        let below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+        let fits = match &self.host {
+            ExceptedHost::Any => true,
+            ExceptedHost::Address(address) => host.parse() == Ok(*address),
+            ExceptedHost::Network(network) => {
+                host.parse::<IpAddr>().is_ok_and(|address| network.contains(&address))
+            }
+            ExceptedHost::Name(name) => host == name || below(name),
+            ExceptedHost::Below(domain) => below(domain),
+        };
+        fits && self.port.is_none_or(|only| only == port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(variables: &[(&str, &str)]) -> Result<Proxies> {
+        let owned: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Proxies::from_variables(&owned)
+    }
+
+    fn shown(proxy: Option<&Proxy>) -> String {
+        proxy.map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_scheme_has_its_variable_in_either_case() {
+        let set = proxies(&[("HTTP_PROXY", "http://p:3128"), ("https_proxy", "q")]).unwrap();
+        assert_eq!(shown(set.http(false, "a.com", 80)), "p:3128");
+        assert_eq!(shown(set.http(true, "a.com", 443)), "q:80");
+        let both = proxies(&[("http_proxy", "http://low:1"), ("HTTP_PROXY", "http://UP:2")]).unwrap();
+        assert_eq!(shown(both.http(false, "a.com", 80)), "up:2");
+        let empty = proxies(&[("HTTP_PROXY", ""), ("http_proxy", "http://low:1")]).unwrap();
+        assert_eq!(shown(empty.http(false, "a.com", 80)), "low:1");
+        assert_eq!(proxies(&[]).unwrap().http(true, "a.com", 443), None);
+    }
+
+    #[test]
+    fn this_machine_is_reached_directly_except_through_bosh_all_proxy() {
+        let set = proxies(&[("HTTP_PROXY", "p:1"), ("BOSH_ALL_PROXY", "socks5://s:2")]).unwrap();
+        for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "LOCALHOST."] {
+            assert_eq!(set.http(false, host, 80), None, "{host}");
+            assert!(matches!(set.way(host, 80), Way::Socks5(_)), "{host}");
+        }
+    }
+
+    #[test]
+    fn exceptions_are_names_domains_addresses_networks_and_ports() {
+        let list = "a.com, .b.com,*.c.com,10.0.0.0/8,192.168.1.1,d.com:8080,fd00::/8,[::2]";
+        let set = proxies(&[("HTTP_PROXY", "p:1"), ("no_proxy", list)]).unwrap();
+        let direct = |host: &str, port| set.http(false, host, port).is_none();
+        for (host, port, expected) in [
+            ("a.com", 80, true),
+            ("A.com.", 80, true),
+            ("x.a.com", 80, true),
+            ("xa.com", 80, false),
+            ("b.com", 80, false),
+            ("x.b.com", 80, true),
+            ("c.com", 80, false),
+            ("y.x.c.com", 80, true),
+            ("10.1.2.3", 80, true),
+            ("11.1.2.3", 80, false),
+            ("192.168.1.1", 443, true),
+            ("d.com", 8080, true),
+            ("d.com", 80, false),
+            ("[fd00::1]", 80, true),
+            ("[::2]", 80, true),
+        ] {
+            assert_eq!(direct(host, port), expected, "{host}:{port}");
+        }
+        let all = proxies(&[("BOSH_ALL_PROXY", "socks5://s"), ("NO_PROXY", "*")]).unwrap();
+        assert_eq!(all.way("a.com", 80), &Way::Direct);
+    }
+
+    #[test]
+    fn bosh_all_proxy_is_socks5_or_a_jumpbox() {
+        let socks = proxies(&[("BOSH_ALL_PROXY", "socks5://u:p%40ss@s")]).unwrap();
+        let expected = Proxy { host: "s".into(), port: 1080, credentials: Some(("u".into(), "p@ss".into())) };
+        assert_eq!(socks.way("a.com", 80), &Way::Socks5(expected));
+        assert_eq!(socks.secrets(), ["p@ss"]);
+        let ssh = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://me@j:2222?private-key=/k%20ey")]).unwrap();
+        let Way::Ssh { server, private_key } = ssh.way("a.com", 80) else { panic!("{ssh:?}") };
+        assert_eq!((server.to_string().as_str(), private_key.to_str()), ("j:2222", Some("/k ey")));
+        assert_eq!(server.credentials, Some(("me".into(), String::new())));
+        let nobody = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://j?private-key=k")]).unwrap();
+        let Way::Ssh { server, .. } = nobody.way("a.com", 80) else { panic!("{nobody:?}") };
+        assert_eq!((server.port, server.credentials.as_ref().unwrap().0.as_str()), (22, "jumpbox"));
+    }
+
+    #[test]
+    fn errors_name_the_variable_and_hide_the_value() {
+        for (name, value) in [
+            ("BOSH_ALL_PROXY", "ssh+socks5://me:s3cret@j:22"),
+            ("BOSH_ALL_PROXY", "ftp://me:s3cret@j:22"),
+            ("HTTPS_PROXY", "socks5://me:s3cret@j:22"),
+            ("http_proxy", "http://me:s3cret@j:port"),
+        ] {
+            let error = proxies(&[(name, value)]).unwrap_err();
+            let text = format!("{error:?} {:?}", error.hints());
+            assert!(text.contains(name) && !text.contains("s3cret"), "{text}");
+        }
+    }
+}

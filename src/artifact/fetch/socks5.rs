@@ -1,0 +1,169 @@
+//! The client's side of SOCKS 5 (RFC 1928) with user and password (RFC 1929). Names are resolved by the proxy.
+
+use std::io::{self, Read, Write};
+
+use super::proxy::Credentials;
+
+const VERSION: u8 = 5;
+const NO_AUTHENTICATION: u8 = 0;
+const USER_AND_PASSWORD: u8 = 2;
+
+/// Asks the proxy at the other end of `stream` for a connection to `host`; afterwards the stream is that.
+pub(super) fn connect(
+    stream: &mut (impl Read + Write + ?Sized),
+    host: &str,
+    port: u16,
+    credentials: Option<&Credentials>,
+) -> io::Result<()> {
+    let methods: &[u8] =
+        if credentials.is_some() { &[NO_AUTHENTICATION, USER_AND_PASSWORD] } else { &[NO_AUTHENTICATION] };
+    let mut greeting = vec![VERSION, u8::try_from(methods.len()).unwrap_or(1)];
+    greeting.extend(methods);
+    stream.write_all(&greeting)?;
+    let [version, method] = take(stream)?;
+    if version != VERSION {
+        return Err(refused("the proxy does not speak SOCKS 5"));
+    }
+    match (method, credentials) {
+        (NO_AUTHENTICATION, _) => {}
+        (USER_AND_PASSWORD, Some((user, password))) => {
+            let mut message = vec![1];
+            for text in [user, password] {
+                message.push(length(text)?);
+                message.extend(text.as_bytes());
+            }
+            stream.write_all(&message)?;
+            let [_, status] = take(stream)?;
+            if status != 0 {
+                return Err(refused("the SOCKS proxy refuses user and password"));
+            }
+        }
+        (_, None) => return Err(refused("the SOCKS proxy wants a user and password")),
+        (_, Some(_)) => return Err(refused("the SOCKS proxy takes no user and password")),
+    }
+    let mut request = vec![VERSION, 1, 0];
+    match host.parse() {
+        Ok(std::net::IpAddr::V4(address)) => {
+            request.push(1);
+            request.extend(address.octets());
+        }
+        Ok(std::net::IpAddr::V6(address)) => {
+            request.push(4);
+            request.extend(address.octets());
+        }
+        Err(_) => {
+            request.extend([3, length(host)?]);
+            request.extend(host.as_bytes());
+        }
+    }
+    request.extend(port.to_be_bytes());
+    stream.write_all(&request)?;
+    let [_, status, _, kind] = take(stream)?;
+    if status != 0 {
+        return Err(failure(status));
+    }
+    // The address the proxy uses is of no interest, but it must be out of the way.
+    let rest = match kind {
+        1 => 4,
+        4 => 16,
+        3 => {
+            let [length] = take(stream)?;
+            usize::from(length)
+        }
+        _ => return Err(refused("the SOCKS proxy's answer cannot be understood")),
+    };
+    stream.read_exact(&mut vec![0; rest + 2])
+}
+
+fn take<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn length(text: &str) -> io::Result<u8> {
+    u8::try_from(text.len()).map_err(|_| refused("SOCKS 5 takes at most 255 bytes of name, user or password"))
+}
+
+/// A failure that another attempt does not change.
+fn refused(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+fn failure(status: u8) -> io::Error {
+    let (kind, text) = match status {
+        2 => (io::ErrorKind::PermissionDenied, "does not allow the connection"),
+        3 => (io::ErrorKind::NetworkUnreachable, "cannot reach the network"),
+        4 => (io::ErrorKind::HostUnreachable, "cannot reach the host"),
+        5 => (io::ErrorKind::ConnectionRefused, "was refused the connection"),
+        6 => (io::ErrorKind::TimedOut, "waited too long for the host"),
+        7 | 8 => (io::ErrorKind::PermissionDenied, "cannot make such a connection"),
+        _ => (io::ErrorKind::Other, "failed to connect"),
+    };
+    io::Error::new(kind, format!("the SOCKS proxy {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that yields prepared bytes and keeps what is written.
+    struct Script(io::Cursor<Vec<u8>>, Vec<u8>);
+
+    impl Read for Script {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Script {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn talk(answer: &[u8], host: &str, credentials: Option<&Credentials>) -> (io::Result<()>, Vec<u8>, u64) {
+        let mut script = Script(io::Cursor::new(answer.to_vec()), Vec::new());
+        let result = connect(&mut script, host, 443, credentials);
+        let read = script.0.position();
+        (result, script.1, read)
+    }
+
+    #[test]
+    fn a_name_is_left_to_the_proxy_and_nothing_is_read_too_much() {
+        let answer = [5, 0, 5, 0, 0, 1, 1, 2, 3, 4, 0, 80, b'H'];
+        let (result, sent, read) = talk(&answer, "a.com", None);
+        result.unwrap();
+        assert_eq!(sent, b"\x05\x01\x00\x05\x01\x00\x03\x05a.com\x01\xbb");
+        assert_eq!(read, 12);
+        let (result, sent, _) = talk(&[5, 0, 5, 0, 0, 3, 1, b'x', 0, 80], "1.2.3.4", None);
+        result.unwrap();
+        assert_eq!(&sent[3..], [5, 1, 0, 1, 1, 2, 3, 4, 1, 0xbb]);
+    }
+
+    #[test]
+    fn user_and_password_are_given_when_asked_for() {
+        let who = ("me".to_owned(), "pw".to_owned());
+        let (result, sent, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&who));
+        result.unwrap();
+        assert_eq!(&sent[..11], b"\x05\x02\x00\x02\x01\x02me\x02pw");
+        let (result, _, _) = talk(&[5, 2, 1, 1], "a", Some(&who));
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let (result, _, _) = talk(&[5, 0xff], "a", None);
+        assert!(result.unwrap_err().to_string().contains("wants a user"));
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        let (result, _, _) = talk(&[5, 0, 5, 5, 0, 1], "a", None);
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert!(talk(b"HTTP/1.1 400", "a", None).0.is_err());
+        assert!(talk(&[5], "a", None).0.is_err());
+        assert!(talk(&[5, 0], &"a".repeat(300), None).0.is_err());
+    }
+}

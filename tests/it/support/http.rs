@@ -1,0 +1,320 @@
+//! HTTP servers and proxies on loopback that do what a test says, and remember what they were asked.
+//!
+//! Shared by unit and integration tests. Each one stops when it is dropped.
+
+#![allow(dead_code, reason = "each of the tests that share this uses its own part of it")]
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// The head of a request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `GET /x HTTP/1.1`.
+    pub line: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Request {
+    fn read(stream: &mut impl BufRead) -> Option<Self> {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        let mut headers = Vec::new();
+        loop {
+            let mut header = String::new();
+            stream.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim_end().split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        Some(Request { line: line.trim_end().to_owned(), headers })
+    }
+
+    /// A header by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The path with its query.
+    pub fn path(&self) -> &str {
+        self.line.split(' ').nth(1).unwrap_or_default()
+    }
+}
+
+/// Something that accepts connections until it is dropped.
+struct Listening {
+    port: u16,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Listening {
+    fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let serve = Arc::new(serve);
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                let serve = Arc::clone(&serve);
+                thread::spawn(move || serve(stream));
+            }
+        });
+        Listening { port, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // The connection that lets it see that.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A server whose answers a closure makes: the request, and how many there were before it.
+pub struct Server {
+    listening: Listening,
+    requests: Arc<Mutex<Vec<Request>>>,
+    scheme: &'static str,
+}
+
+impl Server {
+    /// Plain HTTP. An answer is sent as it is, then the connection is closed.
+    pub fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        let listening = Listening::start(move |mut stream| {
+            serve(&mut stream, &seen, &answer);
+            let _ = stream.shutdown(Shutdown::Both);
+        });
+        Server { listening, requests, scheme: "http" }
+    }
+
+    /// HTTPS with a certificate for `localhost`; also the certificate as PEM, for clients to trust.
+    pub fn start_tls(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> (Self, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        let key_der = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key_der)
+            .unwrap();
+        let config = Arc::new(config);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        let listening = Listening::start(move |stream| {
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(session, stream);
+            serve(&mut stream, &seen, &answer);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        });
+        (Server { listening, requests, scheme: "https" }, certificate.pem())
+    }
+
+    /// A file that can be asked for in parts.
+    pub fn of_file(content: &[u8]) -> Self {
+        let content = content.to_vec();
+        Server::start(move |request, _| part(request, &content, "\"v1\""))
+    }
+
+    pub fn port(&self) -> u16 {
+        self.listening.port
+    }
+
+    /// A URL of this server; `path` begins with a slash.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}://localhost:{}{path}", self.scheme, self.port())
+    }
+
+    /// What was asked so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    stream: &mut (impl Read + Write),
+    seen: &Mutex<Vec<Request>>,
+    answer: &impl Fn(&Request, usize) -> Vec<u8>,
+) {
+    let Some(request) = Request::read(&mut BufReader::new(&mut *stream)) else { return };
+    let before = {
+        let mut seen = seen.lock().unwrap();
+        seen.push(request.clone());
+        seen.len() - 1
+    };
+    let _ = stream.write_all(&answer(&request, before));
+    let _ = stream.flush();
+}
+
+/// A complete answer.
+pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    [head.as_bytes(), b"\r\n", body].concat()
+}
+
+/// What a file server answers: all of it or the part that is asked for.
+pub fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
+    let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
+    let fits = request.header("if-range").is_none_or(|tag| tag == etag);
+    match range.and_then(|from| from.parse::<usize>().ok()).filter(|_| fits) {
+        Some(from) if from < content.len() => {
+            let range = format!("bytes {from}-{}/{}", content.len() - 1, content.len());
+            answer("206 Partial Content", &[("Content-Range", &range), ("ETag", etag)], &content[from..])
+        }
+        Some(_) => answer("416 Range Not Satisfiable", &[], b""),
+        None => answer("200 OK", &[("ETag", etag)], content),
+    }
+}
+
+/// A proxy that leads every name to loopback and remembers what it was asked for.
+pub struct Proxy {
+    listening: Listening,
+    targets: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    /// SOCKS 5, with a user and password if they are given.
+    pub fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
+        Self::start(move |stream, targets| socks5(stream, credentials, targets))
+    }
+
+    /// HTTP: CONNECT, and requests that name a whole URL. What it notes begins with the method, and ends with
+    /// the credentials if there are any.
+    pub fn http() -> Self {
+        Self::start(http)
+    }
+
+    fn start(
+        serve: impl Fn(TcpStream, &Mutex<Vec<String>>) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let targets = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&targets);
+        // A client that goes away is no failure of the test.
+        let listening = Listening::start(move |stream| drop(serve(stream, &seen)));
+        Proxy { listening, targets }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.listening.port
+    }
+
+    /// What it was asked for so far: `host:port` of each connection.
+    pub fn targets(&self) -> Vec<String> {
+        self.targets.lock().unwrap().clone()
+    }
+}
+
+fn socks5(
+    mut stream: TcpStream,
+    credentials: Option<(&str, &str)>,
+    targets: &Mutex<Vec<String>>,
+) -> io::Result<()> {
+    let mut take = |count: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    let count = take(2)?[1];
+    let methods = take(usize::from(count))?;
+    let method = if credentials.is_some() { 2 } else { 0 };
+    if !methods.contains(&method) {
+        return stream.write_all(&[5, 0xff]);
+    }
+    stream.write_all(&[5, method])?;
+    let mut take = |count: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    if let Some((user, password)) = credentials {
+        let length = take(2)?[1];
+        let given_user = take(usize::from(length))?;
+        let length = take(1)?[0];
+        let given_password = take(usize::from(length))?;
+        let right = given_user == user.as_bytes() && given_password == password.as_bytes();
+        stream.write_all(&[1, u8::from(!right)])?;
+        if !right {
+            return Ok(());
+        }
+    }
+    let mut take = |count: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    let host = match take(4)?[3] {
+        1 => take(4)?.iter().map(ToString::to_string).collect::<Vec<_>>().join("."),
+        3 => {
+            let length = take(1)?[0];
+            String::from_utf8_lossy(&take(usize::from(length))?).into_owned()
+        }
+        kind => panic!("an address of kind {kind}"),
+    };
+    let port = take(2)?;
+    let port = u16::from_be_bytes([port[0], port[1]]);
+    targets.lock().unwrap().push(format!("{host}:{port}"));
+    let Ok(target) = TcpStream::connect(("127.0.0.1", port)) else {
+        return stream.write_all(&[5, 5, 0, 1, 0, 0, 0, 0, 0, 0]);
+    };
+    stream.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 0])?;
+    pump(stream, target)
+}
+
+fn http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let Some(request) = Request::read(&mut reader) else { return Ok(()) };
+    let method = request.line.split(' ').next().unwrap_or_default();
+    let credentials = request.header("proxy-authorization").map(|given| format!(" {given}"));
+    let note = format!("{method} {}{}", request.path(), credentials.unwrap_or_default());
+    targets.lock().unwrap().push(note);
+    let authority = request.path().strip_prefix("http://").unwrap_or(request.path());
+    let (authority, path) = authority.split_once('/').unwrap_or((authority, ""));
+    let port: u16 = authority.rsplit_once(':').map_or(80, |(_, port)| port.parse().unwrap());
+    let mut target = TcpStream::connect(("127.0.0.1", port))?;
+    if method == "CONNECT" {
+        stream.write_all(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n")?;
+    } else {
+        write!(target, "{method} /{path} HTTP/1.1\r\n")?;
+        for (name, value) in request.headers.iter().filter(|(name, _)| !name.starts_with("proxy-")) {
+            write!(target, "{name}: {value}\r\n")?;
+        }
+        target.write_all(b"\r\n")?;
+    }
+    pump(stream, target)
+}
+
+/// Copies both ways until one side ends.
+fn pump(client: TcpStream, target: TcpStream) -> io::Result<()> {
+    let (mut from, mut to) = (client.try_clone()?, target.try_clone()?);
+    let upwards = thread::spawn(move || {
+        let _ = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let _ = io::copy(&mut &target, &mut &client);
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = target.shutdown(Shutdown::Both);
+    let _ = upwards.join();
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The native renderer against Ruby: a corpus of small templates, one for each construct and method, rendered
+//! by both. Outputs must be equal byte for byte, and what is an error in one must be one in the other.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use monopile::template::{Context, RenderError, Renderer, native::NativeRenderer};
+use serde_json::{Value, json};
+
+struct Case {
+    name: String,
+    source: String,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/templates")
+}
+
+fn context() -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder().join("context.json")).unwrap()).unwrap()
+}
+
+/// The templates of the corpus: in each file, `#### name` begins one.
+fn corpus() -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "erb")) {
+        let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+        for line in std::fs::read_to_string(file).unwrap().split_inclusive('\n') {
+            match line.strip_prefix("#### ") {
+                Some(name) => {
+                    cases.push(Case { name: format!("{stem}: {}", name.trim_end()), source: String::new() });
+                }
+                None => cases.last_mut().expect("a file begins with a name").source.push_str(line),
+            }
+        }
+    }
+    cases
+}
+
+/// What Ruby makes of each, in one process.
+fn reference(cases: &[Case]) -> Vec<Value> {
+    let context = context();
+    let input: Vec<Value> =
+        cases.iter().map(|case| json!({"source": case.source, "context": context})).collect();
+    let mut ruby = Command::new("ruby")
+        .arg(folder().join("reference.rb"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ruby, which this test compares with, is not installed");
+    let mut stdin = ruby.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(Value::Array(input).to_string().as_bytes()));
+    let output = ruby.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success(), "reference.rb failed");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn templates_render_as_ruby_renders_them() {
+    let cases = corpus();
+    assert!(cases.len() > 250, "only {} templates in the corpus", cases.len());
+    let renderer = NativeRenderer::new();
+    let context = Context::from_json(&context()).unwrap();
+    let mut differences = Vec::new();
+    for (case, expected) in cases.iter().zip(reference(&cases)) {
+        let native = renderer.render(&case.name, &case.source, &context);
+        let same = match (&native, expected["output"].as_str()) {
+            (Ok(text), Some(output)) => text == output,
+            (Err(RenderError::Template(_)), None) => expected["error"].is_string(),
+            _ => false,
+        };
+        if !same {
+            differences.push(format!("{}\n  Ruby:   {expected}\n  native: {native:?}", case.name));
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
