@@ -91,6 +91,20 @@ impl Error {
         self
     }
 
+    /// A hint at the name that was probably meant by `name`, or else the one that `otherwise` gives.
+    #[must_use]
+    pub fn with_nearest<'a>(
+        self,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        otherwise: impl FnOnce() -> Option<String>,
+    ) -> Self {
+        match nearest(name, known).map(|near| format!("did you mean '{near}'?")).or_else(otherwise) {
+            Some(hint) => self.with_hint(hint),
+            None => self,
+        }
+    }
+
     /// Wraps this error in an outer message; kind and hints stay.
     #[must_use]
     pub fn context(mut self, message: impl Into<String>) -> Self {
@@ -157,14 +171,33 @@ impl<T> ResultExt<T> for Result<T> {
     }
 }
 
-/// The name nearest to `name`, if one is near enough to be a typing error of it.
+/// The name that was probably meant by `name`: the one of `known` that is so near, letter case apart, that a
+/// typing error explains the difference. The first by alphabet of several that are equally near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = name.chars().count();
+    let lower = name.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|candidate| *candidate != name)
+        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| {
-            *distance <= (candidate.chars().count().max(name.chars().count()) / 3).max(1)
+            // All of it mistyped is another name, not an error.
+            *distance <= (candidate.chars().count().max(length) / 3).max(1) && *distance < length
         })
-        .min_by_key(|(distance, _)| *distance)
+        .min()
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_near_is_meant() {
+        assert_eq!(nearest("regoin", ["region", "origin"]), Some("region"));
+        assert_eq!(nearest("Region", ["zone", "region"]), Some("region"));
+        assert_eq!(nearest("a", ["b"]), None);
+        assert_eq!(nearest("region", ["zone"]), None);
+        assert_eq!(nearest("region", ["region"]), None);
+    }
 }

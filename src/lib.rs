@@ -13,6 +13,7 @@ pub mod artifact;
 pub mod builtin;
 pub mod cli;
 pub mod cpi;
+mod durable;
 pub mod error;
 pub mod manifest;
 pub mod plan;

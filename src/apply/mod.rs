@@ -15,6 +15,7 @@ mod existing;
 mod jobs;
 mod lifecycle;
 mod logs;
+mod obtain;
 mod packages;
 mod prepare;
 mod render;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic::{create_private, remove_durably, sync_directory, write_atomically};
+use crate::durable::{create_private, remove_durably, sync_directory, sync_parent, write_atomically};
 use crate::{Error, Result};
 
 /// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
@@ -69,7 +69,7 @@ impl Journal {
     pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
         let failed = |error| Error::io(format!("announcing a call in '{}'", self.directory.display()), error);
         match fs::DirBuilder::new().mode(0o700).create(&self.directory) {
-            Ok(()) => sync_directory(super::atomic::parent(&self.directory)).map_err(failed)?,
+            Ok(()) => sync_parent(&self.directory).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed(error)),
         }

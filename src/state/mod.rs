@@ -4,14 +4,12 @@
 //! type with write methods. Every change goes through one transition function, [`State::apply`]; an effect
 //! on the world is announced in the [`Journal`] before it and settled after it.
 
-mod atomic;
 mod change;
 mod file;
 mod journal;
 mod lock;
 mod store;
 
-pub use atomic::write_atomically;
 pub use change::{Change, Rejected};
 pub use file::{Disk, Extension, FORMAT, Release, State, Stemcell, Vm};
 pub use journal::{Answer, Intent, Journal, OpenCall};

@@ -4,11 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::atomic::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use super::change::Change;
 use super::file::{State, backup_path};
 use super::journal::Journal;
 use super::lock::{Holder, Lock};
+use crate::durable::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use crate::error::ResultExt;
 use crate::{Error, Result};
 
@@ -41,9 +41,13 @@ impl Store {
         let read = State::read(path)?;
         let on_disk = read.is_some();
         let journal = Journal::at(path);
-        sweep_temporaries(path).and_then(|()| journal.sweep()).map_err(|error| {
-            Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
-        })?;
+        [path, &backup_path(path)]
+            .into_iter()
+            .try_for_each(sweep_temporaries)
+            .and_then(|()| journal.sweep())
+            .map_err(|error| {
+                Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
+            })?;
         Ok(Store {
             path: path.to_owned(),
             state: read.unwrap_or_else(State::new),

@@ -89,18 +89,12 @@ impl Context {
 
     /// The existing property whose name is nearest to `name`, if one is near.
     pub fn nearest_property(&self, name: &str) -> Option<String> {
+        let names = self.property_names();
+        let known = || names.iter().map(String::as_str);
         let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-        self.property_names()
-            .into_iter()
-            .map(|known| {
-                let whole = strsim::normalized_damerau_levenshtein(name, &known);
-                // The right name under a wrong parent is a near one as well.
-                let score = if last(name) == last(&known) { whole.max(0.71) } else { whole };
-                (score, known)
-            })
-            .filter(|(score, _)| *score > 0.7)
-            .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)))
-            .map(|(_, known)| known)
+        // The right name under a wrong parent is a near one as well.
+        let misplaced = || known().filter(|known| last(known) == last(name)).min();
+        crate::error::nearest(name, known()).or_else(misplaced).map(str::to_owned)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph, nearest};
+use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph};
 use crate::artifact::archive::{self, ArchiveError, Options};
 use crate::artifact::digest::{Algorithm, Digest};
 use crate::artifact::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
@@ -316,10 +316,6 @@ fn check_unique(refs: &[ArtifactRef], kind: &str, what: &str) -> Result<()> {
 }
 
 fn missing_package(owner: &str, package: &str, known: &[&str], what: &str) -> Error {
-    let error =
-        Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in it"));
-    match nearest(package, known) {
-        Some(near) => error.with_hint(format!("did you mean '{near}'?")),
-        None => error,
-    }
+    Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in it"))
+        .with_nearest(package, known.iter().copied(), || None)
 }

@@ -143,11 +143,12 @@ impl Release {
         self.jobs.iter().find(|job| job.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
             let error = Error::invalid(format!("the release '{}' has no job '{name}'", self.name));
-            match nearest(name, &names) {
-                Some(near) => error.with_hint(format!("did you mean '{near}'?")),
-                None if names.is_empty() => error.with_hint("the release has no jobs at all"),
-                None => error.with_hint(format!("its jobs are {}", names.join(", "))),
-            }
+            error.with_nearest(name, names.iter().copied(), || {
+                Some(match names.as_slice() {
+                    [] => "the release has no jobs at all".to_owned(),
+                    _ => format!("its jobs are {}", names.join(", ")),
+                })
+            })
         })
     }
 
@@ -195,16 +196,6 @@ impl Release {
             .with_hint("use a release compiled for this stemcell, a source release, or that stemcell")),
         }
     }
-}
-
-/// The candidate that `name` is most likely a misspelling of.
-fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    candidates
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
 }
 
 /// Names of jobs and packages become file names and parts of paths on the VM.

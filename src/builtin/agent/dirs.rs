@@ -4,10 +4,10 @@
 //! The layout is the one release jobs rely on (docs-bosh, "vm-config").
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::durable::Replacement;
 use crate::{Error, Result};
 
 /// Where everything of one VM is.
@@ -181,14 +181,10 @@ pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
 
 /// Replaces a file: the old or the new content, never a torn one.
 pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    let failed = |e| Error::io(format!("writing '{}'", path.display()), e);
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|e| failed(e.error))?;
-    fs::File::open(dir).and_then(|d| d.sync_all()).map_err(failed)
+    Replacement::write(path, content, mode)
+        .and_then(Replacement::put_in_place)
+        .map(drop)
+        .map_err(|e| Error::io(format!("writing '{}'", path.display()), e))
 }
 
 /// Points a link somewhere else without a moment in which it is not there.

@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 use super::args::Hash;
 use super::cid::{Cid, Resource};
 use super::failure::{Failure, Kind, Outcome};
-use super::files::{read_json, sync_parent, write_json};
+use super::files::{read_json, write_json};
 use super::rpc::Call;
 use super::store::{Held, Store};
 use super::vm;
+use crate::durable::sync_parent;
 
 /// The data below a disk's directory, while it is attached to nothing.
 pub const DATA: &str = "data";

@@ -1,8 +1,8 @@
 //! Durable files and whole trees: JSON documents replaced atomically, trees copied and removed.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Outcome};
+use crate::durable::{sweep_temporaries, write_atomically};
 
 /// Makes a directory, and those above it, for its owner alone.
 pub fn private_dir(path: &Path) -> io::Result<()> {
@@ -19,14 +20,9 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 /// Replaces `path` by this document: the old one or the new one is there, never half of one.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
     let write = || -> io::Result<()> {
-        // The name is fixed: whoever writes holds the directory's lock, and a killed writer's
-        // rest is simply overwritten.
-        let new = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(value)?)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        sync_parent(path)
+        // Whoever writes holds the directory's lock: it is the only writer.
+        sweep_temporaries(path)?;
+        write_atomically(path, &serde_json::to_vec_pretty(value)?)
     };
     write().map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))
 }
@@ -41,14 +37,6 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|error| Failure::io(format_args!("reading '{}'", path.display()), error))
-}
-
-/// Makes a rename or removal of `path` durable.
-pub fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 /// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into

@@ -16,10 +16,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, Resource};
 use super::failure::{Failure, Outcome};
-use super::files::{private_dir, read_json, remove_tree, sync_parent};
+use super::files::{private_dir, read_json, remove_tree};
 use super::launch;
 use super::process::Identity;
 use super::vm;
+use crate::durable::sync_parent;
 
 /// The open cloud. While it lives, its root stays.
 pub struct Store {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::Halt;
 use super::needed::Needed;
-use crate::state::write_atomically;
+use crate::durable::write_atomically;
 use crate::ui::Stage;
 use crate::{Error, Result};
 

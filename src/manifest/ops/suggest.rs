@@ -4,8 +4,6 @@ use crate::manifest::yaml::{Data, Node};
 
 /// How many names an error lists.
 const LISTED: usize = 8;
-/// How alike two names must be (Jaro-Winkler) for one to be taken for a misspelling of the other.
-const ALIKE: f64 = 0.8;
 /// Longer names say nothing in an error.
 const MAX_NAME: usize = 60;
 
@@ -17,15 +15,11 @@ pub(super) fn nearest<'a>(
 ) -> String {
     let mut seen = std::collections::HashSet::new();
     let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
-    let best = names
-        .iter()
-        .map(|name| (strsim::jaro_winkler(&wanted.to_lowercase(), &name.to_lowercase()), *name))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match best {
-        None => "there is nothing here".into(),
-        Some((likeness, name)) if likeness >= ALIKE => format!("there is '{}'", show(name)),
-        Some(_) if names.len() == 1 => format!("there is only '{}'", show(names[0])),
-        Some(_) => {
+    match (crate::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
+        (_, []) => "there is nothing here".into(),
+        (Some(name), _) => format!("there is '{}'", show(name)),
+        (None, [only]) => format!("there is only '{}'", show(only)),
+        (None, _) => {
             let shown: Vec<String> =
                 names.iter().take(LISTED).map(|name| format!("'{}'", show(name))).collect();
             let more = match names.len().saturating_sub(LISTED) {

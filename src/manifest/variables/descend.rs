@@ -1,5 +1,6 @@
 //! The part of a value that `((name.key.0))` asks for.
 
+use crate::error::nearest;
 use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Node};
 
@@ -23,7 +24,7 @@ pub fn descend<'n, 'k>(value: &'n Node, keys: impl Iterator<Item = &'k str>) -> 
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
                     return Err(NoSuchPart {
                         message: format!("there is no key '{key}'; there is {}", list(&names)),
-                        suggestion: super::missing::closest(key, names.iter().copied()),
+                        suggestion: nearest(key, names.iter().copied()).map(str::to_owned),
                     });
                 }
             },

@@ -16,6 +16,6 @@ mod sources;
 pub mod syntax;
 
 pub use definitions::{Definition, Definitions, UpdateMode};
-pub use missing::{Missing, closest};
+pub use missing::Missing;
 pub use resolver::Resolver;
 pub use sources::Sources;

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use super::rsa_key::KeySize;
-use crate::manifest::variables::closest;
 use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{Data, Node};
 use crate::{Error, Result};
@@ -130,12 +129,10 @@ pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
     for (key, _) in map.iter() {
         let name = key.as_str().unwrap_or_default();
         if !known.contains(&name) {
-            let meant = closest(name, known.iter().copied());
             let error = Error::invalid(format!("{}: there is no option '{name}'", key.position.describe()));
-            return Err(match meant {
-                Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
-                None => error.with_hint(format!("the options of this type are {}", known.join(", "))),
-            });
+            return Err(error.with_nearest(name, known.iter().copied(), || {
+                Some(format!("the options of this type are {}", known.join(", ")))
+            }));
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::store::Store;
 use super::value::Kind;
 use super::x509::Certificate;
 use crate::error::ResultExt;
-use crate::manifest::variables::{Resolver, closest};
+use crate::manifest::variables::Resolver;
 use crate::manifest::yaml::{Data, Node};
 use crate::{Error, Result};
 
@@ -190,11 +190,11 @@ fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certif
 
 fn stored(store: &Store, name: &str) -> Result<Node> {
     store.get(name).cloned().ok_or_else(|| {
-        let error = Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display()));
-        match closest(name, store.names()) {
-            Some(meant) => error.with_hint(format!("did you mean '{meant}'?")),
-            None => error,
-        }
+        Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
+            name,
+            store.names(),
+            || None,
+        )
     })
 }
 

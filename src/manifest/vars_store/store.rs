@@ -1,9 +1,10 @@
 //! The file that generated values are kept in.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::durable::{Replacement, sweep_temporaries};
 use crate::manifest::files;
 use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{self, Data, Mapping, Node};
@@ -96,9 +97,8 @@ impl Store {
         let failed = |error| Error::io(format!("locking vars store '{}'", self.path.display()), error);
         let absent = !self.path.exists();
         loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            private(&mut options);
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = options.open(&self.path).map_err(failed)?;
             file.lock().map_err(failed)?;
             // Whoever held the lock has put a new file in place of the one that was waited for.
@@ -134,23 +134,17 @@ impl Store {
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
         // A store behind a link stays there.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let text = yaml::emit(&Data::Map(self.values.clone()).into());
-        // `NamedTempFile` makes files of mode 0600.
-        let mut file =
-            tempfile::Builder::new().prefix(".vars-store-").tempfile_in(directory).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
+        if self.lock.is_some() {
+            // The lock makes this the only writer.
+            sweep_temporaries(&path).map_err(failed)?;
+        }
+        let new = Replacement::write(&path, text.as_bytes(), 0o600).map_err(failed)?;
         if self.lock.is_some() {
             // Whoever opens the new file finds it locked as the old one was.
-            file.as_file().lock().map_err(failed)?;
+            new.file().lock().map_err(failed)?;
         }
-        let kept = file.persist(&path).map_err(|error| failed(error.error))?;
-        #[cfg(unix)]
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        let kept = new.put_in_place().map_err(failed)?;
         if self.lock.is_some() {
             self.lock = Some(kept);
         }
@@ -159,29 +153,13 @@ impl Store {
     }
 }
 
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600);
-}
-
-#[cfg(not(unix))]
-fn private(_options: &mut OpenOptions) {}
-
-#[cfg(unix)]
 fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
     let held = file.metadata()?;
     match std::fs::metadata(path) {
         Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-#[cfg(not(unix))]
-fn same_file(_file: &File, _path: &Path) -> std::io::Result<bool> {
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -208,7 +186,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
     fn is_for_its_owner_alone_and_leaves_nothing_beside_it() {
         use std::os::unix::fs::PermissionsExt;
         let (dir, mut store) = store(Some("a: b\n"));
@@ -216,6 +193,17 @@ mod tests {
         store.set("c", Node::string("d"));
         store.save().unwrap();
         assert_eq!(std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_swept_by_the_next() {
+        let (dir, mut store) = store(None);
+        std::fs::write(dir.path().join(".vars.yml.Xy3.tmp"), "a: secret\n").unwrap();
+        store.lock().unwrap();
+        store.set("a", Node::string("b"));
+        store.save().unwrap();
+        store.unlock();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
