@@ -16,9 +16,6 @@ _monopile() {
             ",$1")
                 cmd="monopile"
                 ;;
-            monopile,cache)
-                cmd="monopile__subcmd__cache"
-                ;;
             monopile,completion)
                 cmd="monopile__subcmd__completion"
                 ;;
@@ -28,26 +25,11 @@ _monopile() {
             monopile,delete-env)
                 cmd="monopile__subcmd__delete__subcmd__env"
                 ;;
-            monopile,inspect-local-release)
-                cmd="monopile__subcmd__inspect__subcmd__local__subcmd__release"
-                ;;
-            monopile,inspect-local-stemcell)
-                cmd="monopile__subcmd__inspect__subcmd__local__subcmd__stemcell"
-                ;;
             monopile,int)
                 cmd="monopile__subcmd__interpolate"
                 ;;
             monopile,interpolate)
                 cmd="monopile__subcmd__interpolate"
-                ;;
-            monopile,repack-stemcell)
-                cmd="monopile__subcmd__repack__subcmd__stemcell"
-                ;;
-            monopile,sha1ify-release)
-                cmd="monopile__subcmd__sha1ify__subcmd__release"
-                ;;
-            monopile,sha2ify-release)
-                cmd="monopile__subcmd__sha2ify__subcmd__release"
                 ;;
             monopile,start-env)
                 cmd="monopile__subcmd__start__subcmd__env"
@@ -57,12 +39,6 @@ _monopile() {
                 ;;
             monopile,vars)
                 cmd="monopile__subcmd__vars"
-                ;;
-            monopile__subcmd__cache,list)
-                cmd="monopile__subcmd__cache__subcmd__list"
-                ;;
-            monopile__subcmd__cache,prune)
-                cmd="monopile__subcmd__cache__subcmd__prune"
                 ;;
             monopile__subcmd__vars,check)
                 cmd="monopile__subcmd__vars__subcmd__check"
@@ -80,7 +56,7 @@ _monopile() {
 
     case "${cmd}" in
         monopile)
-            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars inspect-local-release inspect-local-stemcell repack-stemcell sha1ify-release sha2ify-release cache completion"
+            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars completion"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -88,92 +64,6 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__cache)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help list prune"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__cache__subcmd__list)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__cache__subcmd__prune)
-            opts="-n -h --unused --all --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --unused)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
                     return 0
                     ;;
                 *)
@@ -184,7 +74,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__completion)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help bash zsh fish powershell elvish"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help bash zsh fish powershell elvish"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -192,13 +82,6 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
                     return 0
                     ;;
                 *)
@@ -209,7 +92,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__create__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -352,13 +235,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -367,7 +243,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__delete__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -506,63 +382,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__inspect__subcmd__local__subcmd__release)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__inspect__subcmd__local__subcmd__stemcell)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -571,7 +390,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__interpolate)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --path --var-errs --var-errs-unused --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --path --var-errs --var-errs-unused --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -691,104 +510,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__repack__subcmd__stemcell)
-            opts="-n -h --name --version --cloud-properties --empty-image --format --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --name)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --version)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cloud-properties)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__sha1ify__subcmd__release)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        monopile__subcmd__sha2ify__subcmd__release)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --parallel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -797,7 +518,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__start__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --agent-timeout --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -929,13 +650,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -944,7 +658,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__stop__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1080,13 +794,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1095,7 +802,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help list check rotate"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help list check rotate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1103,13 +810,6 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
                     return 0
                     ;;
                 *)
@@ -1120,7 +820,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__check)
-            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --within --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --within --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1223,13 +923,6 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1238,7 +931,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__list)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1246,13 +939,6 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
                     return 0
                     ;;
                 *)
@@ -1263,7 +949,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__rotate)
-            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --finish --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --finish --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1360,13 +1046,6 @@ _monopile() {
                     ;;
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
                     return 0
                     ;;
                 *)
