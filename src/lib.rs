@@ -16,6 +16,7 @@ pub mod cpi;
 mod durable;
 pub mod error;
 pub mod manifest;
+mod notation;
 pub mod plan;
 pub mod state;
 pub mod template;

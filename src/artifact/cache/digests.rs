@@ -98,7 +98,8 @@ fn entry_name(path: &Path) -> String {
 fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
     const SECOND: u64 = 1_000_000_000;
     // File systems without fractions of a second count in steps of up to two.
-    let step = if stamp.mtime % SECOND == 0 { Duration::from_secs(2) } else { Duration::from_millis(50) };
+    let step =
+        if stamp.mtime.is_multiple_of(SECOND) { Duration::from_secs(2) } else { Duration::from_millis(50) };
     let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
     now.duration_since(changed).is_ok_and(|age| age > step)
 }
