@@ -8,6 +8,16 @@
 //! brought to run with the packages of the cache. The times are the program's own (`timings` of the event
 //! `run_finished`), where every moment counts once.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a benchmark that cannot go on says so by panicking, and prints what it measured"
+)]
+
 #[path = "../tests/it/support/mod.rs"]
 mod support;
 

@@ -22,6 +22,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
     $completions = @(switch ($command) {
         'monopile' {
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show the version')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Show the version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Show the version')
@@ -41,6 +42,12 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('interpolate', 'interpolate', [CompletionResultType]::ParameterValue, 'Print a manifest with ops files applied and variables filled in')
             [CompletionResult]::new('int', 'int', [CompletionResultType]::ParameterValue, 'Print a manifest with ops files applied and variables filled in')
             [CompletionResult]::new('vars', 'vars', [CompletionResultType]::ParameterValue, 'Look into a vars store, check it, renew what is in it')
+            [CompletionResult]::new('inspect-local-release', 'inspect-local-release', [CompletionResultType]::ParameterValue, 'Show what is in a release')
+            [CompletionResult]::new('inspect-local-stemcell', 'inspect-local-stemcell', [CompletionResultType]::ParameterValue, 'Show what a stemcell is')
+            [CompletionResult]::new('repack-stemcell', 'repack-stemcell', [CompletionResultType]::ParameterValue, 'Make a stemcell from another one')
+            [CompletionResult]::new('sha1ify-release', 'sha1ify-release', [CompletionResultType]::ParameterValue, 'Convert a release tarball to SHA-1 digests')
+            [CompletionResult]::new('sha2ify-release', 'sha2ify-release', [CompletionResultType]::ParameterValue, 'Convert a release tarball to SHA-256 digests')
+            [CompletionResult]::new('cache', 'cache', [CompletionResultType]::ParameterValue, 'Look into the cache, make it smaller')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             break
         }
@@ -59,6 +66,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--agent-timeout', '--agent-timeout', [CompletionResultType]::ParameterName, 'How long the agent on the new VM may take to answer')
             [CompletionResult]::new('--package-dir', '--package-dir', [CompletionResultType]::ParameterName, 'Where the CPI''s packages are installed, instead of the cache')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--recreate', '--recreate', [CompletionResultType]::ParameterName, 'Deploy even if nothing changed, with a new VM')
             [CompletionResult]::new('--recreate-persistent-disks', '--recreate-persistent-disks', [CompletionResultType]::ParameterName, 'Move the data of persistent disks to new ones')
             [CompletionResult]::new('--skip-drain', '--skip-drain', [CompletionResultType]::ParameterName, 'Don''t run drain and pre-stop scripts')
@@ -89,6 +97,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'Stop jobs that still drain after this time')
             [CompletionResult]::new('--package-dir', '--package-dir', [CompletionResultType]::ParameterName, 'Where the CPI''s packages are installed, instead of the cache')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--skip-drain', '--skip-drain', [CompletionResultType]::ParameterName, 'Don''t run drain and pre-stop scripts')
             [CompletionResult]::new('--forget-open-calls', '--forget-open-calls', [CompletionResultType]::ParameterName, 'Drop calls of an interrupted run whose outcome cannot be known')
             [CompletionResult]::new('--keep-workdir', '--keep-workdir', [CompletionResultType]::ParameterName, 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials')
@@ -117,6 +126,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'Stop jobs that still drain after this time')
             [CompletionResult]::new('--agent-timeout', '--agent-timeout', [CompletionResultType]::ParameterName, 'How long the agent on the VM may take to answer')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--skip-drain', '--skip-drain', [CompletionResultType]::ParameterName, 'Don''t run drain and pre-stop scripts')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
@@ -142,6 +152,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'State file [default: PATH without its extension, and -state.json]')
             [CompletionResult]::new('--agent-timeout', '--agent-timeout', [CompletionResultType]::ParameterName, 'How long the agent on the VM may take to answer')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
@@ -165,6 +176,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
             [CompletionResult]::new('--path', '--path', [CompletionResultType]::ParameterName, 'Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--var-errs', '--var-errs', [CompletionResultType]::ParameterName, 'Fail if a variable has no value')
             [CompletionResult]::new('--var-errs-unused', '--var-errs-unused', [CompletionResultType]::ParameterName, 'Fail if a given variable is not used')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
@@ -190,6 +202,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
             [CompletionResult]::new('--path', '--path', [CompletionResultType]::ParameterName, 'Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--var-errs', '--var-errs', [CompletionResultType]::ParameterName, 'Fail if a variable has no value')
             [CompletionResult]::new('--var-errs-unused', '--var-errs-unused', [CompletionResultType]::ParameterName, 'Fail if a given variable is not used')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
@@ -205,6 +218,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
         }
         'monopile;vars' {
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
@@ -221,6 +235,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
         }
         'monopile;vars;list' {
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
@@ -242,6 +257,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--vars-file', '--vars-file', [CompletionResultType]::ParameterName, 'Load variables that options refer to from a YAML file')
             [CompletionResult]::new('--within', '--within', [CompletionResultType]::ParameterName, 'How long certificates must still be valid: 30d, 12h, 2w')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
@@ -262,7 +278,129 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--var', '--var', [CompletionResultType]::ParameterName, 'Set a variable that options refer to; VALUE is YAML')
             [CompletionResult]::new('--vars-file', '--vars-file', [CompletionResultType]::ParameterName, 'Load variables that options refer to from a YAML file')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--finish', '--finish', [CompletionResultType]::ParameterName, 'Second step of a CA''s rotation: drop the old certificate')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;inspect-local-release' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;inspect-local-stemcell' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;repack-stemcell' {
+            [CompletionResult]::new('--name', '--name', [CompletionResultType]::ParameterName, 'Another name')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Another version')
+            [CompletionResult]::new('--cloud-properties', '--cloud-properties', [CompletionResultType]::ParameterName, 'A YAML mapping that is merged into the cloud properties')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Another format, in place of those it has; several times for several')
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('--empty-image', '--empty-image', [CompletionResultType]::ParameterName, 'An image of no bytes')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;sha1ify-release' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;sha2ify-release' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;cache' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show what is in the cache')
+            [CompletionResult]::new('prune', 'prune', [CompletionResultType]::ParameterValue, 'Remove what was not used for a while')
+            break
+        }
+        'monopile;cache;list' {
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;cache;prune' {
+            [CompletionResult]::new('--unused', '--unused', [CompletionResultType]::ParameterName, 'What counts as a while: 30d, 12h, 2w')
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Remove everything')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
@@ -276,6 +414,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
         }
         'monopile;completion' {
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')

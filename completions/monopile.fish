@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_monopile_global_optspecs
-    string join \n v/version n/non-interactive json tty no-color parallel= sha2 verbose h/help
+    string join \n v/version n/non-interactive json tty no-color parallel= cache-dir= sha2 verbose h/help
 end
 
 function __fish_monopile_needs_command
@@ -25,6 +25,7 @@ function __fish_monopile_using_subcommand
 end
 
 complete -c monopile -n "__fish_monopile_needs_command" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_needs_command" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_needs_command" -s v -s V -l version -d 'Show the version'
 complete -c monopile -n "__fish_monopile_needs_command" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_needs_command" -l json -d 'One JSON object per line instead of text'
@@ -40,6 +41,12 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "start-env" -d 'St
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "interpolate" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "int" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "vars" -d 'Look into a vars store, check it, renew what is in it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-release" -d 'Show what is in a release'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-stemcell" -d 'Show what a stemcell is'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "repack-stemcell" -d 'Make a stemcell from another one'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha1ify-release" -d 'Convert a release tarball to SHA-1 digests'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha2ify-release" -d 'Convert a release tarball to SHA-256 digests'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "cache" -d 'Look into the cache, make it smaller'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l var-file -d 'Set a variable to the text of a file' -r -f
@@ -52,6 +59,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-t
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate -d 'Deploy even if nothing changed, with a new VM'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
@@ -74,6 +82,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
@@ -94,6 +103,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l state -d 
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l json -d 'One JSON object per line instead of text'
@@ -111,6 +121,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s o -l ops
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -126,6 +137,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l vars-s
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l path -d 'Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l var-errs -d 'Fail if a variable has no value'
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l var-errs-unused -d 'Fail if a given variable is not used'
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -s n -l non-interactive -d 'Don\'t ask for input'
@@ -143,6 +155,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand int" -l vars-store -d 
 complete -c monopile -n "__fish_monopile_using_subcommand int" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l path -d 'Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand int" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l var-errs -d 'Fail if a variable has no value'
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l var-errs-unused -d 'Fail if a given variable is not used'
 complete -c monopile -n "__fish_monopile_using_subcommand int" -s n -l non-interactive -d 'Don\'t ask for input'
@@ -153,6 +166,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand int" -l sha2 -d 'Use S
 complete -c monopile -n "__fish_monopile_using_subcommand int" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand int" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -164,6 +178,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_s
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -f -a "check" -d 'Check certificates, keys and, with -l, that values are what manifests declare'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and not __fish_seen_subcommand_from list check rotate" -f -a "rotate" -d 'Make a new value; for a CA also for everything that it signed'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from list" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -177,6 +192,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l vars-file -d 'Load variables that options refer to from a YAML file' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l within -d 'How long certificates must still be valid: 30d, 12h, 2w' -r
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from check" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -189,6 +205,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s v -l var -d 'Set a variable that options refer to; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l vars-file -d 'Load variables that options refer to from a YAML file' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l finish -d 'Second step of a CA\'s rotation: drop the old certificate'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l json -d 'One JSON object per line instead of text'
@@ -197,7 +214,89 @@ complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-stemcell" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l name -d 'Another name' -r
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l version -d 'Another version' -r
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l cloud-properties -d 'A YAML mapping that is merged into the cloud properties' -r
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l format -d 'Another format, in place of those it has; several times for several' -r
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l empty-image -d 'An image of no bytes'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand repack-stemcell" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand sha1ify-release" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -f -a "list" -d 'Show what is in the cache'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -f -a "prune" -d 'Remove what was not used for a while'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l unused -d 'What counts as a while: 30d, 12h, 2w' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l all -d 'Remove everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand completion" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l tty -d 'Show progress as on a terminal even if the output is none'

@@ -18,6 +18,7 @@ pub mod error;
 pub mod manifest;
 mod notation;
 pub mod plan;
+mod schedule;
 pub mod state;
 pub mod template;
 pub mod timing;

@@ -85,6 +85,8 @@ impl Agent {
             .max_redirects(0)
             .no_delay(true)
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            // The TLS handshake is part of sending the first request.
+            .timeout_send_request(Some(CONNECT_TIMEOUT))
             .timeout_per_write(Some(STALL_TIMEOUT))
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use super::compiled::{Key, Shelf};
 use super::prepare::find;
 use super::request::Environment;
-use super::schedule::{self, Lane, Task};
 use super::signals;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::artifact::release::Package;
 use crate::artifact::{Digest, Release, Stemcell};
 use crate::error::ResultExt;
 use crate::manifest::Deployment;
+use crate::schedule::{self, Lane, Task};
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 

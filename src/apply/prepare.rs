@@ -1,18 +1,14 @@
 //! From a request to everything a plan and its run need, without an effect on the world.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha512};
 
+use super::obtain::{self, Obtained};
 use super::request::Environment;
-use super::signals;
-use crate::artifact::{
-    Cache, Digest, Fetcher, Identity, Kind, Location, Release, Source, Stemcell, release, stemcell,
-};
+use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
-use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
+use crate::manifest::deployment::{CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -24,13 +20,6 @@ pub(super) struct Prepared {
     pub(super) manifest_path: PathBuf,
     stemcell: Obtained,
     releases: Vec<Obtained>,
-}
-
-/// An artifact on this machine that is not unpacked yet.
-struct Obtained {
-    source: Source,
-    expected: Option<Digest>,
-    identity: Identity,
 }
 
 /// The artifacts, verified and unpacked.
@@ -61,7 +50,8 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     redact_provider(environment, &deployment.cloud_provider);
     let manifest_sha = crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)));
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
-    let (stemcell, releases) = obtain_all(environment, &deployment, &directory, stage)?;
+    let (stemcell, releases) =
+        obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
     Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
 }
 
@@ -93,8 +83,7 @@ pub(super) fn open_releases(
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let directory = manifest.parent().unwrap_or(Path::new("."));
-    let wanted: Vec<Wanted<'_>> = wanted.iter().map(Wanted::release).collect();
-    obtain(environment, &wanted, directory, stage)?
+    obtain::releases(environment, wanted, directory, stage)?
         .iter()
         .map(|obtained| open_release(environment, obtained, stage))
         .collect()
@@ -107,111 +96,6 @@ fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> 
     let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
     Ok(release)
-}
-
-/// An artifact of the manifest, before it is known to be on this machine.
-struct Wanted<'m> {
-    kind: Kind,
-    /// What `releases` calls it.
-    name: Option<&'m str>,
-    artifact: &'m ArtifactRef,
-}
-
-impl<'m> Wanted<'m> {
-    fn release(release: &'m ReleaseRef) -> Self {
-        Wanted { kind: Kind::Release, name: Some(&release.name), artifact: &release.artifact }
-    }
-
-    fn what(&self) -> String {
-        self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
-    }
-
-    fn obtain(&self, surroundings: &Surroundings, stage: &Stage) -> Result<Obtained> {
-        let Surroundings { environment, cache, fetcher, directory } = surroundings;
-        let home = environment.variables.iter().find(|(name, _)| name == "HOME");
-        let home = home.map(|(_, home)| Path::new(home));
-        let location = Location::parse(&self.artifact.url, directory, home)?;
-        for secret in location.secrets() {
-            environment.redactor.add(&secret);
-        }
-        let expected = match &self.artifact.sha1 {
-            Some(text) => Some(Digest::parse(text, &location.to_string())?),
-            None => None,
-        };
-        let what = self.what();
-        let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
-        let identity = cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter())?;
-        match self.name {
-            Some(name) if name != identity.name => Err(Error::invalid(format!(
-                "`releases` calls it '{name}', but the release's own name is '{}'",
-                identity.name
-            ))),
-            _ => Ok(Obtained { source, expected, identity }),
-        }
-    }
-}
-
-/// What it takes to obtain artifacts.
-struct Surroundings<'e> {
-    environment: &'e Environment,
-    cache: &'e Cache,
-    fetcher: &'e Fetcher<'e>,
-    directory: &'e Path,
-}
-
-/// Brings the stemcell and the releases to this machine and says what they are.
-fn obtain_all(
-    environment: &Environment,
-    deployment: &Deployment,
-    directory: &Path,
-    stage: &Stage,
-) -> Result<(Obtained, Vec<Obtained>)> {
-    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: &deployment.stemcell };
-    // The stemcell first: it is the largest.
-    let wanted: Vec<Wanted<'_>> =
-        std::iter::once(stemcell).chain(deployment.releases.iter().map(Wanted::release)).collect();
-    let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
-    // The stemcell was the first, and nothing failed.
-    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
-    Ok((stemcell, obtained.collect()))
-}
-
-/// Brings artifacts to this machine, several at once; the result is in their order. After a failure no further
-/// one is begun.
-fn obtain(
-    environment: &Environment,
-    wanted: &[Wanted<'_>],
-    directory: &Path,
-    stage: &Stage,
-) -> Result<Vec<Obtained>> {
-    let cache = Cache::open(&environment.paths.cache)?;
-    let asked = environment.clone();
-    let fetcher = Fetcher::new(&cache, &environment.variables, Arc::new(move || signals::check(&asked)))?;
-    for secret in fetcher.secrets() {
-        environment.redactor.add(secret);
-    }
-    let surroundings = Surroundings { environment, cache: &cache, fetcher: &fetcher, directory };
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..environment.parallel.clamp(1, wanted.len().max(1)) {
-            scope.spawn(|| {
-                while let index = next.fetch_add(1, Ordering::SeqCst)
-                    && let Some(one) = wanted.get(index)
-                {
-                    let result =
-                        one.obtain(&surroundings, stage).context(|| format!("{} cannot be used", one.what()));
-                    if result.is_err() {
-                        next.store(wanted.len(), Ordering::SeqCst);
-                    }
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Prepared {

@@ -78,13 +78,45 @@ pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
 
 /// Name and version of the tarball `source`, which is read no further than to its manifest.
 pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
+    let manifest = read_tarball_manifest(source)?;
+    Ok((manifest.name, manifest.version))
+}
+
+fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let what = source.describe("stemcell");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
-    let manifest: StemcellManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
-    Ok((manifest.name, manifest.version))
+    documents::decode(&text, &format!("{MANIFEST} of {what}"))
+}
+
+/// What a `stemcell.MF` says.
+pub(super) struct Description {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) operating_system: String,
+    pub(super) api_version: u32,
+    pub(super) cloud_properties: Value,
+    pub(super) stemcell_formats: Vec<String>,
+}
+
+/// Reads the `stemcell.MF` of a tarball or directory and nothing more.
+pub(super) fn describe(source: &Source) -> Result<Description> {
+    let what = source.describe("stemcell");
+    let manifest = match source.is_dir {
+        true => read_manifest(&source.path.join(MANIFEST), &what)?,
+        false => read_tarball_manifest(source)?,
+    };
+    let file = format!("{MANIFEST} of {what}");
+    Ok(Description {
+        api_version: api_version(manifest.api_version.as_ref(), &file)?,
+        cloud_properties: cloud_properties(manifest.cloud_properties, &file)?,
+        name: manifest.name,
+        version: manifest.version,
+        operating_system: manifest.operating_system.unwrap_or_default(),
+        stemcell_formats: manifest.stemcell_formats.unwrap_or_default(),
+    })
 }
 
 /// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist yet; `workdir` must.

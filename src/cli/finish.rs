@@ -18,6 +18,16 @@ pub(super) enum Finished {
     Output(Vec<u8>),
 }
 
+impl Finished {
+    /// A document for programs, on standard output.
+    pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
+        let mut text = serde_json::to_string_pretty(document)
+            .map_err(|error| crate::Error::environment("the result has no JSON form").with_source(error))?;
+        text.push('\n');
+        Ok(Finished::Output(text.into_bytes()))
+    }
+}
+
 /// Shows the result and turns it into the exit code.
 pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let timings = session.clock.timings();

@@ -1,7 +1,9 @@
 //! Flags that every command takes, before or after its name.
 
+use std::path::PathBuf;
+
 use clap::builder::FalseyValueParser;
-use clap::{Arg, ArgAction, Args};
+use clap::{Arg, ArgAction, Args, ValueHint};
 
 /// The flags valid everywhere. Names and environment variables are upstream's
 /// (`docs/cli-global-flags` of bosh.io).
@@ -29,6 +31,10 @@ pub struct Globals {
     /// How many downloads, uploads or compilations at once
     #[arg(long, global = true, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
+
+    /// Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cache_dir: Option<PathBuf>,
 
     /// Use SHA-256 digests towards the agent
     #[arg(long, global = true, env = "BOSH_SHA2", hide_env_values = true,

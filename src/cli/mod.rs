@@ -4,22 +4,28 @@
 //! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
 //! This is the only module that reads the environment.
 
+mod cache;
 mod completion;
 mod create_env;
 mod delete_env;
 mod duration;
 mod finish;
 mod globals;
+mod inspect_local_release;
+mod inspect_local_stemcell;
 mod internal;
 mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod redigest_release;
+mod repack_stemcell;
 mod scratch;
 mod session;
 mod signals;
 mod start_env;
 mod stop_env;
+mod table;
 mod vars;
 
 use std::ffi::OsString;
@@ -27,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::artifact::Algorithm;
 use globals::Globals;
 use session::Session;
 
@@ -67,6 +74,16 @@ enum Command {
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
+    InspectLocalRelease(inspect_local_release::InspectLocalReleaseArgs),
+    InspectLocalStemcell(inspect_local_stemcell::InspectLocalStemcellArgs),
+    RepackStemcell(repack_stemcell::RepackStemcellArgs),
+    /// Convert a release tarball to SHA-1 digests
+    #[command(name = "sha1ify-release")]
+    Sha1ifyRelease(redigest_release::RedigestReleaseArgs),
+    /// Convert a release tarball to SHA-256 digests
+    #[command(name = "sha2ify-release")]
+    Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
+    Cache(cache::CacheArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -74,10 +91,19 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_) | Command::DeleteEnv(_) | Command::StopEnv(_) | Command::StartEnv(_) => {
-                false
-            }
-            Command::Interpolate(_) | Command::Vars(_) | Command::Completion(_) => true,
+            Command::CreateEnv(_)
+            | Command::DeleteEnv(_)
+            | Command::StopEnv(_)
+            | Command::StartEnv(_)
+            | Command::RepackStemcell(_) => false,
+            Command::Interpolate(_)
+            | Command::Vars(_)
+            | Command::InspectLocalRelease(_)
+            | Command::InspectLocalStemcell(_)
+            | Command::Sha1ifyRelease(_)
+            | Command::Sha2ifyRelease(_)
+            | Command::Cache(_)
+            | Command::Completion(_) => true,
         }
     }
 }
@@ -112,6 +138,12 @@ fn run() -> ExitCode {
         Command::StartEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
         Command::Vars(args) => args.run(&session),
+        Command::InspectLocalRelease(args) => args.run(&session),
+        Command::InspectLocalStemcell(args) => args.run(&session),
+        Command::RepackStemcell(args) => args.run(&session),
+        Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
+        Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
+        Command::Cache(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)

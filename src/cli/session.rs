@@ -9,6 +9,7 @@ use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
+use crate::artifact::Cache;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
@@ -25,6 +26,8 @@ pub(super) struct Session {
 pub(super) struct Surroundings {
     pub(super) environment: Environment,
     scratch: Scratch,
+    /// Nothing is pruned while the run may need it.
+    _cache: Cache,
 }
 
 impl Drop for Surroundings {
@@ -74,7 +77,8 @@ impl Session {
         package_dir: Option<&Path>,
         keep_work: bool,
     ) -> Result<Surroundings> {
-        let cache = paths::base("XDG_CACHE_HOME", ".cache")?;
+        let cache = self.cache_dir()?;
+        let cache_in_use = Cache::open(&cache)?;
         let mut scratch = Scratch::new(&cache)?;
         if keep_work {
             scratch.keep();
@@ -103,7 +107,20 @@ impl Session {
             sha2: self.globals.sha2,
             clock: self.clock.clone(),
         };
-        Ok(Surroundings { environment, scratch })
+        Ok(Surroundings { environment, scratch, _cache: cache_in_use })
+    }
+
+    /// `--cache-dir`, or where the user keeps caches.
+    pub(super) fn cache_dir(&self) -> Result<PathBuf> {
+        match &self.globals.cache_dir {
+            Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
+            None => paths::base("XDG_CACHE_HOME", ".cache"),
+        }
+    }
+
+    /// A scratch directory, for commands that need nothing else.
+    pub(super) fn scratch(&self) -> Result<Scratch> {
+        Scratch::new(&self.cache_dir()?)
     }
 
     /// Whether somebody can be asked.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub use event::{Event, Outcome, StageId, Unit};
 pub use redact::Redactor;
 pub use renderer::{Format, Options, Renderer, renderer};
-pub(crate) use text::duration;
+pub(crate) use text::{bytes, duration};
 
 /// What receives events. Implementations must not block for long.
 pub trait Sink: Send + Sync {

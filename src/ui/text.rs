@@ -39,7 +39,7 @@ pub(super) fn clock(duration: Duration) -> String {
 }
 
 /// `512 B`, `3.4 MiB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");

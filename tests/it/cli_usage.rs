@@ -4,7 +4,18 @@ use std::collections::BTreeSet;
 
 use crate::support::World;
 
-const COMMANDS: [&str; 4] = ["create-env", "delete-env", "interpolate", "completion"];
+const COMMANDS: [&str; 10] = [
+    "create-env",
+    "delete-env",
+    "interpolate",
+    "inspect-local-release",
+    "inspect-local-stemcell",
+    "repack-stemcell",
+    "sha1ify-release",
+    "sha2ify-release",
+    "cache",
+    "completion",
+];
 
 #[test]
 fn without_a_command_help_is_shown_as_an_error() {

@@ -10,16 +10,23 @@
 )]
 
 mod agent;
+mod agent_client;
 mod artifact_hello;
 mod bad_input;
+mod cache;
 mod cli_delete_env;
 mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
 mod cpi_release;
+mod crash;
+mod fetch;
 mod hello;
+mod inspect;
 mod interpolate;
+mod jobs;
+mod lifecycle;
 mod local_cpi;
 mod ops;
 mod support;

@@ -133,6 +133,9 @@ fn pruning_takes_what_was_not_used_and_spares_what_is_in_use() {
     let other = root.join("packages/p-1");
     fs::create_dir_all(&other).unwrap();
     fs::write(other.join("file"), "12345").unwrap();
+    fs::write(root.join("packages/p-1.lock"), "").unwrap();
+    #[cfg(unix)]
+    fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 
     let listed = list(root).unwrap();
@@ -146,6 +149,7 @@ fn pruning_takes_what_was_not_used_and_spares_what_is_in_use() {
     assert!(!old.exists() && !old.with_extension("json").exists() && new.exists());
     assert_eq!(prune(root, Duration::ZERO).unwrap(), Pruned { removed: 2, bytes: 8, kept: 0 });
     assert!(list(root).unwrap().is_empty());
+    assert_eq!(fs::read_dir(root.join("packages")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(root.join("digests")).unwrap().count(), 0);
     assert!(root.join("tmp/run").exists());
 }

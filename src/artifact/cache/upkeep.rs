@@ -8,11 +8,13 @@ use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::downloads::About;
-use super::{DIGESTS, DOWNLOADS, PARTIAL, digests, lock_exclusively};
+use super::{DIGESTS, digests, lock_exclusively};
 use crate::artifact::Stamp;
 use crate::notation::rfc3339;
 use crate::{Error, Result};
 
+/// What stands beside something and goes with it: what is known of it, and its lock.
+const BESIDE: [&str; 3] = ["json", "etag", "lock"];
 /// Scratch space of runs, which looks after itself.
 const SCRATCH: &str = "tmp";
 
@@ -57,8 +59,8 @@ pub fn list(root: &Path) -> Result<Vec<Entry>> {
         }
         for path in children(&part)? {
             let name = file_name(&path);
-            let beside = matches!(path.extension().and_then(|end| end.to_str()), Some("json" | "etag"));
-            if name.starts_with('.') || (beside && (kind == DOWNLOADS || kind == PARTIAL)) {
+            let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+            if name.starts_with('.') || BESIDE.contains(&end) {
                 continue;
             }
             entries.extend(entry(&kind, name, path));
@@ -82,16 +84,11 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
             pruned.kept += 1;
             continue;
         }
-        let removed = if entry.path.is_dir() {
-            fs::remove_dir_all(&entry.path)
-        } else {
-            // What stands beside it, whatever is there of it.
-            for end in ["json", "etag"] {
-                let _ = fs::remove_file(entry.path.with_extension(end));
-            }
-            fs::remove_file(&entry.path)
-        };
-        removed.map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
+        // What stands beside it, whatever is there of it.
+        for end in BESIDE {
+            let _ = fs::remove_file(entry.path.with_extension(end));
+        }
+        remove(&entry.path)?;
         pruned.removed += 1;
         pruned.bytes += entry.size;
     }
@@ -109,7 +106,10 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
 fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
     let about = path.with_extension("json");
     let metadata = fs::symlink_metadata(&path).ok()?;
-    let time = fs::metadata(&about).unwrap_or_else(|_| metadata.clone()).modified().ok()?;
+    // A directory notes its use in the record inside.
+    let records = [about.clone(), path.join("package.json")];
+    let record = records.iter().find_map(|record| fs::metadata(record).ok());
+    let time = record.unwrap_or_else(|| metadata.clone()).modified().ok()?;
     let files = WalkDir::new(&path).into_iter().flatten();
     let size = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_file());
     Some(Entry {
@@ -121,6 +121,39 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
         path,
         time,
     })
+}
+
+/// Removes a file or a tree; also a tree with directories that its maker made read-only, as Go's module cache
+/// does.
+fn remove(path: &Path) -> Result<()> {
+    let failed = |error| Error::io(format!("removing '{}'", path.display()), error);
+    if !fs::symlink_metadata(path).map_err(failed)?.is_dir() {
+        return fs::remove_file(path).map_err(failed);
+    }
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let mut walk = WalkDir::new(path).into_iter();
+            // A directory is opened up before the walk looks into it.
+            while let Some(entry) = walk.next().and_then(std::result::Result::ok) {
+                if entry.file_type().is_dir() {
+                    open_up(entry.path()).map_err(failed)?;
+                }
+            }
+            fs::remove_dir_all(path).map_err(failed)
+        }
+        removed => removed.map_err(failed),
+    }
+}
+
+#[cfg(unix)]
+fn open_up(directory: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}
+
+#[cfg(not(unix))]
+fn open_up(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// What a directory holds; nothing, if there is none.

@@ -27,6 +27,7 @@ pub(super) fn provide(
     loop {
         let lock = slot.lock_shared(halt, &own)?;
         if slot.is_complete() {
+            slot.touch();
             if built {
                 own.finish()
             } else {
@@ -98,7 +99,7 @@ impl Build<'_, '_> {
             .collect();
         self.slot.begin(&dependencies)?;
         let made = if self.package.package.compiled_for.is_some() {
-            self.unpack(&self.slot.target)
+            self.unpack(&self.slot.target, true)
         } else {
             self.compile()
         };
@@ -110,13 +111,18 @@ impl Build<'_, '_> {
         self.slot.finish()
     }
 
-    fn unpack(&self, target: &Path) -> Result<()> {
+    /// `shown`: the stage is about this alone, so it tells how far it is.
+    fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         let what = format!("the package '{}' of release '{}'", package.name, release.name);
         // Links may lead to other packages. What is unpacked here will be run as it is: there is nothing to gain
         // by refusing some of it.
         let options = Options { links: Links::Verbatim, ..Options::default() };
-        let mut progress = |done, total| self.stage.progress(done, Some(total), Unit::Bytes);
+        let mut progress = |done, total| {
+            if shown {
+                self.stage.progress(done, Some(total), Unit::Bytes);
+            }
+        };
         archive::unpack_file(&package.archive, &what, target, None, &options, &mut progress)?;
         Ok(())
     }
@@ -130,7 +136,7 @@ impl Build<'_, '_> {
         shelf::make_directory(&space)?;
         shelf::make_directory(&self.slot.target)?;
         let source = space.join("source");
-        self.unpack(&source)?;
+        self.unpack(&source, false)?;
         let run = script::Run {
             package,
             source: &source,

@@ -12,7 +12,6 @@ mod compile;
 mod key;
 mod needed;
 mod preflight;
-mod schedule;
 mod script;
 mod shelf;
 
@@ -21,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::artifact::Release;
+use crate::schedule::{self, Lane, Task};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -103,7 +103,7 @@ fn install_in_cache(
     let needed = needed::find(jobs, shelf.root())?;
     preflight::check(&needed, &shelf, workshop)?;
     let locks = std::sync::Mutex::new(Vec::new());
-    schedule::run(&dependencies(&needed), workshop.parallel, &|index| {
+    schedule::run(&tasks(&needed), workshop.parallel, &|index| {
         let result = compile::provide(&needed, index, &shelf, workshop, halt, stage);
         if result.is_err() {
             halt.failed.store(true, Ordering::SeqCst);
@@ -138,7 +138,7 @@ fn install_in_directory(
             shelf.slot(package).check_ours()?;
         }
         preflight::check(&needed, &shelf, workshop)?;
-        schedule::run(&dependencies(&needed), workshop.parallel, &|index| {
+        schedule::run(&tasks(&needed), workshop.parallel, &|index| {
             let result = compile::provide_alone(&needed, index, &shelf, &lock, workshop, halt, stage);
             if result.is_err() {
                 halt.failed.store(true, Ordering::SeqCst);
@@ -154,6 +154,17 @@ fn install_in_directory(
     }
 }
 
-fn dependencies(needed: &[Needed<'_>]) -> Vec<Vec<usize>> {
-    needed.iter().map(|package| package.dependencies.clone()).collect()
+/// What most depends on goes first.
+fn tasks(needed: &[Needed<'_>]) -> Vec<Task> {
+    let dependents =
+        |index: usize| needed.iter().filter(|package| package.dependencies.contains(&index)).count();
+    needed
+        .iter()
+        .enumerate()
+        .map(|(index, package)| Task {
+            after: package.dependencies.clone(),
+            priority: dependents(index) as u64,
+            lane: Lane::Work,
+        })
+        .collect()
 }

@@ -3,7 +3,8 @@
 //! In the cache each package has an entry of its own, named by its key:
 //!
 //! ```text
-//! cpi/<key>.lock                  held while the package is compiled, and, shared, while it is in use
+//! cpi/.<key>.lock                 held while the package is compiled, and, shared, while it is in use
+//! cpi/<key>/                      its time says when the package was used last
 //! cpi/<key>/package.json          which package this is; `whole` is written last
 //! cpi/<key>/packaging.log         what its packaging script wrote
 //! cpi/<key>/packages/<name>/      the package
@@ -87,7 +88,7 @@ impl Shelf {
                 packages,
                 log: entry.join("packaging.log"),
                 marker: entry.join("package.json"),
-                lock: self.root.join(format!("{short}.lock")),
+                lock: self.root.join(format!(".{short}.lock")),
                 name,
                 key,
                 is_cache: true,
@@ -183,6 +184,16 @@ impl Slot {
             return Err(Error::io(format!("writing '{}' to disk", self.target.display()), error));
         }
         self.mark(true)
+    }
+
+    /// Notes that the package is used now, for whoever removes what was not used for long.
+    pub(super) fn touch(&self) {
+        if let Some(entry) = self.marker.parent().filter(|_| self.is_cache) {
+            let now = std::time::SystemTime::now();
+            if let Err(error) = File::open(entry).and_then(|entry| entry.set_modified(now)) {
+                tracing::debug!(%error, "the use of a package cannot be noted");
+            }
+        }
     }
 
     /// Removes what an attempt left, but for its log.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::proxy::{self, Proxy};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{MONOPILE, Run, World};
 
@@ -99,6 +100,36 @@ impl Hello {
         let arguments = [command, "hello/manifest.yml"].into_iter().map(str::to_owned);
         let more = more.iter().map(ToString::to_string);
         self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more))
+    }
+
+    /// Puts a proxy between the program and the agent, which writes down what they say.
+    pub fn listen(&mut self) -> Proxy {
+        // The certificates come first: the proxy shows the agent's.
+        let flags: Vec<&String> =
+            self.flags.iter().filter(|flag| *flag != "--state" && *flag != "state.json").collect();
+        let command = ["interpolate", "hello/manifest.yml"].into_iter();
+        self.world.run(command.chain(flags.into_iter().map(String::as_str))).success();
+        let creds: Value = serde_yaml::from_str(&self.world.read("creds.yml")).unwrap();
+        let pair = |name: &str| creds["mbus_bootstrap_ssl"][name].as_str().unwrap();
+        let tls = proxy::tls(pair("certificate"), pair("private_key"));
+        let at = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
+        let proxy = Proxy::start(at(6869), at(6868), tls);
+        let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6869", self.ip);
+        self.ops(
+            "proxy.yml",
+            &format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"),
+        );
+        proxy
+    }
+
+    /// The files below `directory` of this environment's cloud or home with this name.
+    pub fn find(&self, directory: &str, name: &str) -> Vec<PathBuf> {
+        walkdir::WalkDir::new(self.world.root().join(directory))
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.file_type().is_file() && entry.file_name().to_string_lossy().contains(name))
+            .map(walkdir::DirEntry::into_path)
+            .collect()
     }
 
     /// `create-env` with more flags.

@@ -8,19 +8,19 @@ use crate::{Error, Result};
 
 /// One task.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// Numbers of the tasks that must be done before.
-    pub(super) after: Vec<usize>,
+    pub(crate) after: Vec<usize>,
     /// Higher goes first.
-    pub(super) priority: u64,
+    pub(crate) priority: u64,
     /// Which threads it runs on: those that wait for the network must not be held up by those that wait for a
     /// compiler, nor the other way round.
-    pub(super) lane: Lane,
+    pub(crate) lane: Lane,
 }
 
 /// A group of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Lane {
+pub(crate) enum Lane {
     /// Moving bytes.
     #[default]
     Transfer,
@@ -47,7 +47,7 @@ impl Board {
 
 /// Runs all tasks by number on up to `threads` threads per lane. After a failure nothing new starts, what runs is waited
 /// for, and the first error is returned.
-pub(super) fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+pub(crate) fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let mut followers = vec![Vec::new(); tasks.len()];
     for (number, task) in tasks.iter().enumerate() {
         for before in &task.after {

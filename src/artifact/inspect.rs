@@ -1,0 +1,149 @@
+//! What releases and stemcells say about themselves, for people and programs to read.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::release::{Job, Package, Release};
+use super::{Identity, Source, stemcell};
+use crate::Result;
+
+/// A release, its jobs and packages by name.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReleaseReport {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The commit it was made from.
+    pub commit_hash: String,
+    /// Whether there were changes beyond that commit.
+    pub uncommitted_changes: bool,
+    /// Where it is.
+    pub archive: String,
+    /// Its jobs.
+    pub jobs: Vec<JobRow>,
+    /// Its packages, source and compiled.
+    pub packages: Vec<PackageRow>,
+}
+
+/// A job of a release.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobRow {
+    /// Its name.
+    pub name: String,
+    /// What its content hashes to.
+    pub fingerprint: String,
+    /// Digest of its tarball.
+    pub digest: String,
+    /// The packages it needs at run time.
+    pub packages: Vec<String>,
+}
+
+/// A package of a release.
+#[derive(Debug, Clone, Serialize)]
+pub struct PackageRow {
+    /// Its name.
+    pub name: String,
+    /// What its content hashes to.
+    pub fingerprint: String,
+    /// Digest of its tarball.
+    pub digest: String,
+    /// Packages it needs to be compiled.
+    pub dependencies: Vec<String>,
+    /// Of a compiled package, the operating system it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Of a compiled package, the version of the stemcell it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os_version: Option<String>,
+}
+
+impl ReleaseReport {
+    /// Reports on a release from `archive`.
+    pub fn new(release: &Release, archive: &str) -> Self {
+        let mut jobs: Vec<JobRow> = release.jobs.iter().map(JobRow::new).collect();
+        jobs.sort_by(|a, b| a.name.cmp(&b.name));
+        let packages = release.packages.iter().chain(&release.compiled_packages);
+        let mut packages: Vec<PackageRow> = packages.map(PackageRow::new).collect();
+        packages.sort_by(|a, b| (&a.name, &a.os).cmp(&(&b.name, &b.os)));
+        ReleaseReport {
+            name: release.name.clone(),
+            version: release.version.clone(),
+            commit_hash: release.commit_hash.clone(),
+            uncommitted_changes: release.uncommitted_changes,
+            archive: archive.to_owned(),
+            jobs,
+            packages,
+        }
+    }
+}
+
+impl JobRow {
+    fn new(job: &Job) -> Self {
+        JobRow {
+            name: job.name.clone(),
+            fingerprint: job.fingerprint.clone(),
+            digest: job.digest.to_string(),
+            packages: job.packages.clone(),
+        }
+    }
+}
+
+impl PackageRow {
+    fn new(package: &Package) -> Self {
+        let target = package.compiled_for.as_ref();
+        let target = target.map(|target| target.split_once('/').unwrap_or((target, "")));
+        PackageRow {
+            name: package.name.clone(),
+            fingerprint: package.fingerprint.clone(),
+            digest: package.digest.to_string(),
+            dependencies: package.dependencies.clone(),
+            os: target.map(|(os, _)| os.to_owned()),
+            os_version: target.map(|(_, version)| version.to_owned()),
+        }
+    }
+}
+
+/// A stemcell.
+#[derive(Debug, Clone, Serialize)]
+pub struct StemcellReport {
+    /// Its name.
+    pub name: String,
+    /// Its operating system; empty when not said.
+    pub os: String,
+    /// Its version.
+    pub version: String,
+    /// `infrastructure` of its cloud properties.
+    pub infrastructure: String,
+    /// `hypervisor` of its cloud properties.
+    pub hypervisor: String,
+    /// The contract its agent speaks.
+    pub api_version: u32,
+    /// What the image is.
+    pub stemcell_formats: Vec<String>,
+    /// Handed to `create_stemcell`.
+    pub cloud_properties: Value,
+    /// SHA-256 of the tarball, or of the content of a directory in source form.
+    pub digest: String,
+}
+
+impl StemcellReport {
+    /// Reads the `stemcell.MF` of `source`; its `identity` was found before.
+    pub fn new(source: &Source, identity: &Identity) -> Result<Self> {
+        let description = stemcell::describe(source)?;
+        let text = |key: &str, otherwise: &str| {
+            description.cloud_properties.get(key).and_then(Value::as_str).unwrap_or(otherwise).to_owned()
+        };
+        Ok(StemcellReport {
+            name: description.name,
+            os: description.operating_system,
+            version: description.version,
+            infrastructure: text("infrastructure", "unknown"),
+            hypervisor: text("hypervisor", "-"),
+            api_version: description.api_version,
+            stemcell_formats: description.stemcell_formats,
+            digest: identity.digest.to_string(),
+            cloud_properties: description.cloud_properties,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! `monopile cache`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::finish::Finished;
+use super::session::Session;
+use super::table::Table;
+use crate::artifact::cache::{self, Entry, Pruned};
+use crate::manifest::vars_store::command::parse_duration;
+use crate::{Result, ui};
+
+/// Look into the cache, make it smaller
+#[derive(Debug, Clone, Args)]
+pub struct CacheArgs {
+    #[command(subcommand)]
+    command: CacheCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum CacheCommand {
+    /// Show what is in the cache
+    List,
+    /// Remove what was not used for a while
+    Prune {
+        /// What counts as a while: 30d, 12h, 2w
+        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]
+        unused: time::Duration,
+
+        /// Remove everything
+        #[arg(long, conflicts_with = "unused")]
+        all: bool,
+    },
+}
+
+impl CacheArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let root = session.cache_dir()?;
+        match self.command {
+            CacheCommand::List => {
+                let entries = cache::list(&root)?;
+                match session.globals.json {
+                    true => Finished::json(&entries),
+                    false => Ok(Finished::Output(show(&entries).into_bytes())),
+                }
+            }
+            CacheCommand::Prune { unused, all } => {
+                // Cannot fail: no negative duration is accepted.
+                let unused = Duration::try_from(unused).unwrap_or_default();
+                let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
+                match session.globals.json {
+                    true => Finished::json(&pruned),
+                    false => Ok(Finished::Output(tell(pruned).into_bytes())),
+                }
+            }
+        }
+    }
+}
+
+fn show(entries: &[Entry]) -> String {
+    let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
+    for entry in entries {
+        let (size, url) = (ui::bytes(entry.size), entry.url.clone().unwrap_or_default());
+        table.row([entry.kind.clone(), entry.name.clone(), size, entry.used.clone(), url]);
+    }
+    let total = entries.iter().map(|entry| entry.size).sum();
+    format!("{}\n{} entries, {}\n", table.print(), entries.len(), ui::bytes(total))
+}
+
+fn tell(pruned: Pruned) -> String {
+    format!("{} removed, {} freed; {} kept\n", pruned.removed, ui::bytes(pruned.bytes), pruned.kept)
+}

@@ -1,0 +1,36 @@
+//! `monopile inspect-local-stemcell`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::table::Table;
+use super::{paths, session::Session};
+use crate::Result;
+use crate::artifact::inspect::StemcellReport;
+use crate::artifact::{Cache, Kind, Source};
+
+/// Show what a stemcell is
+#[derive(Debug, Clone, Args)]
+pub struct InspectLocalStemcellArgs {
+    /// Path to the stemcell: a tarball, or a directory in source form
+    #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::AnyPath)]
+    path: PathBuf,
+}
+
+impl InspectLocalStemcellArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
+        let source = Source::local(&path)?;
+        let cache = Cache::open(&session.cache_dir()?)?;
+        let identity = cache.identify(Kind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
+        let report = StemcellReport::new(&source, &identity)?;
+        if session.globals.json {
+            return Finished::json(&report);
+        }
+        let mut table = Table::new(["Name", "OS", "Version", "Infrastructure", "Hypervisor"]);
+        table.row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
+        Ok(Finished::Output(table.print().into_bytes()))
+    }
+}

@@ -1,0 +1,39 @@
+//! `monopile sha1ify-release` and `monopile sha2ify-release`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{inspect_local_release, paths, session::Session};
+use crate::Result;
+use crate::artifact::inspect::ReleaseReport;
+use crate::artifact::{Algorithm, Source, rewrite};
+
+#[derive(Debug, Clone, Args)]
+pub struct RedigestReleaseArgs {
+    /// Path to the release tarball
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    path: PathBuf,
+
+    /// Path to the tarball that is made
+    #[arg(value_name = "DESTINATION", value_hint = ValueHint::FilePath)]
+    destination: PathBuf,
+}
+
+impl RedigestReleaseArgs {
+    pub(super) fn run(self, session: &Session, algorithm: Algorithm) -> Result<Finished> {
+        let home = paths::home();
+        let path = paths::absolute(&paths::expand(&self.path, home.as_deref()))?;
+        let destination = paths::absolute(&paths::expand(&self.destination, home.as_deref()))?;
+        let scratch = session.scratch()?;
+        let stage = session.reporter.stage(format!("Converting '{}'", path.display()));
+        let source = Source::local(&path)?;
+        let release = rewrite::redigest_release(&source, algorithm, &destination, scratch.path(), &stage)?;
+        stage.finish();
+        inspect_local_release::show(
+            session,
+            &ReleaseReport::new(&release, &destination.display().to_string()),
+        )
+    }
+}

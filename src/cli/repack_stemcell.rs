@@ -1,0 +1,63 @@
+//! `monopile repack-stemcell`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{paths, session::Session};
+use crate::Result;
+use crate::artifact::Source;
+use crate::artifact::rewrite::{self, StemcellChanges};
+
+/// Make a stemcell from another one
+#[derive(Debug, Clone, Args)]
+pub struct RepackStemcellArgs {
+    /// Path to the stemcell
+    #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::FilePath)]
+    stemcell: PathBuf,
+
+    /// Path to the stemcell that is made
+    #[arg(value_name = "PATH-TO-RESULT", value_hint = ValueHint::FilePath)]
+    result: PathBuf,
+
+    /// Another name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Another version
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+
+    /// A YAML mapping that is merged into the cloud properties
+    #[arg(long, value_name = "YAML")]
+    cloud_properties: Option<String>,
+
+    /// An image of no bytes
+    #[arg(long)]
+    empty_image: bool,
+
+    /// Another format, in place of those it has; several times for several
+    #[arg(long = "format", value_name = "FORMAT")]
+    formats: Vec<String>,
+}
+
+impl RepackStemcellArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let home = paths::home();
+        let stemcell = paths::absolute(&paths::expand(&self.stemcell, home.as_deref()))?;
+        let result = paths::absolute(&paths::expand(&self.result, home.as_deref()))?;
+        let changes = StemcellChanges {
+            name: self.name,
+            version: self.version,
+            cloud_properties: self.cloud_properties,
+            empty_image: self.empty_image,
+            formats: self.formats,
+        };
+        let scratch = session.scratch()?;
+        let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
+        rewrite::repack_stemcell(&Source::local(&stemcell)?, &changes, &result, scratch.path(), &stage)?;
+        stage.finish();
+        Ok(Finished::Summary(format!("Made '{}'", result.display())))
+    }
+}

@@ -1,0 +1,273 @@
+//! The client of the agent against servers that fail in every way there is: each is told apart, and none makes
+//! it hang.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monopile::agent::{Agent, AgentError, Drained, Endpoint};
+use monopile::timing::Clock;
+use monopile::{Error, ErrorKind};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::json;
+
+use crate::support::proxy::{self, Request};
+
+type Stream = BufReader<StreamOwned<ServerConnection, TcpStream>>;
+
+/// A certificate of 127.0.0.1 that vouches for itself, and the server that shows it.
+struct Identity {
+    pem: String,
+    tls: Arc<ServerConfig>,
+}
+
+fn identity() -> Identity {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let pem = made.cert.pem();
+    let tls = proxy::tls(&pem, &made.signing_key.serialize_pem());
+    Identity { pem, tls }
+}
+
+fn agent(host: &str, ca: &str) -> Agent {
+    let endpoint = Endpoint::new(&format!("https://mbus:secret@{host}"), Some(ca)).unwrap();
+    Agent::new(endpoint, "director", Arc::new(|| None), Clock::start())
+}
+
+/// Serves connections one after the other, each by `answer`, until the test ends.
+fn serve(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+/// As [`serve`], behind TLS.
+fn serve_tls(tls: Arc<ServerConfig>, answer: impl Fn(&mut Stream) + Send + Sync + 'static) -> SocketAddr {
+    serve(move |stream| {
+        let connection = ServerConnection::new(tls.clone()).unwrap();
+        answer(&mut BufReader::new(StreamOwned::new(connection, stream)));
+    })
+}
+
+fn respond(stream: &mut Stream, status: &str, body: &str) {
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    // A client that is gone is its own affair.
+    let _ = stream.get_mut().write_all(text.as_bytes());
+    let _ = stream.get_mut().flush();
+}
+
+fn ping(agent: &Agent, patience: Duration) -> AgentError {
+    agent.wait_until_ready(patience, &mut |_| {}).unwrap_err()
+}
+
+#[test]
+fn a_host_that_does_not_resolve_is_a_matter_of_dns() {
+    let mut problems = Vec::new();
+    let agent = agent("agent.invalid:6868", &identity().pem);
+    let error =
+        agent.wait_until_ready(Duration::from_secs(3), &mut |problem| problems.push(problem)).unwrap_err();
+    assert!(matches!(error, AgentError::Unresolvable { .. }), "{error}");
+    assert_eq!(problems.len(), 1, "said once while it waited: {problems:?}");
+    let error = Error::from(error);
+    assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
+    assert!(error.to_string().contains("(DNS)") && error.hints()[0].contains("name servers"), "{error:?}");
+}
+
+#[test]
+fn a_closed_port_is_a_matter_of_tcp() {
+    // Bound and given back: nobody listens there.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
+    assert!(matches!(error, AgentError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("TCP: ") && error.to_string().contains("refused"), "{error}");
+}
+
+#[test]
+fn a_foreign_certificate_is_a_matter_of_tls_and_not_waited_for() {
+    let server = identity();
+    let address = serve_tls(server.tls, |stream| {
+        let _ = Request::read(stream);
+    });
+    let begun = Instant::now();
+    let error = ping(&agent(&address.to_string(), &identity().pem), Duration::from_secs(60));
+    assert!(matches!(error, AgentError::Untrusted { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(Error::from(error).hints()[0].contains("cert.ca"));
+}
+
+#[test]
+fn a_server_without_tls_is_no_agent() {
+    let address = serve(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let error = ping(&agent(&address.to_string(), &identity().pem), Duration::from_secs(60));
+    assert!(matches!(error, AgentError::Untrusted { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let address = serve(|stream| {
+        std::thread::sleep(Duration::from_secs(60));
+        drop(stream);
+    });
+    let begun = Instant::now();
+    let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(matches!(error, AgentError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("in time"), "{error}");
+}
+
+#[test]
+fn a_wrong_password_is_not_waited_for() {
+    let server = identity();
+    let address = serve_tls(server.tls, |stream| {
+        while let Ok(Some(request)) = Request::read(stream) {
+            assert_eq!(request.authorization, "Basic bWJ1czpzZWNyZXQ=");
+            respond(stream, "401 Unauthorized", "");
+        }
+    });
+    let begun = Instant::now();
+    let error = ping(&agent(&address.to_string(), &server.pem), Duration::from_secs(60));
+    assert!(matches!(error, AgentError::Unauthorized { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn answers_that_make_no_sense_are_described() {
+    for (body, expected) in [("", "not JSON"), ("{}", "neither `value` nor"), ("[1]", "neither")] {
+        let server = identity();
+        let address = serve_tls(server.tls, move |stream| {
+            while let Ok(Some(_)) = Request::read(stream) {
+                respond(stream, "200 OK", body);
+            }
+        });
+        let error = agent(&address.to_string(), &server.pem).send("ping", json!([])).unwrap_err();
+        assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// Reads a request's head only.
+fn read_head(stream: &mut Stream) -> bool {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match stream.read_line(&mut line) {
+            Ok(0) | Err(_) => return false,
+            Ok(_) if line == "\r\n" => return true,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// A sparse file of this many bytes.
+fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
+    let path = directory.path().join("blob");
+    std::fs::File::create(&path).unwrap().set_len(size).unwrap();
+    path
+}
+
+#[test]
+fn an_upload_refused_before_the_body_is_read_does_not_hang() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = large_file(&directory, 64 << 20);
+    for (status, matches) in [
+        ("401 Unauthorized", "refuses the user and password"),
+        ("413 Payload Too Large", "HTTP status 413"),
+        ("507 Insufficient Storage", "HTTP status 507"),
+    ] {
+        let server = identity();
+        let address = serve_tls(server.tls, move |stream| {
+            if read_head(stream) {
+                respond(stream, status, "");
+            }
+        });
+        let begun = Instant::now();
+        let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains(matches), "{status}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = large_file(&directory, 64 << 20);
+    let server = identity();
+    let address = serve_tls(server.tls, |stream| {
+        let mut line = String::new();
+        if stream.read_line(&mut line).is_err() || !line.starts_with("PUT") {
+            // The head's rest, then the answer to `ping`.
+            read_head(stream);
+            return respond(stream, "200 OK", r#"{"value": "pong"}"#);
+        }
+        read_head(stream);
+        let _ = stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+        let _ = stream.read_exact(&mut vec![0; 1 << 20]);
+    });
+    let begun = Instant::now();
+    let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
+    assert!(error.to_string().contains("broke off the upload"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn blobs_are_streamed_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let size = 3 << 20;
+    let file = large_file(&directory, size);
+    let server = identity();
+    let address = serve_tls(server.tls, |stream| {
+        while let Ok(Some(request)) = Request::read(stream) {
+            assert_eq!((request.verb.as_str(), request.path.as_str()), ("PUT", "/blobs/some-id"));
+            let status = if request.body.len() == 3 << 20 { "201 Created" } else { "500 Wrong" };
+            respond(stream, status, "");
+        }
+    });
+    let mut seen = 0;
+    let agent = agent(&address.to_string(), &server.pem);
+    agent.put_blob("some-id", &file, &mut |done| seen = done).unwrap();
+    assert_eq!(seen, size);
+}
+
+/// Answers `drain` messages like an agent of old, which leaves it to its caller to ask again.
+fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) -> SocketAddr {
+    serve_tls(tls, move |stream| {
+        while let Ok(Some(request)) = Request::read(stream) {
+            let message: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            assert_eq!(message["method"], "drain");
+            let kind = message["arguments"][0].as_str().unwrap();
+            let answer = answers.iter().find(|(name, _)| *name == kind).unwrap().1;
+            respond(stream, "200 OK", &json!({"value": answer}).to_string());
+        }
+    })
+}
+
+#[test]
+fn an_old_agents_drain_is_asked_again_until_it_is_over() {
+    let server = identity();
+    let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
+    let begun = Instant::now();
+    let drained = agent(&address.to_string(), &server.pem).drain(Duration::from_secs(30)).unwrap();
+    assert_eq!(drained, Drained::Done);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn an_old_agents_drain_ends_at_the_deadline() {
+    let server = identity();
+    let address = old_agent(server.tls, &[("shutdown", -600)]);
+    let begun = Instant::now();
+    let drained = agent(&address.to_string(), &server.pem).drain(Duration::from_millis(200)).unwrap();
+    assert_eq!(drained, Drained::TimedOut);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}

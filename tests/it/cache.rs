@@ -1,0 +1,84 @@
+//! `monopile cache`.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+/// A cache as downloads leave it: one of a hundred days ago, one of just now.
+fn world() -> World {
+    let world = World::new();
+    let cache = world.home().join(".cache/monopile");
+    std::fs::create_dir_all(cache.join("downloads")).unwrap();
+    for (name, content, days) in [("old", "12345", 100), ("new", "123", 0)] {
+        let path = cache.join("downloads").join(name);
+        std::fs::write(path.with_extension("tgz"), content).unwrap();
+        let about = json!({"url": format!("https://host/{name}.tgz"), "digest": "a9993e364706816aba3e25717850c26c9cd0d89d"});
+        std::fs::write(path.with_extension("json"), about.to_string()).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+        File::options().append(true).open(path.with_extension("json")).unwrap().set_modified(time).unwrap();
+    }
+    world
+}
+
+fn names(world: &World) -> Vec<String> {
+    let list: Vec<Value> =
+        serde_json::from_str(&world.run(["cache", "list", "--json"]).success().stdout).unwrap();
+    list.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn list_shows_what_there_is_and_where_it_came_from() {
+    let world = world();
+    let text = world.run(["cache", "list"]).success().stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("KIND") && lines[0].ends_with("FROM"), "{text}");
+    assert!(
+        lines[1].contains("new.tgz") && lines[1].contains("3 B") && lines[1].contains("https://host/new.tgz"),
+        "{text}"
+    );
+    assert_eq!(lines.last(), Some(&"2 entries, 8 B"), "{text}");
+    assert_eq!(names(&world), ["new.tgz", "old.tgz"]);
+
+    let empty = World::new();
+    assert_eq!(empty.run(["cache", "list", "--json"]).success().stdout.trim(), "[]");
+    assert!(empty.run(["cache", "list"]).success().stdout.contains("0 entries"));
+    assert!(!empty.home().join(".cache").exists(), "looking makes nothing");
+}
+
+#[test]
+fn prune_takes_what_was_not_used_for_a_while() {
+    let world = world();
+    assert_eq!(world.run(["cache", "prune"]).success().stdout, "1 removed, 5 B freed; 1 kept\n");
+    assert_eq!(names(&world), ["new.tgz"]);
+    let run = world.run(["cache", "prune", "--all", "--json"]).success();
+    let result: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(result, json!({"removed": 1, "bytes": 3, "kept": 0}));
+    assert!(names(&world).is_empty());
+    world.run(["cache", "prune", "--unused", "soon"]).failure(2);
+    world.run(["cache"]).failure(2);
+}
+
+#[test]
+fn a_cache_in_use_is_not_pruned() {
+    let world = world();
+    let path = world.home().join(".cache/monopile/lock");
+    let lock = File::create(&path).unwrap();
+    lock.lock_shared().unwrap();
+    let run = world.run(["cache", "prune", "--all"]).failure(4);
+    assert!(run.stderr.contains("in use by another run"), "{}", run.stderr);
+    assert_eq!(names(&world).len(), 2);
+    drop(lock);
+    world.run(["cache", "prune", "--all"]).success();
+}
+
+#[test]
+fn the_cache_can_be_elsewhere() {
+    let world = world();
+    assert_eq!(world.run(["cache", "list", "--json", "--cache-dir", "none"]).success().stdout.trim(), "[]");
+    let there = world.home().join(".cache/monopile");
+    let run = world.run(["--cache-dir", there.to_str().unwrap(), "cache", "list"]).success();
+    assert!(run.stdout.contains("old.tgz"), "{}", run.stdout);
+}

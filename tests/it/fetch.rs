@@ -1,0 +1,433 @@
+//! Downloads as a run makes them: verified, resumed, shared, through proxies, and never twice.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::hello::Hello;
+use crate::support::http::{Proxy, Server, answer, part};
+use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
+use crate::support::{Run, World};
+
+/// An environment whose manifest names a job that its release does not have: a run of it fetches everything,
+/// looks into it, and goes no further.
+struct Fetching {
+    world: World,
+    release: Vec<u8>,
+    stemcell: Vec<u8>,
+}
+
+impl Fetching {
+    fn new() -> Self {
+        Self::with_release(&ReleaseTarball::new("x", "1").job(JobTarball::new("there")))
+    }
+
+    fn with_release(release: &ReleaseTarball) -> Self {
+        let stemcell = StemcellTarball { image: Some(b"image".to_vec()), ..StemcellTarball::default() };
+        Fetching { world: World::new(), release: release.build(), stemcell: stemcell.build() }
+    }
+
+    fn manifest(&self, release: &str, release_sha1: &str) {
+        let stemcell = self.world.write("stemcell.tgz", &self.stemcell);
+        self.manifest_of(
+            release,
+            release_sha1,
+            &format!("file://{}", stemcell.display()),
+            &sha1(&self.stemcell),
+        );
+    }
+
+    fn manifest_of(&self, release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) {
+        let text = format!(
+            "name: e\n\
+             releases: [{{name: x, url: '{release}', sha1: '{release_sha1}'}}]\n\
+             resource_pools:\n\
+             - name: vms\n  network: net\n  stemcell: {{url: '{stemcell}', sha1: '{stemcell_sha1}'}}\n\
+             networks:\n- name: net\n  type: manual\n  subnets: [{{range: 127.0.10.0/24, gateway: 127.0.10.1, static: [127.0.10.2]}}]\n\
+             instance_groups:\n\
+             - name: i\n  instances: 1\n  resource_pool: vms\n  networks: [{{name: net, static_ips: [127.0.10.2]}}]\n  jobs: [{{name: absent, release: x}}]\n\
+             cloud_provider:\n  cpi: {{builtin: local}}\n  mbus: https://u:p@127.0.10.2:6868\n"
+        );
+        self.world.write("e.yml", text);
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        self.world.monopile(["create-env", "e.yml"].iter().chain(more))
+    }
+
+    /// A run that must get everything.
+    #[track_caller]
+    fn fetches(&self, command: Command) -> Run {
+        let run = self.world.finish(command).failure(3);
+        assert!(
+            run.stderr.contains("has no job 'absent'") || run.stdout.contains("has no job 'absent'"),
+            "{run:?}"
+        );
+        run
+    }
+}
+
+#[test]
+fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
+    let fetching = Fetching::new();
+    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+    // Neither answer comes before both were asked for.
+    let together = std::sync::Arc::new(std::sync::Barrier::new(2));
+    let server = Server::start(move |request, before| {
+        if before < 2 {
+            together.wait();
+        }
+        part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
+    });
+    let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
+    fetching.manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
+    let run = fetching.fetches(fetching.command(&["--json"]));
+    let begun: Vec<Value> =
+        run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
+    let id =
+        |name: &str| begun.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone());
+    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{begun:?}");
+    assert!(id("Downloading the stemcell").is_some(), "{begun:?}");
+    assert_eq!(server.requests().len(), 2);
+
+    let again = fetching.fetches(fetching.command(&[]));
+    assert!(!again.stdout.contains("Downloading"), "{}", again.stdout);
+    assert_eq!(server.requests().len(), 2);
+    // The cache is where the user said.
+    fetching.fetches(fetching.command(&["--cache-dir", "elsewhere"]));
+    assert_eq!(server.requests().len(), 4);
+    assert!(fetching.world.exists("elsewhere/downloads"));
+}
+
+#[test]
+fn a_wrong_status_and_a_wrong_digest_are_told_apart() {
+    let fetching = Fetching::new();
+    let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
+    fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    assert!(
+        run.stderr.contains("404 Not Found") && run.stderr.contains("release 'x' cannot be used"),
+        "{}",
+        run.stderr
+    );
+
+    let server = Server::of_file(&fetching.release);
+    fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    let run = fetching.world.finish(fetching.command(&[])).failure(3);
+    assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
+    assert!(run.stderr.contains(&sha1(&fetching.release)), "{}", run.stderr);
+
+    // A file on this machine is held to its digest as well.
+    let path = fetching.world.write("x.tgz", &fetching.release);
+    fetching.manifest(&format!("file://{}", path.display()), &sha1(b"x"));
+    let run = fetching.world.finish(fetching.command(&[])).failure(3);
+    assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
+    assert!(!fetching.world.exists("e-state.json"), "nothing was deployed");
+}
+
+#[test]
+fn credentials_are_shown_nowhere() {
+    let fetching = Fetching::new();
+    for status in ["403 Forbidden", "200 OK"] {
+        let server = Server::start(move |_, _| answer(status, &[], b"no tarball"));
+        let url = format!("http://user:pa%73sword@localhost:{}/x.tgz?sig=t0ken", server.port());
+        fetching.manifest(&url, "sha1:zz");
+        let unreadable =
+            fetching.world.finish(fetching.command(&["--verbose", "--verbose", "--verbose"])).failure(3);
+        fetching.manifest(&url, &sha1(b"x"));
+        let mut command = fetching.command(&["--verbose", "--verbose", "--verbose"]);
+        command.env("HTTP_PROXY", "http://me:pr0xypass@nowhere.invalid:1");
+        let run = fetching.world.finish(command);
+        assert_eq!(server.requests().len(), 1);
+        for shown in [run.stdout, run.stderr, unreadable.stdout, unreadable.stderr] {
+            for secret in ["password", "pa%73sword", "t0ken", "pr0xypass", "dXNlcjpwYXNzd29yZA"] {
+                assert!(!shown.contains(secret), "{secret}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_download_is_resumed() {
+    let mut release = ReleaseTarball::new("x", "1").job(JobTarball::new("there"));
+    release = release.job(JobTarball::new("big").template("t", "t", &"line\n".repeat(2_000_000)));
+    let fetching = Fetching::with_release(&release);
+    let content = fetching.release.clone();
+    let half = content.len() / 2;
+    // The first answer stops half way, and does not end.
+    let (server, wedge) = slow_server(content, half);
+    fetching.manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
+    let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let partial = fetching.world.home().join(".cache/monopile/partial");
+    let got = || -> u64 {
+        let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
+    };
+    wait(|| got() == half as u64);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fetching.fetches(fetching.command(&[]));
+    let ranges = wedge.lock().unwrap().clone();
+    assert_eq!(ranges, ["", &format!("bytes={half}-")]);
+    assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 0);
+}
+
+/// Answers the first request with half of the content and then nothing, the next as it should. Returns its
+/// port and the ranges it was asked for.
+fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let ranges = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::clone(&ranges);
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for begin in [0, half] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut range = String::new();
+            for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+                if line.is_empty() {
+                    break;
+                }
+                if let Some(value) = line.to_lowercase().strip_prefix("range: ") {
+                    range = value.to_owned();
+                }
+            }
+            seen.lock().unwrap().push(range);
+            let rest = &content[begin..];
+            let total = content.len();
+            let head = match begin {
+                0 => format!("HTTP/1.1 200 OK\r\nContent-Length: {total}\r\n\r\n"),
+                _ => format!(
+                    "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {begin}-{}/{total}\r\n\r\n",
+                    rest.len(),
+                    total - 1
+                ),
+            };
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(if begin == 0 { &rest[..half] } else { rest }).unwrap();
+            held.push(stream);
+        }
+    });
+    (port, ranges)
+}
+
+#[track_caller]
+fn wait(done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_processes_at_once_download_once() {
+    let fetching = Fetching::new();
+    let release = fetching.release.clone();
+    let server = Server::start(move |request, _| {
+        std::thread::sleep(Duration::from_millis(700));
+        part(request, &release, "\"1\"")
+    });
+    fetching.manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
+    std::thread::scope(|scope| {
+        for state in ["a.json", "b.json", "c.json"] {
+            let fetching = &fetching;
+            scope.spawn(move || fetching.fetches(fetching.command(&["--state", state])));
+        }
+    });
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn https_trusts_what_the_system_trusts_and_nothing_else() {
+    let fetching = Fetching::new();
+    let release = fetching.release.clone();
+    let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
+    fetching.manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
+    let bundle = fetching.world.write("ca.pem", certificate);
+    let proxy = Proxy::http();
+    let mut command = fetching.command(&[]);
+    // This machine's own addresses never go through such a proxy.
+    command.env("SSL_CERT_FILE", &bundle).env("HTTPS_PROXY", format!("http://localhost:{}", proxy.port()));
+    fetching.fetches(command);
+    assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn the_proxy_variables_are_honoured() {
+    let fetching = Fetching::new();
+    let server = Server::of_file(&fetching.release);
+    let url = format!("http://releases.test:{}/x.tgz", server.port());
+    fetching.manifest(&url, &sha1(&fetching.release));
+    let (http, socks) = (Proxy::http(), Proxy::socks5(None));
+    for (index, (name, value)) in [
+        ("http_proxy", format!("http://127.0.0.1:{}", http.port())),
+        ("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{}", socks.port())),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut command = fetching.command(&["--cache-dir", &format!("cache-{index}")]);
+        command.env(name, value);
+        fetching.fetches(command);
+    }
+    assert_eq!(http.targets(), [format!("GET {url}")]);
+    assert_eq!(socks.targets(), [format!("releases.test:{}", server.port())]);
+    // Both at once: the way to the HTTP proxy leads through the other one.
+    let mut command = fetching.command(&["--cache-dir", "cache-both"]);
+    command
+        .env("HTTP_PROXY", format!("http://proxy.test:{}", http.port()))
+        .env("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{}", socks.port()));
+    fetching.fetches(command);
+    assert_eq!(socks.targets().last(), Some(&format!("proxy.test:{}", http.port())));
+    assert_eq!(http.targets().len(), 2);
+    let mut command = fetching.command(&[]);
+    command.env("BOSH_ALL_PROXY", "gopher://x");
+    let run = fetching.world.finish(command).failure(3);
+    assert!(run.stderr.contains("BOSH_ALL_PROXY"), "{}", run.stderr);
+}
+
+/// A real SSH server on loopback, stopped when it is dropped.
+struct Sshd {
+    process: Child,
+    port: u16,
+}
+
+impl Sshd {
+    /// One that lets in whoever has the key that is left in `client_key`.
+    fn start(world: &World) -> Self {
+        for name in ["host_key", "client_key"] {
+            let mut command = Command::new("ssh-keygen");
+            world.enter(&mut command).args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
+            assert!(command.status().unwrap().success());
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PidFile none\nPasswordAuthentication no\nAllowTcpForwarding yes\n",
+            world.path("host_key").display(),
+            world.path("client_key.pub").display(),
+        );
+        let config = world.write("sshd_config", config);
+        // Where it separates privileges, it wants this directory.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let process = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(config)
+            .stderr(std::fs::File::create(world.path("sshd.log")).unwrap())
+            .spawn()
+            .expect("sshd (Debian: openssh-server) is needed");
+        let sshd = Sshd { process, port };
+        wait(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        sshd
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_jumpbox_leads_to_what_only_it_can_reach() {
+    let fetching = Fetching::new();
+    let sshd = Sshd::start(&fetching.world);
+    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+    let server = Server::start(move |request, _| {
+        part(request, if request.path() == "/x" { &release } else { &stemcell }, "\"1\"")
+    });
+    fetching.manifest_of(
+        &server.url("/x"),
+        &sha1(&fetching.release),
+        &server.url("/s"),
+        &sha1(&fetching.stemcell),
+    );
+    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap().trim().to_owned();
+    let proxy = |key: &str| {
+        let key = fetching.world.path(key);
+        format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", sshd.port, key.display())
+    };
+    let mut command = fetching.command(&[]);
+    command.env("BOSH_ALL_PROXY", proxy("client_key"));
+    fetching.fetches(command);
+    assert_eq!(server.requests().len(), 2);
+    let log = fetching.world.read("sshd.log");
+    assert_eq!(log.matches("Accepted publickey").count(), 1, "one session serves all: {log}");
+
+    let mut command = fetching.command(&["--cache-dir", "other"]);
+    command.env("BOSH_ALL_PROXY", proxy("host_key"));
+    let run = fetching.world.finish(command).failure(1);
+    assert!(run.stderr.contains("does not accept the private key"), "{}", run.stderr);
+    assert_eq!(server.requests().len(), 2);
+}
+
+/// Runs a command under a shell that afterwards tells how many bytes it and its children have read.
+fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
+    let mut shell = Command::new("bash");
+    hello.world.enter(&mut shell);
+    // The accounts of a child are added to its parent's when that has waited for it.
+    shell.args(["-c", "\"$@\" >&2; code=$?; sed -n 's/^rchar: //p' /proc/$$/io; exit $code", "-"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    let run = hello.world.finish(shell).success();
+    let read = run.stdout.trim().parse().unwrap();
+    (run, read)
+}
+
+#[test]
+fn a_run_in_which_nothing_changed_does_not_read_the_stemcell() {
+    const PADDING: u64 = 64 << 20;
+    let mut hello = Hello::new();
+    let script = format!(
+        "cd hello/stemcell && tar czf ../../image -C image . && head -c {PADDING} /dev/urandom > ../../padding &&
+         cp stemcell.MF ../.. && cd ../.. && tar cf stemcell.tar stemcell.MF image padding && rm padding image"
+    );
+    let mut shell = Command::new("bash");
+    hello.world.enter(&mut shell).args(["-ec", &script]);
+    hello.world.finish(shell).success();
+    let content = std::fs::read(hello.world.path("stemcell.tar")).unwrap();
+    let digest = sha1(&content);
+    drop(content);
+    // `hello/` is the directory of the manifest.
+    hello.ops(
+        "stemcell.yml",
+        &format!("- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://../stemcell.tar', sha1: {digest}}}}}\n"),
+    );
+    hello.create(&[]).success();
+    let create = hello.command("create-env", &[]);
+    let (run, read) = bytes_read(&hello, &create);
+    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(read < PADDING / 8, "{read} bytes were read");
+
+    // A file that was touched is read, and found to be the same.
+    let file = std::fs::File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    let (run, read) = bytes_read(&hello, &create);
+    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(read > PADDING, "{read} bytes were read");
+    let (_, read) = bytes_read(&hello, &create);
+    assert!(read < PADDING / 8, "{read} bytes were read");
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_failure_stops_what_else_is_under_way() {
+    let fetching = Fetching::new();
+    let refusing = Server::start(|_, _| {
+        std::thread::sleep(Duration::from_millis(500));
+        answer("404 Not Found", &[], b"")
+    });
+    // It never gets further than half.
+    let (port, _) = slow_server(vec![7; 100_000], 50_000);
+    let stemcell = format!("http://localhost:{port}/s.tgz");
+    fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
+    let begun = Instant::now();
+    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}

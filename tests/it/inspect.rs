@@ -1,0 +1,155 @@
+//! The commands that look into artifacts and make new ones of them.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball, StemcellTarball, sha1};
+
+fn world() -> World {
+    let world = World::new();
+    let release = ReleaseTarball::new("rel", "1.10")
+        .job(JobTarball::new("zeta").spec("packages: [lib, app]\n").template("ctl", "bin/ctl", "x"))
+        .job(JobTarball::new("alpha"))
+        .package(PackageTarball::new("lib", "true", &[]))
+        .package(PackageTarball::new("app", "true", &["lib"]));
+    release.write(&world.path("rel.tgz"));
+    let stemcell = StemcellTarball { image: Some(b"image".to_vec()), ..StemcellTarball::default() };
+    stemcell.write(&world.path("stemcell.tgz"));
+    world
+}
+
+fn json(world: &World, args: &[&str]) -> Value {
+    let run = world.run(args.iter().chain(&["--json"])).success();
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
+}
+
+/// Reads a member of a tarball with `tar`.
+fn member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
+    let mut command = std::process::Command::new("tar");
+    // Names may begin with `./`.
+    let args = ["xzOf", tarball, "--wildcards", &format!("*{name}")];
+    let output = world.enter(&mut command).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn a_release_is_shown_by_name() {
+    let world = world();
+    let report = json(&world, &["inspect-local-release", "rel.tgz"]);
+    assert_eq!((&report["name"], &report["version"]), (&json!("rel"), &json!("1.10")));
+    let jobs = report["jobs"].as_array().unwrap();
+    assert_eq!((&jobs[0]["name"], &jobs[1]["name"]), (&json!("alpha"), &json!("zeta")));
+    assert_eq!(jobs[1]["packages"], json!(["lib", "app"]));
+    assert_eq!(report["packages"][0]["dependencies"], json!(["lib"]));
+    assert_eq!(jobs[1]["digest"], sha1(&member(&world, "rel.tgz", "jobs/zeta.tgz")));
+
+    let text = world.run(["inspect-local-release", "rel.tgz"]).success().stdout;
+    for header in ["NAME  VERSION  COMMIT HASH  ARCHIVE", "JOB", "PACKAGE"] {
+        assert!(text.lines().any(|line| line.starts_with(header)), "{text}");
+    }
+    let fingerprint = jobs[1]["fingerprint"].as_str().unwrap();
+    assert!(
+        text.lines().any(|line| line.starts_with(&format!("zeta/{fingerprint}")) && line.ends_with("lib")),
+        "{text}"
+    );
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_release_in_source_form_is_shown_as_well() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello/release");
+    let report = json(&World::new(), &["inspect-local-release", path]);
+    assert_eq!(report["name"], "hello");
+    assert!(!report["packages"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_damaged_release_is_refused() {
+    let world = World::new();
+    let release = ReleaseTarball::new("rel", "1").job(JobTarball::new("j")).wrong_sha1("job/j", &sha1(b"x"));
+    release.write(&world.path("rel.tgz"));
+    for args in [vec!["inspect-local-release", "rel.tgz"], vec!["sha2ify-release", "rel.tgz", "new.tgz"]] {
+        let run = world.run(&args).failure(3);
+        assert!(run.stderr.contains("'j'") && run.stdout.is_empty(), "{run:?}");
+    }
+    world.run(["inspect-local-release", "absent.tgz"]).failure(3);
+    assert!(!world.exists("new.tgz"));
+}
+
+#[test]
+fn digests_go_to_sha256_and_back() {
+    let world = world();
+    let before = json(&world, &["inspect-local-release", "rel.tgz"]);
+    let text = world.run(["sha2ify-release", "rel.tgz", "sha2.tgz"]).success().stdout;
+    assert!(text.contains("sha256:") && text.contains("sha2.tgz"), "{text}");
+    let sha2 = json(&world, &["inspect-local-release", "sha2.tgz"]);
+    for job in sha2["jobs"].as_array().unwrap().iter().chain(sha2["packages"].as_array().unwrap()) {
+        assert!(job["digest"].as_str().unwrap().starts_with("sha256:"), "{job}");
+    }
+    world.run(["sha1ify-release", "sha2.tgz", "sha1.tgz"]).success();
+    let mut after = json(&world, &["inspect-local-release", "sha1.tgz"]);
+    after["archive"] = before["archive"].clone();
+    assert_eq!(after, before);
+    let manifest = String::from_utf8(member(&world, "sha2.tgz", "release.MF")).unwrap();
+    assert!(manifest.contains("version: '1.10'"), "a version is no number: {manifest}");
+    // The same again is the same file.
+    world.run(["sha2ify-release", "rel.tgz", "again.tgz"]).success();
+    assert!(
+        std::fs::read(world.path("again.tgz")).unwrap() == std::fs::read(world.path("sha2.tgz")).unwrap()
+    );
+}
+
+#[test]
+fn a_stemcell_is_shown() {
+    let world = world();
+    let report = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
+    assert_eq!(report["os"], "local");
+    assert_eq!(report["infrastructure"], "unknown");
+    assert_eq!(report["hypervisor"], "-");
+    let text = world.run(["inspect-local-stemcell", "stemcell.tgz"]).success().stdout;
+    assert!(text.starts_with("NAME"), "{text}");
+    assert!(text.contains(report["version"].as_str().unwrap()), "{text}");
+}
+
+#[test]
+fn a_stemcell_is_repacked_with_what_is_asked_for() {
+    let world = world();
+    let before = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
+    let args = [
+        "repack-stemcell",
+        "stemcell.tgz",
+        "new.tgz",
+        "--name",
+        "other",
+        "--version",
+        "2.0",
+        "--cloud-properties",
+        "{infrastructure: here, deep: {a: 1}}",
+        "--format",
+        "f",
+        "--format",
+        "g",
+    ];
+    world.run(args).success();
+    let after = json(&world, &["inspect-local-stemcell", "new.tgz"]);
+    assert_eq!((&after["name"], &after["version"]), (&json!("other"), &json!("2.0")));
+    assert_eq!(after["infrastructure"], "here");
+    assert_eq!(after["cloud_properties"]["deep"], json!({"a": 1}));
+    assert_eq!(after["stemcell_formats"], json!(["f", "g"]));
+    assert_eq!((&after["os"], &after["api_version"]), (&before["os"], &before["api_version"]));
+    assert_eq!(member(&world, "new.tgz", "image"), b"image");
+
+    world.run(["repack-stemcell", "--empty-image", "stemcell.tgz", "empty.tgz"]).success();
+    assert_eq!(member(&world, "empty.tgz", "image"), b"");
+    let manifest = String::from_utf8(member(&world, "empty.tgz", "stemcell.MF")).unwrap();
+    assert!(manifest.contains(&format!("sha1: {}", sha1(b""))), "{manifest}");
+    let empty = json(&world, &["inspect-local-stemcell", "empty.tgz"]);
+    assert_eq!(empty["name"], before["name"]);
+
+    let run = world.run(["repack-stemcell", "--cloud-properties", "[1]", "stemcell.tgz", "x.tgz"]).failure(2);
+    assert!(run.stderr.contains("cloud properties"), "{}", run.stderr);
+    world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).failure(1);
+    assert!(!world.exists("x.tgz"));
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}

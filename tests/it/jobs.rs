@@ -1,0 +1,182 @@
+//! Jobs on the VM: what is said to the agent, what is compiled and what is not, and what is shown when jobs do
+//! not come up.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::support::hello::{Hello, release_tarball};
+use crate::support::proxy::Exchange;
+
+/// The messages in order, repetitions of a look at something left out.
+fn names(exchanges: &[Exchange]) -> Vec<String> {
+    let mut names: Vec<String> = exchanges
+        .iter()
+        .map(|exchange| match exchange.message["arguments"][0].as_str() {
+            Some(argument) if ["run_script", "drain"].contains(&exchange.name().as_str()) => {
+                format!("{} {argument}", exchange.name())
+            }
+            _ => exchange.name(),
+        })
+        // Transfers go on beside other things.
+        .filter(|name| name != "get_task" && !name.ends_with(" blob"))
+        .collect();
+    names.dedup();
+    names
+}
+
+fn count(exchanges: &[Exchange], name: &str) -> usize {
+    exchanges.iter().filter(|exchange| exchange.name() == name).count()
+}
+
+/// Messages of these methods with their arguments, one value per paragraph.
+fn arguments(hello: &Hello, exchanges: &[Exchange], methods: &[&str]) -> String {
+    let mut text = String::new();
+    for exchange in exchanges.iter().filter(|exchange| methods.contains(&exchange.name().as_str())) {
+        let arguments = serde_json::to_string_pretty(&exchange.message["arguments"]).unwrap();
+        writeln!(text, "{} {arguments}", exchange.name()).unwrap();
+    }
+    hello.normalise(&text)
+}
+
+#[test]
+fn the_agent_is_told_what_it_expects_and_a_new_vm_compiles_nothing() {
+    let mut hello = Hello::new();
+    let proxy = hello.listen();
+
+    hello.create(&[]).success();
+    let said = proxy.take();
+    insta::assert_snapshot!("created", names(&said).join("\n"));
+    insta::assert_snapshot!("created_arguments", arguments(&hello, &said, &["compile_package", "apply"]));
+    assert_eq!(count(&said, "compile_package"), 2);
+    assert_eq!(hello.ask().1, 1);
+    for exchange in said.iter().filter(|exchange| !exchange.message.is_null()) {
+        assert_eq!(exchange.message["reply_to"], hello.state()["director_id"], "{exchange:?}");
+    }
+
+    let run = hello.create(&["--recreate", "--json"]).success();
+    let said = proxy.take();
+    insta::assert_snapshot!("recreated", names(&said).join("\n"));
+    assert_eq!((count(&said, "compile_package"), count(&said, "PUT blob")), (0, 3));
+    let events = run.json();
+    let timings = &events.last().unwrap()["timings"];
+    assert_eq!(timings["compilations"], 0);
+    assert_eq!(timings["agent_messages"], said.iter().filter(|one| !one.message.is_null()).count());
+    let part = |name: &str| timings[name].as_u64().unwrap();
+    let parts = ["cpi_ms", "agent_ms", "agent_task_ms", "waiting_ms", "own_ms"].map(part);
+    assert!(part("total_ms").abs_diff(parts.iter().sum()) <= 5, "{timings}");
+    assert!(part("cpi_ms") > 0 && part("agent_ms") > 0, "{timings}");
+    assert_eq!(hello.ask().1, 2);
+
+    hello.delete(&[]).success();
+    insta::assert_snapshot!("deleted", names(&proxy.take()).join("\n"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_went_bad_or_changed_is_compiled_again() {
+    let mut hello = Hello::new();
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 2);
+
+    let kept = hello.find("home/.cache/monopile/compiled", ".tgz");
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    std::fs::write(&kept[0], "not what was put there").unwrap();
+    hello.create(&["--recreate"]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 1);
+    hello.create(&["--recreate"]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 0);
+
+    // `counter` is compiled with `greeting`.
+    hello.world.write("hello/release/src/greeting/greeting.txt", "Good morning\n");
+    hello.create(&[]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 2);
+    assert_eq!(hello.ask(), ("Good morning".to_owned(), 1));
+
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_release_compiled_for_another_stemcell_is_refused_before_anything_is_created() {
+    let mut hello = Hello::new();
+    let mut release = release_tarball(&hello);
+    for package in &mut release.packages {
+        package.compiled_for = Some("ubuntu-jammy/1.5".into());
+    }
+    let path = release.write(&hello.world.path("release.tgz"));
+    let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
+    hello.ops("release.yml", &url);
+
+    let run = hello.create(&[]).failure(3);
+    assert!(
+        run.stderr.contains("'ubuntu-jammy/1.5'") && run.stderr.contains("'local-hello/1.0'"),
+        "{}",
+        run.stderr
+    );
+    assert!(hello.requests().is_empty(), "the CPI was asked");
+    assert!(!hello.world.exists("state.json"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_package_that_does_not_compile_is_named_with_what_its_script_said() {
+    let hello = Hello::new();
+    hello.world.write("hello/release/packages/greeting/packaging", "echo no such harbour >&2\nexit 3\n");
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("package 'greeting/"), "{}", run.stderr);
+    assert!(run.stderr.contains("no such harbour"), "{}", run.stderr);
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+const SECRET: &str = "- type: replace
+  path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?
+  value: ((secret))
+- {type: replace, path: /update?, value: {update_watch_time: 0-1500}}
+";
+
+#[test]
+fn jobs_that_never_run_are_named_with_the_end_of_their_logs() {
+    let mut hello = Hello::new();
+    hello.ops("secret.yml", SECRET);
+    hello.world.write(
+        "hello/release/jobs/hello/templates/ctl.erb",
+        "#!/bin/bash\necho \"the key <%= p('greeting') %> does not open\" >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
+    );
+    let secret = ["-v", "secret=quite-a-secret"];
+    let run = hello.create(&[&secret[..], &["--json"]].concat()).failure(1);
+    let events = run.json();
+    let shown = events.iter().any(|event| {
+        event["event"] == "stage_log"
+            && event["line"].as_str().is_some_and(|line| line.starts_with("hello: "))
+    });
+    assert!(shown, "nothing was said while waiting: {}", run.stdout);
+    let errors: Vec<&str> =
+        events.last().unwrap()["errors"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(
+        errors[0].contains("instance 'hello/0'") && errors[0].contains("'hello' is failing"),
+        "{errors:?}"
+    );
+    let tail = errors.iter().find(|error| error.contains("the end of hello/hello.stderr.log:")).unwrap();
+    assert!(tail.contains("the key <redacted> does not open"), "{tail}");
+    assert!(!run.stdout.contains("quite-a-secret") && !run.stderr.contains("quite-a-secret"));
+    hello.delete(&[&secret[..], &["--skip-drain"]].concat()).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_script_that_fails_is_named_with_what_it_wrote() {
+    let hello = Hello::new();
+    hello.world.write(
+        "hello/release/jobs/hello/templates/pre-start.erb",
+        "#!/bin/bash\necho the tide is too low >&2\nexit 1\n",
+    );
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("pre-start") && run.stderr.contains("Failed Jobs: hello"), "{}", run.stderr);
+    assert!(run.stderr.contains("the end of hello/pre-start.stderr.log:"), "{}", run.stderr);
+    assert!(run.stderr.contains("the tide is too low"), "{}", run.stderr);
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

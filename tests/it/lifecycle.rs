@@ -1,0 +1,183 @@
+//! Stopping and starting: `stop-env`, `start-env`, drain in all its forms, and an agent that does not answer.
+
+use std::time::{Duration, Instant};
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+
+fn stop(hello: &Hello, more: &[&str]) -> Run {
+    hello.world.finish(hello.command("stop-env", more))
+}
+
+fn start(hello: &Hello, more: &[&str]) -> Run {
+    hello.world.finish(hello.command("start-env", more))
+}
+
+/// Kills the VM behind the program's back.
+fn kill_vm(hello: &Hello) {
+    for process in hello.world.leftovers().iter().filter_map(|line| line.strip_prefix("process ")) {
+        let pid = process.split(' ').next().unwrap();
+        std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
+    }
+    let begun = Instant::now();
+    while hello.answers() && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn jobs_are_stopped_and_started_without_the_cpi() {
+    let mut hello = Hello::new();
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.requests();
+    proxy.take();
+    let before = hello.state();
+
+    let run = stop(&hello, &[]).success();
+    assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
+    assert!(!hello.answers());
+    let methods = |exchanges: Vec<crate::support::proxy::Exchange>| {
+        let mut names: Vec<String> = exchanges.iter().map(|exchange| exchange.name()).collect();
+        names.retain(|name| name != "get_task");
+        names.dedup();
+        names
+    };
+    assert_eq!(
+        methods(proxy.take()),
+        ["ping", "get_state", "run_script", "drain", "stop", "run_script"],
+        "no disk is unmounted"
+    );
+    // Once more is no harm.
+    stop(&hello, &["--skip-drain"]).success();
+    assert_eq!(methods(proxy.take()), ["ping", "get_state", "stop", "run_script"]);
+
+    start(&hello, &[]).success();
+    assert_eq!(
+        methods(proxy.take()),
+        ["ping", "get_state", "run_script", "start", "get_state", "run_script"]
+    );
+    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.state(), before);
+    assert!(hello.requests().is_empty(), "the CPI was asked");
+
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_dead_agent_is_a_failure() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    kill_vm(&hello);
+    for run in [
+        stop(&hello, &["--agent-timeout", "200ms"]).failure(5),
+        start(&hello, &["--agent-timeout", "200ms"]).failure(5),
+    ] {
+        assert!(run.stderr.contains("cannot be reached: TCP: "), "{}", run.stderr);
+        assert!(!run.stdout.contains("Succeeded"), "{}", run.stdout);
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_there_is_neither_stopped_nor_started() {
+    let hello = Hello::new();
+    for run in [stop(&hello, &[]).failure(3), start(&hello, &[]).failure(3)] {
+        assert!(run.stderr.contains("there is no state"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_wrong_password_is_told_at_once() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let url = format!("https://mbus:wrong-one@{}:6868", hello.ip());
+    let wrong = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
+    hello.world.write("wrong.yml", wrong);
+    let begun = Instant::now();
+    let run = stop(&hello, &["-o", "wrong.yml", "--agent-timeout", "5m"]).failure(5);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(run.stderr.contains("(401)") && !run.stderr.contains("wrong-one"), "{}", run.stderr);
+
+    assert!(hello.answers());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn another_vms_agent_is_left_alone() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let recorded = hello.world.read("state.json");
+    let mut state = hello.state();
+    state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
+    hello.world.write("state.json", state.to_string());
+    for run in [stop(&hello, &[]).failure(5), start(&hello, &[]).failure(5)] {
+        assert!(run.stderr.contains("is not the one of VM"), "{}", run.stderr);
+    }
+    assert!(hello.answers());
+    hello.world.write("state.json", recorded);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Replaces the drain script by one that also writes down how it was called.
+fn drain_with(hello: &Hello, script: &str) {
+    hello.world.write(
+        "hello/release/jobs/hello/templates/drain.erb",
+        format!("#!/bin/bash\necho \"$*\" >> /var/vcap/store/hello/drain.log\n{script}\n"),
+    );
+}
+
+fn drain_log(hello: &Hello) -> String {
+    let logs = hello.find("work/cloud", "drain.log");
+    assert_eq!(logs.len(), 1, "{logs:?}");
+    std::fs::read_to_string(&logs[0]).unwrap()
+}
+
+#[test]
+fn a_dynamic_drain_is_asked_until_it_is_over() {
+    let hello = Hello::new();
+    drain_with(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
+    hello.create(&[]).success();
+    let begun = Instant::now();
+    stop(&hello, &[]).success();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\njob_check_status hash_unchanged\n");
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_static_drain_is_waited_for() {
+    let hello = Hello::new();
+    drain_with(&hello, "echo 1");
+    hello.create(&[]).success();
+    let begun = Instant::now();
+    stop(&hello, &[]).success();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_drain_that_does_not_end_is_ended() {
+    let hello = Hello::new();
+    drain_with(&hello, "sleep 200");
+    hello.create(&[]).success();
+    let begun = Instant::now();
+    let run = stop(&hello, &["--drain-timeout", "500ms"]).success();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(run.stderr.contains("--drain-timeout"), "{}", run.stderr);
+    assert!(!hello.answers());
+    assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
+    // A recreate goes the same way.
+    start(&hello, &[]).success();
+    hello.create(&["--recreate", "--drain-timeout", "300ms"]).success();
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,203 @@
+//! Stands between the program and an agent, passes everything on, and writes down what was said.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::Value;
+
+/// A TLS server with this certificate and key, in PEM.
+pub fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
+    let certificates = pem::parse_many(certificate)
+        .unwrap()
+        .into_iter()
+        .map(|block| CertificateDer::from(block.into_contents()))
+        .collect();
+    let key = PrivateKeyDer::try_from(pem::parse(key).unwrap().into_contents()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .unwrap();
+    Arc::new(config)
+}
+
+/// One exchange with the agent.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// `POST`, `PUT`, `GET`.
+    pub verb: String,
+    /// The path.
+    pub path: String,
+    /// A message; null for a blob.
+    pub message: Value,
+    /// The answer to a message; null for a blob.
+    pub answer: Value,
+}
+
+impl Exchange {
+    /// The message's method, or verb and kind of a blob.
+    pub fn name(&self) -> String {
+        match self.message["method"].as_str() {
+            Some(method) => method.to_owned(),
+            None => format!("{} blob", self.verb),
+        }
+    }
+}
+
+/// The proxy; it ends when it is dropped.
+pub struct Proxy {
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Listens at `listen` and passes on to the agent at `agent`.
+    pub fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
+        let listener = TcpListener::bind(listen).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (exchanges, stop) = (exchanges.clone(), stop.clone());
+            move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let Ok((stream, _)) = listener.accept() else {
+                        std::thread::sleep(Duration::from_millis(2));
+                        continue;
+                    };
+                    let (tls, exchanges) = (tls.clone(), exchanges.clone());
+                    std::thread::spawn(move || {
+                        // A client that goes away ends the connection; that is all.
+                        let _ = serve(stream, tls, agent, &exchanges);
+                    });
+                }
+            }
+        });
+        Proxy { exchanges, stop, thread: Some(thread) }
+    }
+
+    /// What was said so far; forgets it.
+    pub fn take(&self) -> Vec<Exchange> {
+        std::mem::take(&mut self.exchanges.lock().unwrap())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    tls: Arc<ServerConfig>,
+    agent: SocketAddr,
+    exchanges: &Mutex<Vec<Exchange>>,
+) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_nodelay(true)?;
+    let connection = ServerConnection::new(tls).map_err(std::io::Error::other)?;
+    let mut stream = BufReader::new(StreamOwned::new(connection, stream));
+    let client = client();
+    loop {
+        let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
+        let (status, body) = match request.pass_on(&client, agent) {
+            Some(answer) => answer,
+            // Nobody there: as if this were the agent's own port.
+            None => return Ok(()),
+        };
+        if let Ok(message) = serde_json::from_slice(&request.body) {
+            let answer = serde_json::from_slice(&body).unwrap_or_default();
+            record(exchanges, &request, message, answer);
+        } else {
+            record(exchanges, &request, Value::Null, Value::Null);
+        }
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.get_mut().write_all(head.as_bytes())?;
+        stream.get_mut().write_all(&body)?;
+        stream.get_mut().flush()?;
+    }
+}
+
+fn record(exchanges: &Mutex<Vec<Exchange>>, request: &Request, message: Value, answer: Value) {
+    let (verb, path) = (request.verb.clone(), request.path.clone());
+    exchanges.lock().unwrap().push(Exchange { verb, path, message, answer });
+}
+
+fn client() -> ureq::Agent {
+    let tls = ureq::tls::TlsConfig::builder()
+        .provider(ureq::tls::TlsProvider::Rustls)
+        .disable_verification(true)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build();
+    let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).proxy(None);
+    config.build().new_agent()
+}
+
+/// A request, whole.
+pub struct Request {
+    /// The method of HTTP.
+    pub verb: String,
+    /// Its target.
+    pub path: String,
+    /// The header `Authorization`.
+    pub authorization: String,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// Reads one; none at the end of the connection.
+    pub fn read<S: Read + Write>(stream: &mut BufReader<S>) -> std::io::Result<Option<Request>> {
+        let mut line = String::new();
+        if stream.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (verb, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (mut length, mut authorization, mut expects) = (0, String::new(), false);
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            let value = value.trim();
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => length = value.parse().unwrap_or(0),
+                "authorization" => authorization = value.to_owned(),
+                "expect" => expects = true,
+                _ => {}
+            }
+        }
+        if expects {
+            stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            stream.get_mut().flush()?;
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        Ok(Some(Request { verb, path, authorization, body }))
+    }
+
+    fn pass_on(&self, client: &ureq::Agent, agent: SocketAddr) -> Option<(u16, Vec<u8>)> {
+        let url = format!("https://{agent}{}", self.path);
+        let authorization = ("Authorization", &self.authorization);
+        let response = match self.verb.as_str() {
+            "POST" => client.post(url).header(authorization.0, authorization.1).send(&self.body[..]),
+            "PUT" => client.put(url).header(authorization.0, authorization.1).send(&self.body[..]),
+            _ => client.get(url).header(authorization.0, authorization.1).call(),
+        };
+        let mut response = response.ok()?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().ok()?;
+        Some((status, body))
+    }
+}
