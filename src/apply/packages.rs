@@ -15,7 +15,7 @@ use super::request::Environment;
 use super::signals;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::artifact::release::Package;
-use crate::artifact::{Digest, Release, Stemcell};
+use crate::artifact::{Algorithm, Digest, Release, Stemcell};
 use crate::error::ResultExt;
 use crate::manifest::Deployment;
 use crate::schedule::{self, Lane, Task};
@@ -145,7 +145,7 @@ impl<'r> Packages<'r> {
             signals::check(environment)?;
             match works[number] {
                 Work::Upload(node) => self.upload(node, &progress[node], &shelf, agent, stage),
-                Work::Compile(node) => self.compile(node, &progress, agent, stage),
+                Work::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
                 Work::Keep(node) => {
                     self.keep(node, &progress[node], &shelf, agent, stage);
                     Ok(())
@@ -228,7 +228,14 @@ impl<'r> Packages<'r> {
         Ok(())
     }
 
-    fn compile(&self, number: usize, progress: &[Progress], agent: &Agent, stage: &Stage) -> Result<()> {
+    fn compile(
+        &self,
+        number: usize,
+        progress: &[Progress],
+        agent: &Agent,
+        sha2: bool,
+        stage: &Stage,
+    ) -> Result<()> {
         let node = &self.nodes[number];
         let own = &progress[number];
         if own.compiled.get().is_some() {
@@ -249,7 +256,7 @@ impl<'r> Packages<'r> {
         let source = PackageSource {
             name: node.package.name.clone(),
             version: node.package.fingerprint.clone(),
-            digest: node.package.digest.to_string(),
+            digest: source_digest(node.package, sha2)?.to_string(),
             blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
         };
         let built = agent
@@ -308,4 +315,38 @@ fn put(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
     agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;
     Ok(id)
+}
+/// The digest the agent checks a source against: the release's own, or with `--sha2` a SHA-256 where the release
+/// has only weaker ones.
+fn source_digest(package: &Package, sha2: bool) -> Result<Digest> {
+    if !sha2 || package.digest.strongest() != Algorithm::Sha1 {
+        return Ok(package.digest.clone());
+    }
+    Digest::of_file(&package.archive, &[Algorithm::Sha256])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha2_replaces_weak_digests_and_keeps_strong_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = directory.path().join("a.tgz");
+        std::fs::write(&archive, "content").unwrap();
+        let package = |digest: Digest| Package {
+            name: "a".into(),
+            version: "1".into(),
+            fingerprint: "1".into(),
+            digest,
+            dependencies: Vec::new(),
+            archive: archive.clone(),
+            compiled_for: None,
+        };
+        let weak = package(Digest::of(b"content", &[Algorithm::Sha1]));
+        let strong = package(Digest::of(b"content", &[Algorithm::Sha512]));
+        assert_eq!(source_digest(&weak, false).unwrap(), weak.digest);
+        assert_eq!(source_digest(&weak, true).unwrap(), Digest::of(b"content", &[Algorithm::Sha256]));
+        assert_eq!(source_digest(&strong, true).unwrap(), strong.digest);
+    }
 }
