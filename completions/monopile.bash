@@ -16,6 +16,9 @@ _monopile() {
             ",$1")
                 cmd="monopile"
                 ;;
+            monopile,cache)
+                cmd="monopile__subcmd__cache"
+                ;;
             monopile,completion)
                 cmd="monopile__subcmd__completion"
                 ;;
@@ -25,11 +28,32 @@ _monopile() {
             monopile,delete-env)
                 cmd="monopile__subcmd__delete__subcmd__env"
                 ;;
+            monopile,inspect-local-release)
+                cmd="monopile__subcmd__inspect__subcmd__local__subcmd__release"
+                ;;
+            monopile,inspect-local-stemcell)
+                cmd="monopile__subcmd__inspect__subcmd__local__subcmd__stemcell"
+                ;;
             monopile,int)
                 cmd="monopile__subcmd__interpolate"
                 ;;
             monopile,interpolate)
                 cmd="monopile__subcmd__interpolate"
+                ;;
+            monopile,render)
+                cmd="monopile__subcmd__render"
+                ;;
+            monopile,render-template)
+                cmd="monopile__subcmd__render__subcmd__template"
+                ;;
+            monopile,repack-stemcell)
+                cmd="monopile__subcmd__repack__subcmd__stemcell"
+                ;;
+            monopile,sha1ify-release)
+                cmd="monopile__subcmd__sha1ify__subcmd__release"
+                ;;
+            monopile,sha2ify-release)
+                cmd="monopile__subcmd__sha2ify__subcmd__release"
                 ;;
             monopile,start-env)
                 cmd="monopile__subcmd__start__subcmd__env"
@@ -39,6 +63,12 @@ _monopile() {
                 ;;
             monopile,vars)
                 cmd="monopile__subcmd__vars"
+                ;;
+            monopile__subcmd__cache,list)
+                cmd="monopile__subcmd__cache__subcmd__list"
+                ;;
+            monopile__subcmd__cache,prune)
+                cmd="monopile__subcmd__cache__subcmd__prune"
                 ;;
             monopile__subcmd__vars,check)
                 cmd="monopile__subcmd__vars__subcmd__check"
@@ -56,7 +86,7 @@ _monopile() {
 
     case "${cmd}" in
         monopile)
-            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars completion"
+            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars render render-template inspect-local-release inspect-local-stemcell repack-stemcell sha1ify-release sha2ify-release cache completion"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -64,6 +94,92 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__cache)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help list prune"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__cache__subcmd__list)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__cache__subcmd__prune)
+            opts="-n -h --unused --all --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --unused)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)
@@ -74,7 +190,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__completion)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help bash zsh fish powershell elvish"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help bash zsh fish powershell elvish"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -82,6 +198,13 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)
@@ -92,7 +215,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__create__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -224,6 +347,10 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
                 --package-dir)
                     COMPREPLY=()
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -235,6 +362,13 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -243,7 +377,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__delete__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -371,6 +505,10 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
                 --package-dir)
                     COMPREPLY=()
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -382,6 +520,63 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__inspect__subcmd__local__subcmd__release)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__inspect__subcmd__local__subcmd__stemcell)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -390,7 +585,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__interpolate)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --path --var-errs --var-errs-unused --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --path --var-errs --var-errs-unused --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -510,6 +705,294 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__render)
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --job --out --show-secrets --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --var)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                -v)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --var-file)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --vars-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -l)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --vars-env)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --vars-store)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --ops-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --job)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__render__subcmd__template)
+            opts="-n -h --context --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --context)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__repack__subcmd__stemcell)
+            opts="-n -h --name --version --cloud-properties --empty-image --format --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cloud-properties)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__sha1ify__subcmd__release)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__sha2ify__subcmd__release)
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -518,7 +1001,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__start__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --agent-timeout --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -650,6 +1133,13 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -658,7 +1148,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__stop__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -794,6 +1284,13 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -802,7 +1299,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help list check rotate"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help list check rotate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -810,6 +1307,13 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)
@@ -820,7 +1324,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__check)
-            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --within --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --within --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -923,6 +1427,13 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -931,7 +1442,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__list)
-            opts="-n -h --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-n -h --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -939,6 +1450,13 @@ _monopile() {
             case "${prev}" in
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)
@@ -949,7 +1467,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__vars__subcmd__rotate)
-            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --finish --non-interactive --json --tty --no-color --parallel --sha2 --verbose --help"
+            opts="-l -o -v -n -h --manifest --ops-file --var --vars-file --finish --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1046,6 +1564,13 @@ _monopile() {
                     ;;
                 --parallel)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)

@@ -67,9 +67,9 @@ class TemplateEvaluationContext
   def initialize(spec)
     @name = spec.dig("job", "name")
     @index = spec["index"]
-    given = spec["job_properties"] || merge(spec["global_properties"], spec["cluster_properties"])
+    given = spec["job_properties"] || merge(spec["global_properties"] || {}, spec["cluster_properties"] || {})
     @raw_properties = {}
-    spec["default_properties"].each { |name, default| declare(given, name.split("."), default) }
+    (spec["default_properties"] || {}).each { |name, default| declare(given, name.split("."), default) }
     @properties = PropertyStruct.of(@raw_properties)
     @spec = PropertyStruct.of(spec)
   end
