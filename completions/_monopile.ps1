@@ -42,6 +42,8 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('interpolate', 'interpolate', [CompletionResultType]::ParameterValue, 'Print a manifest with ops files applied and variables filled in')
             [CompletionResult]::new('int', 'int', [CompletionResultType]::ParameterValue, 'Print a manifest with ops files applied and variables filled in')
             [CompletionResult]::new('vars', 'vars', [CompletionResultType]::ParameterValue, 'Look into a vars store, check it, renew what is in it')
+            [CompletionResult]::new('render', 'render', [CompletionResultType]::ParameterValue, 'Print what a job''s files would be, without deploying')
+            [CompletionResult]::new('render-template', 'render-template', [CompletionResultType]::ParameterValue, 'Print what a template becomes in an evaluation context')
             [CompletionResult]::new('inspect-local-release', 'inspect-local-release', [CompletionResultType]::ParameterValue, 'Show what is in a release')
             [CompletionResult]::new('inspect-local-stemcell', 'inspect-local-stemcell', [CompletionResultType]::ParameterValue, 'Show what a stemcell is')
             [CompletionResult]::new('repack-stemcell', 'repack-stemcell', [CompletionResultType]::ParameterValue, 'Make a stemcell from another one')
@@ -64,6 +66,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'State file [default: PATH without its extension, and -state.json]')
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'Stop jobs that still drain after this time')
             [CompletionResult]::new('--agent-timeout', '--agent-timeout', [CompletionResultType]::ParameterName, 'How long the agent on the new VM may take to answer')
+            [CompletionResult]::new('--templates', '--templates', [CompletionResultType]::ParameterName, 'What renders job templates')
             [CompletionResult]::new('--package-dir', '--package-dir', [CompletionResultType]::ParameterName, 'Where the CPI''s packages are installed, instead of the cache')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
@@ -79,8 +82,8 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
             [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'monopile;delete-env' {
@@ -95,6 +98,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'State file [default: PATH without its extension, and -state.json]')
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'Stop jobs that still drain after this time')
+            [CompletionResult]::new('--templates', '--templates', [CompletionResultType]::ParameterName, 'What renders job templates')
             [CompletionResult]::new('--package-dir', '--package-dir', [CompletionResultType]::ParameterName, 'Where the CPI''s packages are installed, instead of the cache')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
@@ -108,8 +112,8 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
             [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'monopile;stop-env' {
@@ -289,6 +293,49 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'monopile;render' {
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Set a variable; VALUE is YAML')
+            [CompletionResult]::new('--var', '--var', [CompletionResultType]::ParameterName, 'Set a variable; VALUE is YAML')
+            [CompletionResult]::new('--var-file', '--var-file', [CompletionResultType]::ParameterName, 'Set a variable to the text of a file')
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Load variables from a YAML file')
+            [CompletionResult]::new('--vars-file', '--vars-file', [CompletionResultType]::ParameterName, 'Load variables from a YAML file')
+            [CompletionResult]::new('--vars-env', '--vars-env', [CompletionResultType]::ParameterName, 'Load variables from environment variables: MY takes `name` from MY_name')
+            [CompletionResult]::new('--vars-store', '--vars-store', [CompletionResultType]::ParameterName, 'Load variables from a YAML file and save generated ones there')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
+            [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
+            [CompletionResult]::new('--job', '--job', [CompletionResultType]::ParameterName, 'The job, of the instance group or of the CPI')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write the files below this directory instead')
+            [CompletionResult]::new('--templates', '--templates', [CompletionResultType]::ParameterName, 'What renders job templates')
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('--show-secrets', '--show-secrets', [CompletionResultType]::ParameterName, 'Show secrets instead of <redacted>')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'monopile;render-template' {
+            [CompletionResult]::new('--context', '--context', [CompletionResultType]::ParameterName, 'The evaluation context as JSON: index, job, networks, job_properties, default_properties, …')
+            [CompletionResult]::new('--templates', '--templates', [CompletionResultType]::ParameterName, 'What renders the template')
+            [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--non-interactive', '--non-interactive', [CompletionResultType]::ParameterName, 'Don''t ask for input')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object per line instead of text')
+            [CompletionResult]::new('--tty', '--tty', [CompletionResultType]::ParameterName, 'Show progress as on a terminal even if the output is none')
+            [CompletionResult]::new('--no-color', '--no-color', [CompletionResultType]::ParameterName, 'No colours')
+            [CompletionResult]::new('--sha2', '--sha2', [CompletionResultType]::ParameterName, 'Use SHA-256 digests towards the agent')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'monopile;inspect-local-release' {

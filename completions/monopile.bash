@@ -40,6 +40,12 @@ _monopile() {
             monopile,interpolate)
                 cmd="monopile__subcmd__interpolate"
                 ;;
+            monopile,render)
+                cmd="monopile__subcmd__render"
+                ;;
+            monopile,render-template)
+                cmd="monopile__subcmd__render__subcmd__template"
+                ;;
             monopile,repack-stemcell)
                 cmd="monopile__subcmd__repack__subcmd__stemcell"
                 ;;
@@ -80,7 +86,7 @@ _monopile() {
 
     case "${cmd}" in
         monopile)
-            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars inspect-local-release inspect-local-stemcell repack-stemcell sha1ify-release sha2ify-release cache completion"
+            opts="-V -v -n -h --version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help create-env delete-env stop-env start-env interpolate int vars render render-template inspect-local-release inspect-local-stemcell repack-stemcell sha1ify-release sha2ify-release cache completion"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -209,7 +215,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__create__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --recreate --recreate-persistent-disks --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -341,6 +347,10 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
                 --package-dir)
                     COMPREPLY=()
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -367,7 +377,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__delete__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -493,6 +503,10 @@ _monopile() {
                     ;;
                 --drain-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
                     return 0
                     ;;
                 --package-dir)
@@ -685,6 +699,196 @@ _monopile() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__render)
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --job --out --show-secrets --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --var)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                -v)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --var-file)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --vars-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -l)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --vars-env)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --vars-store)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --ops-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --job)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
+                    return 0
+                    ;;
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        monopile__subcmd__render__subcmd__template)
+            opts="-n -h --context --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --context)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --templates)
+                    COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
                     return 0
                     ;;
                 --parallel)

@@ -41,6 +41,8 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "start-env" -d 'St
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "interpolate" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "int" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "vars" -d 'Look into a vars store, check it, renew what is in it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "render" -d 'Print what a job\'s files would be, without deploying'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "render-template" -d 'Print what a template becomes in an evaluation context'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-release" -d 'Show what is in a release'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-stemcell" -d 'Show what a stemcell is'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "repack-stemcell" -d 'Make a stemcell from another one'
@@ -57,6 +59,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s o -l op
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
@@ -71,7 +76,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l tty -d 
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-color -d 'No colours'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
-complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l var-file -d 'Set a variable to the text of a file' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
@@ -80,6 +85,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-st
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
@@ -92,7 +100,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l tty -d 
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l no-color -d 'No colours'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
-complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l var-file -d 'Set a variable to the text of a file' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
@@ -214,6 +222,40 @@ complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand vars; and __fish_seen_subcommand_from rotate" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand render" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l job -d 'The job, of the instance group or of the CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l out -d 'Write the files below this directory instead' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l show-secrets -d 'Show secrets instead of <redacted>'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand render" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l context -d 'The evaluation context as JSON: index, job, networks, job_properties, default_properties, …' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l templates -d 'What renders the template' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand render-template" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand inspect-local-release" -s n -l non-interactive -d 'Don\'t ask for input'

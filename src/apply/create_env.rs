@@ -7,7 +7,7 @@ use super::{cpi_source, prepare, resume, signals};
 use crate::agent::Endpoint;
 use crate::plan::{self, Options, Wanted};
 use crate::state::{Holder, Store};
-use crate::template::native::NativeRenderer;
+use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// Creates or updates the environment; returns one sentence that says what came of it.
@@ -35,7 +35,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let opened = prepared.open(environment, &validating)?;
     let provider = &prepared.deployment.cloud_provider;
     let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
-    let renderer = NativeRenderer::new();
+    let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
     let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(store.state(), &validating)?;

@@ -9,7 +9,7 @@ use crate::agent::Endpoint;
 use crate::manifest::{Deployment, yaml};
 use crate::plan;
 use crate::state::{Holder, Store};
-use crate::template::native::NativeRenderer;
+use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// Deletes the environment; returns one sentence that says what came of it.
@@ -41,7 +41,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
         manifest: &request.inputs.manifest,
         releases: &releases,
-        renderer: &NativeRenderer::new(),
+        renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
     };
     let located = cpi_source::locate(environment, &parts, &validating)?;
     validating.finish();

@@ -19,6 +19,7 @@ mod obtain;
 mod packages;
 mod prepare;
 mod render;
+mod render_job;
 mod request;
 mod resume;
 mod run;
@@ -29,6 +30,7 @@ mod vm;
 
 pub use create_env::create_env;
 pub use delete_env::delete_env;
-pub use request::{CreateEnv, DeleteEnv, Environment, Paths, StartEnv, StopEnv, Stopping};
+pub use render_job::{File, render_job};
+pub use request::{CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping};
 pub use start_env::start_env;
 pub use stop_env::stop_env;

@@ -14,7 +14,7 @@ use crate::artifact::release::Job;
 use crate::artifact::{Algorithm, Release};
 use crate::manifest::Deployment;
 use crate::manifest::deployment::JobRef;
-use crate::template::{Context, Renderer, has_code};
+use crate::template::{Context, RenderError, Renderer, has_code};
 use crate::{Error, Result};
 
 /// The largest template that is read, in bytes.
@@ -73,6 +73,36 @@ pub(super) fn render(
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 
+/// Finds out whether the templates can be rendered at all while not every address is known: what the missing
+/// ones lead to is no concern, a renderer that is not up to the templates is.
+pub(super) fn check(
+    renderer: &dyn Renderer,
+    deployment: &Deployment,
+    releases: &[Release],
+    instance_id: &str,
+) -> Result<()> {
+    for reference in &deployment.group.jobs {
+        let release = find(releases, &reference.release)?;
+        let job = release.job(&reference.name)?;
+        let networks = &deployment.vm.networks;
+        let context =
+            Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
+        let paths = job.templates.iter().map(|known| job.template_path(known)).chain(job.monit.clone());
+        for path in paths {
+            if let Err(error @ (RenderError::Unsupported { .. } | RenderError::Ruby { .. })) =
+                renderer.render(&label(job, &path), &read(&path)?, &context)
+            {
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn label(job: &Job, source: &Path) -> String {
+    format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name)
+}
+
 /// A rendered template.
 pub(super) struct RenderedFile {
     /// `<job>/<target>`.
@@ -96,7 +126,7 @@ pub(super) fn templates(
         .collect()
 }
 
-fn template(
+pub(super) fn template(
     renderer: &dyn Renderer,
     job: &Job,
     source: &Path,
@@ -105,7 +135,7 @@ fn template(
     root: &Path,
 ) -> Result<RenderedFile> {
     let text = read(source)?;
-    let label = format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name);
+    let label = label(job, source);
     let rendered =
         if has_code(&text) { renderer.render(&label, &text, context).map_err(Error::from)? } else { text };
     let name = format!("{}/{target}", job.name);
@@ -124,7 +154,7 @@ pub(super) fn defaults(job: &Job) -> Map<String, Value> {
 
 /// The evaluation context in the form upstream gives its renderer (`job_evaluation_context.go`), with the
 /// networks as they are instead of an empty default.
-fn context(
+pub(super) fn context(
     deployment: &Deployment,
     release: &Release,
     job: &Job,

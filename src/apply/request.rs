@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::manifest::Inputs;
+use crate::template::Mode;
 use crate::timing::Clock;
 use crate::ui::{Redactor, Reporter};
 
@@ -89,6 +90,8 @@ pub struct CreateEnv {
     pub stopping: Stopping,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
 }
 
 /// `delete-env`.
@@ -100,6 +103,8 @@ pub struct DeleteEnv {
     pub stopping: Stopping,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
 }
 
 /// `stop-env`.
@@ -120,4 +125,15 @@ pub struct StartEnv {
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
+}
+
+/// `render`.
+#[derive(Debug, Clone)]
+pub struct RenderJob {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// The job, of the instance group or of the CPI.
+    pub job: String,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
 }

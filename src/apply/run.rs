@@ -56,7 +56,8 @@ impl<'a> Run<'a> {
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
     pub(super) fn render_what_can_be(&mut self, state: &State, stage: &Stage) -> Result<()> {
         if self.prepared.deployment.has_dynamic_network() {
-            return Ok(());
+            let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
+            return render::check(self.renderer, deployment, releases, &state.installation_id);
         }
         let rendering = stage.reporter().stage("Rendering job templates");
         let networks = &self.prepared.deployment.vm.networks;

@@ -9,6 +9,7 @@ use super::finish::Finished;
 use super::{ManifestArgs, duration, paths, session::Session};
 use crate::Result;
 use crate::apply;
+use crate::template::Mode;
 
 /// Create or update an environment
 #[derive(Debug, Clone, Args)]
@@ -44,6 +45,10 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     forget_open_calls: bool,
 
+    /// What renders job templates
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
@@ -63,6 +68,7 @@ impl CreateEnvArgs {
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
+            templates: self.templates,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)

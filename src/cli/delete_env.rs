@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{ManifestArgs, duration, paths, session::Session};
+use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
 /// Delete an environment: its VM, disks, stemcells and state
@@ -31,6 +32,10 @@ pub struct DeleteEnvArgs {
     #[arg(long)]
     forget_open_calls: bool,
 
+    /// What renders job templates
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
@@ -52,6 +57,7 @@ impl DeleteEnvArgs {
             inputs: self.manifest.inputs_beside(&state),
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             forget_open_calls: self.forget_open_calls,
+            templates: self.templates,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)

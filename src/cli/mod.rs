@@ -19,6 +19,8 @@ mod logging;
 mod manifest_args;
 mod paths;
 mod redigest_release;
+mod render;
+mod render_template;
 mod repack_stemcell;
 mod scratch;
 mod session;
@@ -74,6 +76,8 @@ enum Command {
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
+    Render(render::RenderArgs),
+    RenderTemplate(render_template::RenderTemplateArgs),
     InspectLocalRelease(inspect_local_release::InspectLocalReleaseArgs),
     InspectLocalStemcell(inspect_local_stemcell::InspectLocalStemcellArgs),
     RepackStemcell(repack_stemcell::RepackStemcellArgs),
@@ -98,6 +102,8 @@ impl Command {
             | Command::RepackStemcell(_) => false,
             Command::Interpolate(_)
             | Command::Vars(_)
+            | Command::Render(_)
+            | Command::RenderTemplate(_)
             | Command::InspectLocalRelease(_)
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
@@ -138,6 +144,8 @@ fn run() -> ExitCode {
         Command::StartEnv(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
         Command::Vars(args) => args.run(&session),
+        Command::Render(args) => args.run(&session),
+        Command::RenderTemplate(args) => args.run(),
         Command::InspectLocalRelease(args) => args.run(&session),
         Command::InspectLocalStemcell(args) => args.run(&session),
         Command::RepackStemcell(args) => args.run(&session),

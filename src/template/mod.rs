@@ -2,7 +2,8 @@
 //!
 //! A [`Context`] is what upstream hands to its renderer as JSON. A [`Renderer`] makes a file's content of a
 //! template and a context: [`native::NativeRenderer`] evaluates the Ruby in it here, without Ruby, without
-//! file, process, network or environment access, and within limits of steps, memory and depth.
+//! file, process, network or environment access, and within limits of steps, memory and depth;
+//! [`ruby::RubyRenderer`] leaves it to a Ruby process, and [`ModeRenderer`] chooses as the user wants it.
 //!
 //! ```
 //! use monopile::template::{Context, Renderer, native::NativeRenderer};
@@ -20,14 +21,17 @@ mod context;
 mod error;
 mod eval;
 mod methods;
+mod mode;
 pub mod native;
 mod parse;
+pub mod ruby;
 mod scanner;
 mod stdlib;
 mod value;
 
 pub use context::Context;
 pub use error::{RenderError, TemplateError};
+pub use mode::{Mode, ModeRenderer};
 
 /// Makes the content of a file of a template and a context.
 pub trait Renderer {

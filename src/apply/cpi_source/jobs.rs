@@ -142,7 +142,7 @@ fn render_job(parts: &Parts<'_>, job: &Job, jobs_dir: &Path) -> Result<()> {
 
 /// The evaluation context as upstream gives it to jobs it installs (`installation/job_renderer.go`): the CPI's
 /// properties stand where an instance group's would, and there is neither address nor network.
-fn context(parts: &Parts<'_>, job: &Job) -> Value {
+pub(in crate::apply) fn context(parts: &Parts<'_>, job: &Job) -> Value {
     json!({
         "index": 0,
         "id": uuid::Uuid::new_v4().to_string(),

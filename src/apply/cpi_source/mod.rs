@@ -3,7 +3,7 @@
 //!
 //! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`.
 
-mod jobs;
+pub(super) mod jobs;
 
 use std::path::Path;
 

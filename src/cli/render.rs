@@ -1,0 +1,94 @@
+//! `monopile render`.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::{ManifestArgs, paths, session::Session};
+use crate::apply::{self, File};
+use crate::template::Mode;
+use crate::{Error, Result};
+
+/// Print what a job's files would be, without deploying
+#[derive(Debug, Clone, Args)]
+pub struct RenderArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// The job, of the instance group or of the CPI
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
+    job: String,
+
+    /// Write the files below this directory instead
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Show secrets instead of <redacted>
+    #[arg(long)]
+    show_secrets: bool,
+
+    /// What renders job templates
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+}
+
+impl RenderArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = paths::state(None, &self.manifest.manifest)?;
+        let request = apply::RenderJob {
+            inputs: self.manifest.inputs_beside(&state),
+            job: self.job,
+            templates: self.templates,
+        };
+        let surroundings = session.surroundings(state, None, false)?;
+        let mut files = apply::render_job(&request, &surroundings.environment)?;
+        if !self.show_secrets {
+            for file in &mut files {
+                file.text = session.redactor.apply(&file.text).into_owned();
+            }
+        }
+        let Some(out) = self.out else {
+            return Ok(Finished::Output(shown(&files).into_bytes()));
+        };
+        let out = paths::expand(&out, paths::home().as_deref());
+        for file in &files {
+            write(&out, file)?;
+        }
+        Ok(Finished::Output(Vec::new()))
+    }
+}
+
+/// Each file after a header with its name, as `head` shows several files.
+fn shown(files: &[File]) -> String {
+    let mut text = String::new();
+    for (index, file) in files.iter().enumerate() {
+        let gap = if index == 0 { "" } else { "\n" };
+        text.push_str(&format!("{gap}==> {} <==\n{}", file.target, file.text));
+        if !file.text.is_empty() && !file.text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Writes a file for this user alone, since with `--show-secrets` there are credentials in it.
+fn write(out: &Path, file: &File) -> Result<()> {
+    let path = out.join(&file.target);
+    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
+    // A file that is there keeps its mode, and a link there would be followed.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let mode = if file.executable { 0o700 } else { 0o600 };
+    let mut target =
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
+    target.write_all(file.text.as_bytes()).map_err(failed)
+}

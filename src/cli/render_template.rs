@@ -1,0 +1,43 @@
+//! `monopile render-template`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::{finish::Finished, paths};
+use crate::template::{Context, Mode, ModeRenderer, Renderer};
+use crate::{Error, Result};
+
+/// Print what a template becomes in an evaluation context
+#[derive(Debug, Clone, Args)]
+pub struct RenderTemplateArgs {
+    /// Path to the template
+    #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]
+    template: PathBuf,
+
+    /// The evaluation context as JSON: index, job, networks, job_properties, default_properties, …
+    #[arg(long, value_name = "CONTEXT.json", value_hint = ValueHint::FilePath)]
+    context: PathBuf,
+
+    /// What renders the template
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+}
+
+impl RenderTemplateArgs {
+    pub(super) fn run(self) -> Result<Finished> {
+        let home = paths::home();
+        let read = |path: &PathBuf| {
+            let path = paths::expand(path, home.as_deref());
+            std::fs::read_to_string(&path)
+                .map_err(|error| Error::invalid(format!("reading '{}'", path.display())).with_source(error))
+        };
+        let wrong = format!("'{}' is no evaluation context", self.context.display());
+        let json = serde_json::from_str(&read(&self.context)?)
+            .map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
+        let context = Context::from_json(&json).map_err(|error| error.context(wrong))?;
+        let renderer = ModeRenderer::new(self.templates, &paths::environment())?;
+        let name = self.template.display().to_string();
+        Ok(Finished::Output(renderer.render(&name, &read(&self.template)?, &context)?.into_bytes()))
+    }
+}
