@@ -16,6 +16,7 @@ pub mod cpi;
 mod durable;
 pub mod error;
 pub mod manifest;
+mod notation;
 pub mod plan;
 mod schedule;
 pub mod state;

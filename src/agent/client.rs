@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::endpoint::Endpoint;
 use super::error::AgentError;
+use crate::notation::basic_authorization;
 use crate::timing::{Activity, Clock};
 
 /// The largest answer to a message, in bytes.
@@ -69,7 +70,6 @@ impl Agent {
         interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
         clock: Clock,
     ) -> Self {
-        use base64::Engine;
         let roots: Vec<Certificate<'static>> =
             endpoint.roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
         let tls = TlsConfig::builder()
@@ -91,9 +91,7 @@ impl Agent {
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()
             .new_agent();
-        let credentials = format!("{}:{}", endpoint.user, endpoint.password);
-        let authorization =
-            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
+        let authorization = basic_authorization(&endpoint.user, &endpoint.password);
         Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock }
     }
 

@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use crate::notation::percent_decode;
 use crate::{Error, Result};
 
 /// An agent's address, the credentials it expects, and the CA that vouches for it.
@@ -27,7 +28,6 @@ impl Endpoint {
         let Some(host) = url.host_str() else {
             return Err(Error::invalid("`cloud_provider.mbus` names no host"));
         };
-        let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
         let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
             Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
                 .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
@@ -43,8 +43,8 @@ impl Endpoint {
         }
         Ok(Endpoint {
             base: format!("https://{host}:{}", url.port().unwrap_or(443)),
-            user: decode(url.username()),
-            password: decode(url.password().unwrap_or_default()),
+            user: percent_decode(url.username()),
+            password: percent_decode(url.password().unwrap_or_default()),
             roots,
         })
     }

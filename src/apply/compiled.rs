@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::artifact::digest::Hasher;
 use crate::artifact::{Algorithm, Digest, Stemcell};
+use crate::notation::hex;
 use crate::{Error, Result};
 
 /// Changes when what is kept, or how it is found, changes.
@@ -144,10 +145,6 @@ impl Write for Sink<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     let loaded = load(environment, inputs)?;
     let deployment = Deployment::parse(&loaded.root)?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = format!("{:x}", HexBytes(&Sha512::digest(yaml::emit(&loaded.root))));
+    let manifest_sha = crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)));
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
@@ -62,7 +62,7 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
         && let Some(password) = url.password()
     {
         environment.redactor.add(password);
-        environment.redactor.add(&percent_encoding::percent_decode_str(password).decode_utf8_lossy());
+        environment.redactor.add(&crate::notation::percent_decode(password));
     }
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);
@@ -139,12 +139,4 @@ pub(super) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Releas
 
 fn create_directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
-}
-
-struct HexBytes<'a>(&'a [u8]);
-
-impl std::fmt::LowerHex for HexBytes<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }

@@ -69,7 +69,7 @@ pub(super) fn render(
     }
     let digest = packer.finish()?;
     let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();
-    let configuration_hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let configuration_hash = crate::notation::hex(&hash.finalize());
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 

@@ -1,8 +1,6 @@
 //! The VM and its stemcell: making them, stopping what runs, taking them down.
 
 use serde_json::{Map, Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::cloud::Cloud;
 use super::effect::Effect;
@@ -133,7 +131,7 @@ fn metadata(deployment: &Deployment) -> Value {
     metadata.insert("instance_group".into(), json!(deployment.group.name));
     metadata.insert("index".into(), json!("0"));
     metadata.insert("name".into(), json!(deployment.instance()));
-    metadata.insert("created_at".into(), json!(now()));
+    metadata.insert("created_at".into(), json!(crate::notation::now()));
     metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
     Value::Object(metadata)
 }
@@ -145,14 +143,9 @@ pub(super) fn disk_metadata(deployment: &Deployment) -> Value {
     metadata.insert("director".into(), json!("bosh-init"));
     metadata.insert("instance_group".into(), json!(deployment.group.name));
     metadata.insert("instance_index".into(), json!("0"));
-    metadata.insert("attached_at".into(), json!(now()));
+    metadata.insert("attached_at".into(), json!(crate::notation::now()));
     metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
     Value::Object(metadata)
-}
-
-fn now() -> String {
-    let now = OffsetDateTime::now_utc();
-    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
 }
 
 /// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 
+use crate::notation::hex;
 use crate::{Error, Result};
 
 /// A hash function, weakest first.
@@ -279,16 +280,6 @@ impl<R: Read> Read for HashingReader<'_, R> {
         self.hasher.update(&buffer[..count]);
         Ok(count)
     }
-}
-
-/// Lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::notation::percent_decode;
+
 /// An `http://` or `https://` URL that shows itself without user, password and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl(String);
@@ -71,23 +73,6 @@ impl fmt::Debug for HttpUrl {
     }
 }
 
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let decoded = match (first, tail) {
-            (b'%', [high, low, ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high).zip(digit(low)).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
-            }
-            _ => None,
-        };
-        bytes.push(decoded.unwrap_or(*first));
-        rest = if decoded.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,12 +89,5 @@ mod tests {
         // An '@' in the path is no user.
         assert_eq!(HttpUrl::new("http://h/a@b").to_string(), "http://h/a@b");
         assert_eq!(HttpUrl::new("http://h/a@b").user(), None);
-    }
-
-    #[test]
-    fn percent_decoding_leaves_alone_what_is_none() {
-        for (text, decoded) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
-            assert_eq!(percent_decode(text), decoded);
-        }
     }
 }

@@ -25,13 +25,11 @@ pub struct Holder {
 impl Holder {
     /// This process, running `command` from now on.
     pub fn this_process(command: &str) -> Self {
-        let since =
-            time::OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
         Holder {
             pid: std::process::id(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             command: command.to_owned(),
-            since: since.format(&time::format_description::well_known::Rfc3339).unwrap_or_default(),
+            since: crate::notation::now(),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Inner {
     fn time(&self) -> String {
         match self.lines.product {
             true => String::new(),
-            false => format!("{} ", paint(self.options.color, Color::Dim, &text::now())),
+            false => format!("{} ", paint(self.options.color, Color::Dim, &crate::notation::now())),
         }
     }
 

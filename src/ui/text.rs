@@ -10,15 +10,8 @@ use time::macros::format_description;
 
 use super::Unit;
 
-const SECONDS: &[BorrowedFormatItem<'_>] =
-    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-
-/// Now, RFC 3339 in UTC, to the second.
-pub(super) fn now() -> String {
-    OffsetDateTime::now_utc().format(SECONDS).unwrap_or_default()
-}
 
 /// Now, RFC 3339 in UTC, to the millisecond.
 pub(super) fn now_milliseconds() -> String {

@@ -16,7 +16,6 @@ mod identify;
 mod upkeep;
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::digest::{Algorithm, Digest};
@@ -93,12 +92,8 @@ fn key(text: &[u8]) -> String {
 
 /// Writes a file that appears complete or not at all.
 fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".").tempfile_in(directory).map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    crate::durable::write_atomically(path, content)
+        .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))
 }
 
 #[cfg(test)]

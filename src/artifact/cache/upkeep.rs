@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use walkdir::WalkDir;
 
 use super::downloads::About;
 use super::{DIGESTS, digests, lock_exclusively};
 use crate::artifact::Stamp;
+use crate::notation::rfc3339;
 use crate::{Error, Result};
 
 /// What stands beside something and goes with it: what is known of it, and its lock.
@@ -117,11 +116,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
         kind: kind.to_owned(),
         name,
         size: size.map(|file| file.len()).sum(),
-        used: OffsetDateTime::from(time)
-            .replace_nanosecond(0)
-            .ok()
-            .and_then(|time| time.format(&Rfc3339).ok())
-            .unwrap_or_default(),
+        used: rfc3339(time.into()),
         url: About::read(&about).map(|about| about.url),
         path,
         time,

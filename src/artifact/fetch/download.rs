@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -21,6 +20,7 @@ use super::wire::{Dialer, Unresolved};
 use crate::artifact::archive::Limits;
 use crate::artifact::digest::{Algorithm, Digest, Hasher};
 use crate::artifact::url::HttpUrl;
+use crate::notation::basic_authorization;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
@@ -243,8 +243,7 @@ impl Download<'_> {
         let address = self.url.without_user();
         let mut request = self.agent.get(&address);
         if let Some((user, password)) = self.url.user() {
-            let credentials = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-            request = request.header("authorization", format!("Basic {credentials}"));
+            request = request.header("authorization", basic_authorization(&user, &password));
         }
         if let Some(from) = from {
             request = request.header("range", format!("bytes={from}-"));

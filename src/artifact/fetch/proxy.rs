@@ -13,9 +13,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::notation::percent_decode;
 use crate::{Error, Result};
 
 /// User and password of a proxy.
@@ -169,9 +169,8 @@ fn parse(name: &str, value: &str) -> Result<Url> {
 fn proxy(name: &str, url: &Url, default_port: u16) -> Result<Proxy> {
     let host = url.host_str().filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| Error::invalid(format!("{name} names no host")))?;
-    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let credentials = (!url.username().is_empty())
-        .then(|| (decode(url.username()), decode(url.password().unwrap_or_default())));
+        .then(|| (percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())));
     Ok(Proxy { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
 }
 

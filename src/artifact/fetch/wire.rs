@@ -9,7 +9,6 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
@@ -22,6 +21,7 @@ use super::proxy::{Credentials, Proxies, Proxy, Way};
 use super::socks5;
 #[cfg(unix)]
 use super::tunnel::Tunnel;
+use crate::notation::basic_authorization;
 
 /// How long to wait for one address to accept a connection, and for proxies to make theirs.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -199,8 +199,7 @@ fn ask_for_tunnel(stream: &mut dyn Stream, target: &str, proxy: &Proxy) -> io::R
 
 fn authorization(credentials: Option<&Credentials>) -> String {
     credentials.map_or_else(String::new, |(user, password)| {
-        let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-        format!("Proxy-Authorization: Basic {encoded}\r\n")
+        format!("Proxy-Authorization: {}\r\n", basic_authorization(user, password))
     })
 }
 

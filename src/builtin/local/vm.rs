@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::args::{Arguments, Hash, type_name};
 use super::boot::SETTINGS;
@@ -87,7 +85,7 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
             cloud_properties: wanted.cloud_properties,
             networks: networks.clone(),
             disk_cids: wanted.disk_cids,
-            created_at: OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default(),
+            created_at: crate::notation::now(),
             metadata: Hash::new(),
         };
         write_json(&staged.path.join(DOCUMENT), &document)?;

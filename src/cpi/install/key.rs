@@ -4,8 +4,8 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::artifact::digest::hex;
 use crate::artifact::release::Package;
+use crate::notation::hex;
 
 /// Changes when the layout of what is cached does.
 const FORMAT: &str = "monopile CPI package 1";

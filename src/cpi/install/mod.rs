@@ -19,7 +19,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::artifact::Release;
+use crate::artifact::{Cache, Release};
 use crate::schedule::{self, Lane, Task};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -60,6 +60,7 @@ pub struct Installed {
     /// Holds every package under its name.
     pub packages: PathBuf,
     _locks: Vec<Lock>,
+    _cache: Option<Cache>,
 }
 
 /// How a package is to stop, or be kept from beginning: a signal, or another one that failed.
@@ -99,6 +100,8 @@ fn install_in_cache(
     halt: &Halt<'_>,
     stage: &Stage,
 ) -> Result<Installed> {
+    // While this lives, nobody prunes the cache.
+    let cache = Cache::open(workshop.cache)?;
     let shelf = Shelf::cache(&workshop.cache.join("cpi"))?;
     let needed = needed::find(jobs, shelf.root())?;
     preflight::check(&needed, &shelf, workshop)?;
@@ -118,7 +121,7 @@ fn install_in_cache(
         symlink(shelf.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
     }
     let locks = locks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(Installed { packages, _locks: locks })
+    Ok(Installed { packages, _locks: locks, _cache: Some(cache) })
 }
 
 /// `--package-dir` has room for one package of each name, so runs that want different ones take turns.
@@ -149,7 +152,7 @@ fn install_in_directory(
         drop(lock);
         let lock = shelf.lock_shared(halt, stage)?;
         if needed.iter().all(|package| shelf.slot(package).is_complete()) {
-            return Ok(Installed { packages: directory.to_owned(), _locks: vec![lock] });
+            return Ok(Installed { packages: directory.to_owned(), _locks: vec![lock], _cache: None });
         }
     }
 }

@@ -30,13 +30,9 @@ pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The digest in hexadecimal.
 pub(in crate::template) fn hex(algorithm: &str, bytes: &[u8]) -> String {
-    to_hex(&digest(algorithm, bytes))
+    crate::notation::hex(&digest(algorithm, bytes))
 }
 
 fn binary(bytes: &[u8]) -> Value {
@@ -45,7 +41,7 @@ fn binary(bytes: &[u8]) -> Value {
 
 fn shown(name: &str, sum: &[u8]) -> Option<Value> {
     Some(match name {
-        "hexdigest" => Value::str(to_hex(sum)),
+        "hexdigest" => Value::str(crate::notation::hex(sum)),
         "base64digest" => Value::str(base64::engine::general_purpose::STANDARD.encode(sum)),
         "digest" => binary(sum),
         _ => return None,
@@ -131,7 +127,7 @@ pub(in crate::template) fn method(
         _ => digest(algorithm, bytes),
     };
     Ok(match name {
-        "to_s" => Some(Value::str(to_hex(&sum))),
+        "to_s" => Some(Value::str(crate::notation::hex(&sum))),
         "digest_length" | "length" | "size" => Some(Value::Int(sum.len() as i64)),
         _ => shown(name, &sum),
     })

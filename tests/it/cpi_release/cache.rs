@@ -50,6 +50,20 @@ fn what_changed_and_what_needs_it_is_compiled_again() {
 }
 
 #[test]
+fn what_was_removed_from_the_cache_is_compiled_again() {
+    let machine = Machine::new();
+    let env = Env::new(&machine, &machine.release());
+    env.create(&[]).success();
+    let recorder =
+        files(&machine.path("cache")).into_iter().find(|path| path.ends_with("recorder/bin/recorder"));
+    std::fs::remove_dir_all(machine.path("cache").join(recorder.unwrap()).ancestors().nth(2).unwrap())
+        .unwrap();
+    env.create(&["--recreate"]).success();
+    assert_eq!(machine.compiled()[4..], ["recorder"]);
+    env.delete(&[]).success();
+}
+
+#[test]
 fn a_compilation_that_was_killed_is_begun_again() {
     let machine = Machine::new();
     let mut release = machine.release();

@@ -1,0 +1,57 @@
+//! How values are written for others: hexadecimal, percent-encoding, Basic authorization, the time of day.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The text that a part of a URL stands for; what is no escape stays.
+pub(crate) fn percent_decode(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// The value of an `Authorization` header (RFC 7617).
+pub(crate) fn basic_authorization(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// Now, RFC 3339 in UTC, to the second.
+pub(crate) fn now() -> String {
+    rfc3339(OffsetDateTime::now_utc())
+}
+
+/// RFC 3339 to the second.
+pub(crate) fn rfc3339(time: OffsetDateTime) -> String {
+    time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_decoding_leaves_alone_what_is_none() {
+        for (text, decoded) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
+            assert_eq!(percent_decode(text), decoded);
+        }
+    }
+
+    #[test]
+    fn as_others_write_it() {
+        assert_eq!(hex(&[0, 0xab, 0x7f]), "00ab7f");
+        // The example of RFC 7617.
+        assert_eq!(basic_authorization("Aladdin", "open sesame"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert_eq!(rfc3339(OffsetDateTime::UNIX_EPOCH), "1970-01-01T00:00:00Z");
+    }
+}
