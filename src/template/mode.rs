@@ -83,6 +83,11 @@ mod tests {
     // Templates have no processes natively.
     const BEYOND: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
 
+    #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
+    fn path() -> String {
+        std::env::var("PATH").unwrap()
+    }
+
     fn render(mode: Mode, path: &str, source: &str) -> crate::Result<String> {
         let context = Context::from_json(&serde_json::json!({"default_properties": {}})).unwrap();
         Ok(ModeRenderer::new(mode, &[("PATH".into(), path.into())])?.render("a.erb", source, &context)?)
@@ -90,7 +95,7 @@ mod tests {
 
     #[test]
     fn auto_falls_back_to_ruby_only_for_what_is_unsupported() {
-        let path = std::env::var("PATH").unwrap();
+        let path = path();
         assert_eq!(render(Mode::Auto, &path, BEYOND).unwrap(), "ok\nHash");
         assert_eq!(render(Mode::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
         assert_eq!(render(Mode::Ruby, &path, "<%= 1 %>").unwrap(), "1");
@@ -98,7 +103,7 @@ mod tests {
 
     #[test]
     fn without_ruby_template_and_line_are_named() {
-        let path = std::env::var("PATH").unwrap();
+        let path = path();
         for (mode, path) in [(Mode::Auto, "/nowhere"), (Mode::Native, path.as_str())] {
             let error = render(mode, path, BEYOND).unwrap_err().to_string();
             assert!(error.contains("template 'a.erb' line 2: "), "{error}");
