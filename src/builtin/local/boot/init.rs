@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, umask, wait};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
 use super::super::process::timespec;
@@ -35,6 +36,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
     let settings =
         fs::read(vm_dir.join(SETTINGS)).map_err(|error| format!("reading the settings failed: {error}"))?;
+    separate_mounts().map_err(|errno| format!("making a mount namespace failed: {errno}"))?;
     for note in tree::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
@@ -51,6 +53,16 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
     supervise(&mut events, agent).map_err(|error| format!("supervising the agent failed: {error}"))
+}
+
+/// Leaves the mount namespace that the first stage made and is still in: it reads `/proc` there to identify this
+/// process, and must not find the VM's root under its feet.
+fn separate_mounts() -> Result<(), Errno> {
+    // SAFETY: no file table is unshared, which is what could invalidate descriptors.
+    #[expect(unsafe_code, reason = "the safe form is deprecated; this flag is harmless")]
+    unsafe {
+        unshare_unsafe(UnshareFlags::NEWNS)
+    }
 }
 
 /// Puts the settings where the agent reads them, readable by root only.
