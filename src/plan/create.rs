@@ -1,5 +1,7 @@
 //! The plan of `create-env`.
 
+use std::collections::BTreeSet;
+
 use super::{DiskRef, Plan, Step};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
@@ -59,13 +61,7 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
     {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
     }
-    for known in state
-        .stemcells
-        .iter()
-        .filter(|known| Some(known.id.as_str()) != stemcell.map(|used| used.id.as_str()))
-    {
-        plan.push(Step::DeleteStemcell { cid: known.cid.clone() }, "it is not in use any more");
-    }
+    delete_stemcells_but(stemcell, state, &mut plan);
     plan
 }
 
@@ -78,10 +74,18 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
     {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
     }
-    for stemcell in state.stemcells.iter().filter(|known| known.id != state.current_stemcell_id) {
-        plan.push(Step::DeleteStemcell { cid: stemcell.cid.clone() }, "it is not in use any more");
-    }
+    delete_stemcells_but(state.current_stemcell(), state, &mut plan);
     plan
+}
+
+/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
+fn delete_stemcells_but(used: Option<&Stemcell>, state: &State, plan: &mut Plan) {
+    let mut kept: BTreeSet<&str> = used.map(|used| used.cid.as_str()).into_iter().collect();
+    for known in &state.stemcells {
+        if kept.insert(&known.cid) {
+            plan.push(Step::DeleteStemcell { cid: known.cid.clone() }, "it is not in use any more");
+        }
+    }
 }
 
 /// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.

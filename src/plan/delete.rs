@@ -1,5 +1,7 @@
 //! The plan of `delete-env`.
 
+use std::collections::BTreeSet;
+
 use super::{Plan, Step};
 use crate::state::State;
 
@@ -13,8 +15,12 @@ pub fn delete(state: &State) -> Plan {
     for disk in &state.disks {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "the environment is deleted");
     }
+    let mut cids = BTreeSet::new();
     for stemcell in &state.stemcells {
-        plan.push(Step::DeleteStemcell { cid: stemcell.cid.clone() }, "the environment is deleted");
+        // Other tools may have recorded one stemcell of the IaaS under two versions.
+        if cids.insert(&stemcell.cid) {
+            plan.push(Step::DeleteStemcell { cid: stemcell.cid.clone() }, "the environment is deleted");
+        }
     }
     plan
 }

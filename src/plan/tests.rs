@@ -225,3 +225,17 @@ fn delete_takes_all_that_is_on_record_in_the_right_order() {
     assert_eq!(steps(&delete(&deployed())), expected);
     assert!(delete(&State::new()).is_empty());
 }
+
+#[test]
+fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
+    // As other tools record a stemcell of the IaaS that two versions name.
+    let mut state = deployed();
+    state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
+    assert!(Case::default().plan(&state).is_empty());
+    let deletions = |plan: &Plan| {
+        plan.steps.iter().filter(|planned| matches!(planned.step, Step::DeleteStemcell { .. })).count()
+    };
+    assert_eq!(deletions(&delete(&state)), 1);
+    let recreate = Options { recreate: true, ..Options::default() };
+    assert_eq!(deletions(&Case { options: recreate, ..Case::default() }.plan(&state)), 0);
+}
