@@ -55,8 +55,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     connecting.finish();
 
     let mut teardown = Teardown::new(environment, endpoint, request.stopping);
-    teardown.registry =
-        Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
+    teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
     teardown.take(&plan, &mut cloud)?;
     cloud.into_store().remove()?;
     Ok("Deleted the environment".to_owned())

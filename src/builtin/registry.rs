@@ -67,7 +67,8 @@ impl Client {
             status => return Err(self.refused("GET", id, status)),
         }
         // The parser's words may quote a value, and values are secrets.
-        let malformed = || Error::environment(format!("the registry at {} answers something else", self.base));
+        let malformed =
+            || Error::environment(format!("the registry at {} answers something else", self.base));
         let answer: Value = serde_json::from_str(&body).map_err(|_| malformed())?;
         let settings = answer.get("settings").and_then(Value::as_str).ok_or_else(malformed)?;
         serde_json::from_str(settings).map(Some).map_err(|_| malformed())

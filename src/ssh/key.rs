@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_told_without_repeating_it() {
-        for text in ["", "s3cret", "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----\n"] {
+        for text in ["", "s3cret", "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----\n"]
+        {
             let error = Key::parse(text, None).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");
         }

@@ -143,7 +143,11 @@ pub(crate) async fn connect(server: &Server) -> Result<Session, SshError> {
         && known.key_data() != shown.key_data()
     {
         let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
-        return Err(SshError::HostKeyChanged { address, known: fingerprint(known), seen: fingerprint(shown) });
+        return Err(SshError::HostKeyChanged {
+            address,
+            known: fingerprint(known),
+            seen: fingerprint(shown),
+        });
     }
     let mut handle = match outcome {
         Ok(Ok(handle)) => handle,

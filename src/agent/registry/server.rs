@@ -81,7 +81,9 @@ impl Registry {
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
-            return Err(Error::invalid(format!("the registry serves loopback addresses only, not {address}")));
+            return Err(Error::invalid(format!(
+                "the registry serves loopback addresses only, not {address}"
+            )));
         }
         let content = Content::at(content);
         content.check().map_err(failed)?;
@@ -194,9 +196,7 @@ async fn settings(
             Stored::Replaced => answer(StatusCode::OK, "ok"),
             Stored::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
         }),
-        None if method == Method::DELETE => {
-            shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok"))
-        }
+        None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
         None => shared.content.get(&id).map(|found| match found {
             Some(settings) => document(StatusCode::OK, &json!({"settings": settings, "status": "ok"})),
             None => answer(StatusCode::NOT_FOUND, "not_found"),

@@ -78,13 +78,7 @@ impl Drop for Tunnel {
 impl Tunnel {
     /// Begins to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
     /// `patience`. With a `host_key` in `server`, no other one is accepted.
-    pub(crate) fn open<F>(
-        runtime: &Handle,
-        server: Server,
-        port: u16,
-        patience: Duration,
-        serve: F,
-    ) -> Self
+    pub(crate) fn open<F>(runtime: &Handle, server: Server, port: u16, patience: Duration, serve: F) -> Self
     where
         F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
     {

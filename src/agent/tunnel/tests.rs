@@ -193,7 +193,10 @@ fn every_key_opens_it() {
     }
     let log = std::fs::read_to_string(sshd.key("log")).unwrap();
     assert_eq!(log.matches("Accepted publickey").count(), made.len(), "{log}");
-    assert_eq!(Key::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(), KeyError::Encrypted);
+    assert_eq!(
+        Key::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(),
+        KeyError::Encrypted
+    );
 }
 
 #[test]

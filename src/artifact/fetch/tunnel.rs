@@ -66,7 +66,8 @@ impl Tunnel {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
-            let opening = self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
+            let opening =
+                self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
             let channel = match tokio::time::timeout(CONNECT, opening).await {
                 Ok(Ok(channel)) => channel,
                 Ok(Err(error)) => {

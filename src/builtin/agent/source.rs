@@ -62,7 +62,10 @@ impl Source {
         };
         // The parser's words may quote the endpoint, which is a secret.
         let data: UserData = serde_json::from_slice(&text).map_err(|_| {
-            Error::invalid(format!("user data '{}' must have registry.endpoint and server.name", path.display()))
+            Error::invalid(format!(
+                "user data '{}' must have registry.endpoint and server.name",
+                path.display()
+            ))
         })?;
         let registry = Registry { client: Client::new(&data.registry.endpoint)?, id: data.server.name };
         Ok(Source { file: settings.to_owned(), registry: Some(registry) })
@@ -100,7 +103,10 @@ impl Source {
             match self.fetch(registry) {
                 Ok(settings) => return Ok(settings),
                 Err(error) if tries >= TRIES => {
-                    tracing::warn!(error = super::message(&error), "going on with the settings of the last time");
+                    tracing::warn!(
+                        error = super::message(&error),
+                        "going on with the settings of the last time"
+                    );
                     return self.known();
                 }
                 Err(_) => {}

@@ -34,10 +34,7 @@ pub fn enter(namespace: &Path) -> Result<(), String> {
 }
 
 /// Runs a look at the network from inside a namespace.
-pub fn inside<T: Send>(
-    namespace: Option<&Path>,
-    look: impl FnOnce() -> Outcome<T> + Send,
-) -> Outcome<T> {
+pub fn inside<T: Send>(namespace: Option<&Path>, look: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
     let Some(namespace) = namespace else { return look() };
     // A namespace is a thread's own, so this one's stays as it is.
     std::thread::scope(|scope| {
@@ -57,7 +54,8 @@ mod tests {
 
     #[test]
     fn only_an_absolute_path_names_a_namespace() {
-        let of = |value: serde_json::Value| namespace(json!({ "network_namespace": value }).as_object().unwrap());
+        let of =
+            |value: serde_json::Value| namespace(json!({ "network_namespace": value }).as_object().unwrap());
         assert_eq!(of(json!(null)).unwrap(), None);
         assert_eq!(of(json!("/run/netns/a")).unwrap(), Some(PathBuf::from("/run/netns/a")));
         assert!(of(json!("a")).is_err() && of(json!(1)).is_err());

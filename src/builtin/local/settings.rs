@@ -33,7 +33,8 @@ pub fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) -> Outc
         }
         Some(registry) => {
             registry.client()?.put(vm.as_str(), &settings).map_err(failed)?;
-            let data = json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
+            let data =
+                json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
             write_json(&staged.join(USER_DATA), &data)?;
             call.log(format_args!("settings of VM '{vm}' are in the registry"));
             Ok(true)

@@ -197,7 +197,10 @@ mod tests {
             parse("ssh_tunnel: {host: 10.0.0.6, user: vcap, private_key: ~/key.pem}\n");
         assert_eq!(problem, "");
         let (registry, tunnel) = (registry.unwrap(), tunnel.unwrap());
-        assert_eq!((registry.host.as_str(), registry.port, registry.username.as_str()), (HOST, PORT, USERNAME));
+        assert_eq!(
+            (registry.host.as_str(), registry.port, registry.username.as_str()),
+            (HOST, PORT, USERNAME)
+        );
         assert_eq!(registry.password.len(), 36);
         assert_eq!((tunnel.port, tunnel.inline_key()), (22, None));
         assert_eq!(properties["registry"]["password"], registry.password);
@@ -230,14 +233,23 @@ mod tests {
             ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a hash"),
             ("ssh_tunnel: {host: h, user: u}\n", "`ssh_tunnel` needs a `private_key`"),
             ("ssh_tunnel: {user: u, password: p}\n", "`ssh_tunnel.host` must be provided"),
-            ("ssh_tunnel: {host: h, user: u, password: p, port: 0}\n", "`ssh_tunnel.port` must be at least 1"),
-            ("ssh_tunnel: {host: h, user: u, password: p, port: 70000}\n", "`ssh_tunnel.port` must be at most"),
+            (
+                "ssh_tunnel: {host: h, user: u, password: p, port: 0}\n",
+                "`ssh_tunnel.port` must be at least 1",
+            ),
+            (
+                "ssh_tunnel: {host: h, user: u, password: p, port: 70000}\n",
+                "`ssh_tunnel.port` must be at most",
+            ),
             (
                 "ssh_tunnel: {host: h, user: u, private_key: '-----BEGIN s3cret'}\n",
                 "`ssh_tunnel.private_key` begins like a PEM block",
             ),
             ("properties:\n  registry: []\n", "m.yml:2:13: `properties.registry` must be a hash"),
-            ("properties: {registry: {username: 'a:b'}}\n", "`properties.registry.username` cannot have a colon"),
+            (
+                "properties: {registry: {username: 'a:b'}}\n",
+                "`properties.registry.username` cannot have a colon",
+            ),
             ("properties: {registry: {port: x}}\n", "`properties.registry.port` must be a whole number"),
         ] {
             let problem = parse(text).3;

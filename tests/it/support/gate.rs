@@ -15,7 +15,11 @@ pub struct Gate {
 
 impl Gate {
     pub fn new() -> Gate {
-        let hello = Hello::new();
+        Gate::around(Hello::new())
+    }
+
+    /// Around an environment that is not deployed yet.
+    pub fn around(hello: Hello) -> Gate {
         // In the place of the recorder, whose mode it keeps.
         hello.world.write("recorder", include_str!("gate").replace("@MONOPILE@", MONOPILE));
         Gate { hello }

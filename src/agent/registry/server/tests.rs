@@ -27,7 +27,13 @@ fn serve_one() -> Served {
 }
 
 /// Status and body of the answer to one request.
-fn exchange(stream: &mut (impl Read + Write), method: &str, path: &str, user: &str, body: &[u8]) -> (u16, String) {
+fn exchange(
+    stream: &mut (impl Read + Write),
+    method: &str,
+    path: &str,
+    user: &str,
+    body: &[u8],
+) -> (u16, String) {
     let authorization = match user.split_once(':') {
         Some((name, password)) => format!("Authorization: {}\r\n", basic_authorization(name, password)),
         None => String::new(),
@@ -76,7 +82,9 @@ fn settings_are_stored_answered_and_deleted() {
     assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
     assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
     assert_eq!(served.ask("GET", PATH, GOOD, b"").0, 404);
-    for (method, path) in [("POST", PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")] {
+    for (method, path) in
+        [("POST", PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")]
+    {
         assert_eq!(served.ask(method, path, GOOD, b"{}").0, 404, "{method} {path}");
     }
 }

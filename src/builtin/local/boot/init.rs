@@ -35,7 +35,8 @@ const SHUTDOWN: Duration = Duration::from_secs(2);
 
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
-    let (settings, place) = settings(vm_dir).map_err(|error| format!("reading the settings failed: {error}"))?;
+    let (settings, place) =
+        settings(vm_dir).map_err(|error| format!("reading the settings failed: {error}"))?;
     separate_mounts().map_err(|errno| format!("making a mount namespace failed: {errno}"))?;
     for note in tree::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
