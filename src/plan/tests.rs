@@ -54,6 +54,7 @@ fn deployed() -> State {
         networks: None,
         cpi: None,
         instance: "bosh/0".into(),
+        ssh_host_key: None,
     };
     let release = Release {
         id: "r".into(),
