@@ -95,7 +95,7 @@ impl<'a> Cloud<'a> {
                 }
                 _ => open.settle()?,
             }
-            if self.connection.may_retry(stage, &error, &mut retries)? {
+            if retries.allow(self.environment, stage, &error)? {
                 continue;
             }
             let answered = error.kind().is_some();
