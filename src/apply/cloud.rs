@@ -1,5 +1,7 @@
 //! The state and the CPI that changes what it describes: calls that are announced before and recorded after.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Retries};
@@ -54,6 +56,11 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// Where the registry keeps what the VM's agent is to read.
+    pub(super) fn registry_file(&self) -> PathBuf {
+        self.store.journal().registry_file()
     }
 
     /// Makes a call that changes the world: announced before, recorded after. Returns its answer, or `None` for a

@@ -89,6 +89,11 @@ fn live(cell: &Expected) {
     assert!(manifest.contains("api_version: 3\n"));
     hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", &version));
     hello.ops("tags.yml", "- {type: replace, path: /tags?, value: {team: x}}\n");
+    let registry = format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
+    hello.ops(
+        "registry.yml",
+        &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
+    );
     hello.script(Script::speaking(cell.cpi));
     let cap = cell.cap.map(|cap| cap.to_string());
     let flags: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
@@ -97,6 +102,7 @@ fn live(cell: &Expected) {
     let run = hello.create(&flags).success();
     let contract = if cell.v2() { "(contract v2)" } else { "(contract v1)" };
     assert!(run.stdout.contains(contract), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("no longer needed"), cell.v2(), "{cell:?}: {}", run.stdout);
     let create = [
         "info",
         "create_stemcell",
@@ -159,7 +165,8 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
         let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
         // Besides what the manifest says of the CPI.
-        let mut context = ["agent", "director_uuid", "request_id", "vm"].map(str::to_owned).to_vec();
+        let mut context =
+            ["agent", "registry", "director_uuid", "request_id", "vm"].map(str::to_owned).to_vec();
         if method == "info" {
             expected.pop();
             context.pop();
@@ -228,8 +235,8 @@ fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
     }
 }
 
-/// A registry is not for contract v2.
+/// The registry is there whenever a VM is made under contract v1, and never under contract v2.
 fn check_registry(cell: &Expected, hello: &Hello) {
-    let seen = std::fs::read_to_string(hello.world.path("registry")).unwrap_or_default();
-    assert!(!cell.v2() || !seen.contains("open"), "{cell:?}: {seen}");
+    let expected = if cell.v2() { "closed\nclosed\n" } else { "open\nopen\n" };
+    assert_eq!(hello.world.read("registry"), expected, "{cell:?}");
 }

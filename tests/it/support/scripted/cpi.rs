@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::FromRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,9 @@ fn serve(directory: &Path, mut output: File) {
     let method = request["method"].as_str().unwrap_or_default().to_owned();
     let call = Call { directory, script: script_in(directory), caller, method, text, request };
     let (number, nth) = call.record();
+    if call.method == "create_vm" {
+        call.look_for_registry();
+    }
     let point = call.script.point.filter(|(at, _)| *at == number).map(|(_, when)| when);
     match point {
         Some(When::Before) => call.kill_caller(),
@@ -134,33 +138,43 @@ impl Call<'_> {
         }
     }
 
-    /// Makes the call in the local CPI's own language, and answers as a CPI of the script's version does.
+    /// Makes the call in the local CPI's own language and under the contract that is in force, and answers as a CPI
+    /// of the script's version does.
     fn translated(&self, speaks: Speaks, killed_meanwhile: bool) -> String {
         let version = &self.request["api_version"];
-        if version.as_u64().is_none_or(|version| version > u64::from(speaks.version())) {
+        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
             let message = format!("api_version {version} is not spoken here");
             return failure("Bosh::Clouds::CpiError", &message, false).to_string();
-        }
-        let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
+        };
         let mut request = self.request.clone();
-        request["api_version"] = json!(2);
-        if let Some(stemcell) = request.pointer_mut("/context/vm/stemcell/api_version") {
-            *stemcell = json!(2);
-        }
-        if self.method == "create_stemcell" && speaks.version() >= 3 {
+        request["api_version"] = json!(asked.min(2));
+        if self.method == "create_stemcell" && asked >= 3 {
             request["arguments"].as_array_mut().unwrap().truncate(2);
         }
         let answer = self.local(&request.to_string(), killed_meanwhile);
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
-        // With an old stemcell, some CPIs answer as in version 1 and others do not.
-        let as_v1 = speaks.version() == 1 || old_stemcell && speaks.version() % 2 == 1;
+        // With an old stemcell, the local CPI answers as in version 1, and others do not.
+        let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
+        let arguments = &self.request["arguments"];
         match self.method.as_str() {
-            _ if !answer["error"].is_null() => {}
-            "create_vm" if as_v1 => answer["result"] = answer["result"][0].clone(),
-            "attach_disk" if as_v1 => answer["result"] = Value::Null,
+            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || speaks.version() % 2 == 1 => {}
+            "create_vm" => answer["result"] = json!([answer["result"], arguments[3]]),
+            "attach_disk" => {
+                let disk = arguments[1].as_str().unwrap();
+                answer["result"] = json!({"path": format!("/dev/monopile/{disk}")});
+            }
             _ => {}
         }
         answer.to_string()
+    }
+
+    /// Notes whether the registry that the manifest names is there while the VM is made.
+    fn look_for_registry(&self) {
+        let registry = &self.request["context"]["registry"];
+        if let (Some(host), Some(port)) = (registry["host"].as_str(), registry["port"].as_u64()) {
+            let open = TcpStream::connect((host, u16::try_from(port).unwrap())).is_ok();
+            append(&self.directory.join("registry"), if open { "open\n" } else { "closed\n" });
+        }
     }
 
     fn local(&self, request: &str, killed_meanwhile: bool) -> String {
