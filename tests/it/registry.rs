@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::gate::Gate;
+use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::hello::Hello;
 use crate::support::island::Island;
 use crate::support::{MONOPILE, Run};
@@ -42,7 +42,7 @@ fn registry(port: u16) -> String {
 /// An environment whose VM is on an island.
 struct Far {
     // Before the island, which its VM is on.
-    gate: Gate,
+    hello: Hello,
     island: Island,
     port: u16,
 }
@@ -62,13 +62,13 @@ impl Far {
                 island.namespace()
             ),
         );
-        let far = Far { gate: Gate::around(hello), island, port };
+        let far = Far { hello, island, port };
         far.tunnel_with(&far.island.file("key"));
         far
     }
 
     fn hello(&self) -> &Hello {
-        &self.gate.hello
+        &self.hello
     }
 
     /// Writes the ops file of the tunnel, with this key.
@@ -190,10 +190,10 @@ fn an_sshd_that_comes_late_is_waited_for() {
     let mut far = Far::new();
     let begun = Instant::now();
     let run = std::thread::scope(|scope| {
-        let (hello, island) = (&far.gate.hello, &mut far.island);
+        let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
             // So long after the VM is there.
-            crate::support::gate::until("the VM is made", || {
+            until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
             });
@@ -214,13 +214,13 @@ fn what_the_registry_holds_survives_a_kill() {
     let mut far = Far::new();
     far.island.start_sshd("");
     // The calls are info, create_stemcell, create_vm.
-    far.gate.arm(3, "after");
+    far.hello.script(Script::at(3, When::After));
     assert_eq!(far.create(&[]).code, -1);
     let stored = far.stored();
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
     assert!(far.hello().world.exists(format!("cloud/vms/{}", stored[0].0)));
 
-    far.gate.arm(0, "never");
+    far.hello.script(Script::speaking(Speaks::Local));
     let run = far.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
     let again = far.stored();
@@ -230,12 +230,12 @@ fn what_the_registry_holds_survives_a_kill() {
     );
     assert_ne!(again[0].0, stored[0].0, "the VM of the killed run was replaced");
     assert_eq!(far.hello().ask().1, 1);
-    assert_eq!(far.gate.cloud(), far.gate.recorded());
+    assert_eq!(far.hello.cloud(), far.hello.recorded());
 
     // Killed in the middle of a deletion, too.
-    far.gate.arm(3, "after");
+    far.hello.script(Script::at(3, When::After));
     assert_eq!(far.delete().code, -1);
-    far.gate.arm(0, "never");
+    far.hello.script(Script::speaking(Speaks::Local));
     far.delete().success();
     far.gone();
 }
