@@ -5,10 +5,11 @@
 //! during or after a call. Points between the calls are system calls of the program's main thread (each durable
 //! write among them), where `strace` kills it or makes the call fail, and random instants.
 //!
-//! This is the machinery; `kills`, `faults` and `signals` say what is disturbed. The default run takes a sample;
+//! This is the machinery; `kills`, `faults`, `full_disk` and `signals` say what is disturbed. The default run takes a sample;
 //! with `MONOPILE_SWEEP=full` every point is taken.
 
 mod faults;
+mod full_disk;
 mod kills;
 mod signals;
 
