@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::hello::Hello;
 use crate::support::island::Island;
+use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";

@@ -1,11 +1,17 @@
-//! Nothing is lost, whenever the program is killed: a real life (create, redeploy with a disk migration, delete)
-//! is killed at a point, the same command is run again, and the cloud is compared with what the state says.
+//! Nothing is lost, however a run ends: a real life (create, redeploy with a disk migration, delete) is disturbed
+//! at a point, the same command is run again, and the cloud is compared with what the state says.
 //!
 //! The built-in `local` CPI is the cloud; the scripted CPI stands before it and kills its caller exactly before,
 //! during or after a call. Points between the calls are system calls of the program's main thread (each durable
-//! write among them), where `strace` kills it, and random instants.
+//! write among them), where `strace` kills it or makes the call fail, and random instants.
 //!
-//! The default run takes a sample; with `MONOPILE_SWEEP=full` every point is taken.
+//! This is the machinery; `kills`, `faults`, `full_disk` and `signals` say what is disturbed. The default run takes a sample;
+//! with `MONOPILE_SWEEP=full` every point is taken.
+
+mod faults;
+mod full_disk;
+mod kills;
+mod signals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
@@ -14,16 +20,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Script, Speaks, When};
 
-/// How the program is killed.
+/// What happens to the program.
 #[derive(Debug, Clone, PartialEq)]
-enum Kill {
-    /// It is not.
+enum Disturbance {
+    /// Nothing.
     Never,
     /// At a call of the CPI, counted from 1; see [`When`].
     Call(usize, When),
@@ -31,6 +38,10 @@ enum Kill {
     Syscall(&'static str, usize),
     /// After so many milliseconds.
     After(u64),
+    /// This system call of the main thread, counted from 1, fails with this error: once, or from then on.
+    Fault { name: &'static str, number: usize, errno: &'static str, lasting: bool },
+    /// This signal arrives so many times while a call of the CPI, counted from 1, is at work.
+    Signal { call: usize, signal: Signal, times: usize },
 }
 
 /// How an undisturbed life went.
@@ -44,17 +55,18 @@ struct Reference {
 
 /// What makes a write durable or takes something away. The main thread also makes each of them for other files
 /// (scratch space, packages), which are points as good as any.
-const SYSCALLS: [&str; 4] = ["fsync", "rename", "unlink", "linkat"];
+const SYSCALLS: [&str; 6] = ["fsync", "rename", "unlink", "linkat", "write", "mkdir"];
 
 #[derive(Default)]
 struct Tally {
     points: AtomicUsize,
-    killed: AtomicUsize,
+    /// Points at which there was a run to be kept from its end.
+    met: AtomicUsize,
     replaced: AtomicUsize,
     leaks: Mutex<Vec<String>>,
 }
 
-/// One life in which each command is killed once.
+/// One life in which each command is disturbed once.
 struct Life<'t> {
     hello: Hello,
     tally: &'t Tally,
@@ -79,25 +91,46 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Runs a stage's command, killed as told, and says whether it was.
-    fn killed(&self, stage: usize, kill: &Kill) -> (bool, Run) {
+    /// Runs a stage's command, disturbed as told, and says whether that kept it from its end.
+    fn disturbed(&self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let command = self.command(stage);
         self.hello.script(Script::speaking(Speaks::Local));
-        match kill {
-            Kill::Never => (false, self.hello.world.finish(command)),
-            Kill::Call(number, when) => {
+        match disturbance {
+            Disturbance::Never => (false, self.hello.world.finish(command)),
+            Disturbance::Call(number, when) => {
                 self.hello.script(Script::at(*number, *when));
                 let run = self.hello.world.finish(command);
                 (run.code == -1, run)
             }
-            Kill::Syscall(name, number) => {
-                let mut strace = Command::new("strace");
-                let inject = format!("inject={name}:signal=SIGKILL:when={number}");
-                strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}"), "-e", &inject]);
-                let run = self.hello.world.finish(wrapped(strace, &command));
+            Disturbance::Syscall(name, number) => {
+                let run = self.injected(&command, name, &format!("signal=SIGKILL:when={number}"));
                 (run.code == -1, run)
             }
-            Kill::After(milliseconds) => {
+            Disturbance::Fault { name, number, errno, lasting } => {
+                let on = if *lasting { "+" } else { "" };
+                let run = self.injected(&command, name, &format!("error={errno}:when={number}{on}"));
+                assert!(
+                    (0..=5).contains(&run.code),
+                    "{}: exit code {}\n{}",
+                    self.place,
+                    run.code,
+                    run.stderr
+                );
+                (run.code != 0, run)
+            }
+            Disturbance::Signal { call, signal, times } => {
+                let run = self.signalled(command, *call, *signal, *times);
+                // A signal during the last call finds nothing left to stop.
+                assert!(
+                    run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1),
+                    "{}: exit code {}\n{}",
+                    self.place,
+                    run.code,
+                    run.stderr
+                );
+                (run.code != 0, run)
+            }
+            Disturbance::After(milliseconds) => {
                 let mut command = command;
                 let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                 std::thread::sleep(Duration::from_millis(*milliseconds));
@@ -110,19 +143,51 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// One stage: the command is killed, the cloud looked at, the same command run again, and the cloud compared
+    /// Runs the command while a system call is tampered with.
+    fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
+        let mut strace = Command::new("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
+        strace.args(["-e", &format!("inject={name}:{how}")]);
+        self.hello.world.finish(wrapped(strace, command))
+    }
+
+    /// Runs the command and signals it while a call is held.
+    fn signalled(&self, mut command: Command, call: usize, signal: Signal, times: usize) -> Run {
+        self.hello.script(Script::at(call, When::Hold));
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.hello.wait_until_held();
+        let pid = Pid::from_child(&child);
+        for _ in 0..times {
+            kill_process(pid, signal).unwrap();
+            // Two signals that are pending at once arrive as one.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if times == 1 {
+            self.hello.go();
+        }
+        let output = child.wait_with_output().unwrap();
+        // Whoever insisted has left the call at work: it ends while the next run waits for it.
+        self.hello.go();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        Run { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// One stage: the command is disturbed, the cloud looked at, the same command run again, and the cloud compared
     /// with the state.
-    fn stage(&mut self, stage: usize, kill: &Kill) {
-        self.place = format!("{} killed {kill:?}", STAGES[stage]);
-        let (killed, run) = self.killed(stage, kill);
-        if *kill != Kill::Never {
+    fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
+        self.place = format!("{}, {disturbance:?}", STAGES[stage]);
+        let (disturbed, run) = self.disturbed(stage, disturbance);
+        if *disturbance != Disturbance::Never {
             self.tally.points.fetch_add(1, Ordering::SeqCst);
         }
-        if !killed {
+        if !disturbed {
             self.expect(&run, 0);
         } else {
-            self.tally.killed.fetch_add(1, Ordering::SeqCst);
-            if !matches!(kill, Kill::Call(_, When::Slow)) {
+            self.tally.met.fetch_add(1, Ordering::SeqCst);
+            self.check_state_is_whole();
+            if !matches!(disturbance, Disturbance::Call(_, When::Slow)) {
                 self.hello.wait_until_idle();
                 let known = self.hello.known();
                 for cid in self.hello.cloud().iter().filter(|cid| !known.contains(cid.as_str())) {
@@ -130,7 +195,7 @@ impl<'t> Life<'t> {
                 }
             }
             let mut again = self.hello.world.finish(self.command(stage));
-            if matches!(kill, Kill::Call(_, When::Lost)) && again.code == 1 {
+            if matches!(disturbance, Disturbance::Call(_, When::Lost)) && again.code == 1 {
                 // A call that may have made something and has no answer: the run stops and says what to look for.
                 for needed in ["is not known", "look in the IaaS for", "--forget-open-calls"] {
                     let told = again.stdout.clone() + &again.stderr;
@@ -151,6 +216,14 @@ impl<'t> Life<'t> {
         } else {
             self.check_cloud_is_as_recorded();
         }
+    }
+
+    /// The old state or the new one, whatever happened.
+    fn check_state_is_whole(&self) {
+        let path = self.hello.world.path("state.json");
+        let Ok(text) = std::fs::read_to_string(&path) else { return };
+        let state: Result<Value, _> = serde_json::from_str(&text);
+        assert!(state.is_ok_and(|state| state["director_id"].is_string()), "{}: torn: {text}", self.place);
     }
 
     fn expect(&self, run: &Run, code: i32) {
@@ -185,16 +258,16 @@ impl<'t> Life<'t> {
     }
 
     /// The whole life. `check` sees the state after each deploy.
-    fn live(&mut self, kills: &[Kill; 3], mut check: impl FnMut(usize, &Value, &str)) {
-        self.stage(0, &kills[0]);
+    fn live(&mut self, disturbances: &[Disturbance; 3], mut check: impl FnMut(usize, &Value, &str)) {
+        self.stage(0, &disturbances[0]);
         check(0, &self.hello.normalised_state(), &self.place);
         assert_eq!(self.hello.ask().1, 1, "{}", self.place);
         self.hello
             .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
-        self.stage(1, &kills[1]);
+        self.stage(1, &disturbances[1]);
         check(1, &self.hello.normalised_state(), &self.place);
         assert_eq!(self.hello.ask().1, 2, "{}: the disk's data is not what it was", self.place);
-        self.stage(2, &kills[2]);
+        self.stage(2, &disturbances[2]);
 
         // What was made was taken away once, and nothing was made that an undisturbed life does not need but
         // where a VM or disk that no job ever ran on was replaced.
@@ -271,15 +344,15 @@ fn reference(trace: bool) -> Reference {
 }
 
 /// Lives the lives, two at a time, and tells what came of them.
-fn sweep(name: &str, reference: &Reference, lives: Vec<[Kill; 3]>) {
+fn sweep(name: &str, reference: &Reference, lives: Vec<[Disturbance; 3]>) {
     let tally = Tally::default();
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(kills) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    Life::new(&tally).live(kills, |stage, state, place| {
+                while let Some(disturbances) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    Life::new(&tally).live(disturbances, |stage, state, place| {
                         assert_eq!(
                             *state, reference.states[stage],
                             "{place}: another state than undisturbed"
@@ -291,10 +364,10 @@ fn sweep(name: &str, reference: &Reference, lives: Vec<[Kill; 3]>) {
     });
     let leaks = tally.leaks.into_inner().unwrap();
     eprintln!(
-        "{name}: {} kill points, of which {} met a run at work, in {} lives and {:.0} s; \
+        "{name}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; \
          {} VMs and disks replaced before any job ran on them; {} leaks",
         tally.points.into_inner(),
-        tally.killed.into_inner(),
+        tally.met.into_inner(),
         lives.len(),
         begun.elapsed().as_secs_f64(),
         tally.replaced.into_inner(),
@@ -308,73 +381,8 @@ fn full() -> bool {
 }
 
 /// Distributes the points of each stage over as few lives as possible.
-fn lives(points: [Vec<Kill>; 3]) -> Vec<[Kill; 3]> {
+fn lives(points: [Vec<Disturbance>; 3]) -> Vec<[Disturbance; 3]> {
     let count = points.iter().map(Vec::len).max().unwrap_or_default();
-    let at = |stage: usize, index: usize| points[stage].get(index).cloned().unwrap_or(Kill::Never);
+    let at = |stage: usize, index: usize| points[stage].get(index).cloned().unwrap_or(Disturbance::Never);
     (0..count).map(|index| [at(0, index), at(1, index), at(2, index)]).collect()
-}
-
-#[test]
-fn killed_at_a_cpi_call_nothing_is_lost() {
-    let reference = reference(false);
-    let points = if full() {
-        [0, 1, 2].map(|stage| {
-            let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
-            let calls = 1..=reference.calls[stage];
-            calls.flat_map(|call| whens.map(|when| Kill::Call(call, when))).collect()
-        })
-    } else {
-        // create: 2 create_stemcell, 3 create_vm, 5 create_disk; redeploy: 3 delete_vm, 4 create_vm,
-        // 8 create_disk, 12 delete_disk; delete: 3 delete_vm, 4 delete_disk, 5 delete_stemcell.
-        [
-            vec![
-                Kill::Call(2, When::After),
-                Kill::Call(3, When::Slow),
-                Kill::Call(3, When::Lost),
-                Kill::Call(5, When::After),
-            ],
-            vec![
-                Kill::Call(4, When::After),
-                Kill::Call(8, When::During),
-                Kill::Call(3, When::Before),
-                Kill::Call(12, When::After),
-            ],
-            vec![
-                Kill::Call(3, When::Slow),
-                Kill::Call(4, When::Lost),
-                Kill::Call(5, When::After),
-                Kill::Call(3, When::During),
-            ],
-        ]
-    };
-    sweep("kill sweep at CPI calls", &reference, lives(points));
-}
-
-#[test]
-fn killed_between_calls_nothing_is_lost() {
-    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
-    let traced = traced.is_ok_and(|status| status.success());
-    if !traced {
-        eprintln!("strace cannot be used here: the program is killed at random instants only");
-    }
-    let reference = reference(traced);
-    let points = [0, 1, 2].map(|stage| {
-        let syscalls = reference.syscalls[stage]
-            .iter()
-            .flat_map(|(name, count)| (1..=*count).map(|number| Kill::Syscall(name, number)));
-        // Instants that are spread over the run and the same in every test run.
-        let instants = if full() { 70 } else { 1 };
-        let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
-        let random = (0..instants).map(|number| {
-            let scattered = (number * 7919 + 104_729 * stage as u64) % 1000;
-            Kill::After(length * scattered / 1000)
-        });
-        let mut points: Vec<Kill> = syscalls.collect();
-        if !full() && !points.is_empty() {
-            points = vec![points.swap_remove(points.len() / 2)];
-        }
-        points.extend(random);
-        points
-    });
-    sweep("kill sweep between calls", &reference, lives(points));
 }

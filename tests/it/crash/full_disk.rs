@@ -1,0 +1,72 @@
+//! The file system that holds the state is really full, down to the last page: writes come out short or fail, as
+//! the kernel has it, and the state is the old one or the new one.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::hello::Hello;
+
+/// A life with the state on a file system of `pages` free pages during its first run, which then has room again.
+/// Everything happens in a mount namespace of its own, which ends with it.
+fn live(pages: u64) -> bool {
+    let hello = Hello::new();
+    let world = &hello.world;
+    let run = |command: Command| {
+        let quoted =
+            command.get_args().map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")));
+        format!("'{}' {}", command.get_program().to_str().unwrap(), quoted.collect::<Vec<_>>().join(" "))
+    };
+    // The last flag wins.
+    let state = ["--state", "small/state.json"];
+    let create = run(hello.command("create-env", &state));
+    let delete = run(hello.command("delete-env", &[&state[..], &["-n"]].concat()));
+    let script = format!(
+        "set -u\n\
+         mkdir small && mount -t tmpfs -o size=2m,mode=700 tmpfs small || exit 99\n\
+         head -c 2m /dev/zero >small/filler 2>/dev/null\n\
+         truncate -s $(($(stat -c %s small/filler) - {pages} * 4096)) small/filler\n\
+         {create} >first.out 2>&1; echo $? >first\n\
+         cat small/state.json >state.seen 2>/dev/null\n\
+         rm small/filler\n\
+         {create} >second.out 2>&1; echo $? >second\n\
+         cat small/state.json >state.json\n\
+         ls cloud/vms cloud/disks cloud/stemcells >cloud.seen\n\
+         {delete} >third.out 2>&1; echo $? >third\n\
+         ls -A small >left\n"
+    );
+    let path = world.write("life", script);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("unshare");
+    // Root needs no user namespace for a mount.
+    command.args(if rustix::process::geteuid().is_root() { "-m" } else { "-rm" }.split(' '));
+    command.args(["--propagation", "private", "bash", "life"]);
+    world.enter(&mut command);
+    let outcome = world.finish(command);
+    let said = |name: &str| format!("{pages} pages, {name}:\n{}", world.read(format!("{name}.out")));
+    assert_eq!(outcome.code, 0, "{pages} pages: {}{}", outcome.stdout, outcome.stderr);
+
+    let seen = world.read("state.seen");
+    if !seen.is_empty() {
+        serde_json::from_str::<serde_json::Value>(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"));
+    }
+    let first: i32 = world.read("first").trim().parse().unwrap();
+    assert!((0..=5).contains(&first), "{}", said("first"));
+    assert_eq!(world.read("second").trim(), "0", "{}{}", said("first"), said("second"));
+    let recorded = hello.recorded();
+    let cloud: Vec<String> = world.read("cloud.seen").lines().map(str::to_owned).collect();
+    for cid in cloud.iter().filter(|line| !line.is_empty() && !line.starts_with("cloud/")) {
+        assert!(recorded.contains(cid), "{pages} pages: {cid} is not on record: {recorded:?}");
+    }
+    assert_eq!(world.read("third").trim(), "0", "{}", said("third"));
+    assert_eq!(world.read("left"), "", "{pages} pages: left beside the state");
+    let left: Vec<String> = hello.leftovers();
+    assert!(left.is_empty(), "{pages} pages: {left:?}");
+    first == 0
+}
+
+#[test]
+fn a_full_disk_tears_nothing() {
+    let pages: Vec<u64> = if super::full() { (0..=24).collect() } else { vec![0, 3, 6, 11] };
+    let outcomes: Vec<bool> = pages.iter().map(|pages| live(*pages)).collect();
+    assert!(outcomes.contains(&false), "the disk was never full: {outcomes:?}");
+}
