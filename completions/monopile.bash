@@ -377,7 +377,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__delete__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -502,6 +502,10 @@ _monopile() {
                     return 0
                     ;;
                 --drain-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --agent-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -53,7 +53,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cloud.negotiate(version);
     connecting.finish();
 
-    Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
+    Teardown::new(environment, endpoint, request.stopping, request.agent_timeout).take(&plan, &mut cloud)?;
     cloud.into_store().remove()?;
     Ok("Deleted the environment".to_owned())
 }

@@ -1,11 +1,13 @@
 //! The VM and its stemcell: making them, stopping what runs, taking them down.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;
 use super::effect::Effect;
 use super::lifecycle::Jobs;
-use super::request::{AGENT_PATIENCE, Environment, Stopping};
+use super::request::{Environment, Stopping};
 use super::run::Run;
 use crate::agent::{Agent, AgentError};
 use crate::artifact;
@@ -148,14 +150,14 @@ pub(super) fn disk_metadata(deployment: &Deployment) -> Value {
     Value::Object(metadata)
 }
 
-/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
-/// nothing to stop.
+/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, not ours or dead (its agent
+/// does not answer within `patience`) has nothing to stop.
 pub(super) fn stop(
     environment: &Environment,
     cloud: &Cloud<'_>,
     agent: &Agent,
     cid: &str,
-    stopping: Stopping,
+    (patience, stopping): (Duration, Stopping),
     stage: &Stage,
 ) -> Result<()> {
     let instance =
@@ -166,7 +168,7 @@ pub(super) fn stop(
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
-    match agent.wait_until_ready(AGENT_PATIENCE, &mut |problem| waiting.log_line(problem)) {
+    match agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
