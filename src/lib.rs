@@ -22,6 +22,7 @@ mod schedule;
 pub mod state;
 pub mod template;
 pub mod timing;
+mod tree;
 pub mod ui;
 
 pub use error::{Error, ErrorKind, Result};
