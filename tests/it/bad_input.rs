@@ -186,6 +186,32 @@ fn templates_cost_nothing_when_they_fail() {
 }
 
 #[test]
+fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
+    const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
+                           - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
+    let consuming = |template: &str| {
+        let hello = Hello::new();
+        let spec = hello.world.read("hello/release/jobs/hello/spec");
+        let consumes = "consumes:\n- {name: db, type: postgres}\n";
+        hello.world.write("hello/release/jobs/hello/spec", format!("{spec}\n{consumes}"));
+        hello.world.write("hello/release/jobs/hello/templates/post-stop.erb", template);
+        hello
+    };
+    let said = ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
+    for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
+        let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
+        hello.ops("networks.yml", ops);
+        let run = hello.create(&["--templates", mode]);
+        assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
+        refused(&hello, run, 3, &said);
+    }
+    // Who asks first goes on without.
+    let hello = consuming("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+}
+
+#[test]
 fn cpis_that_do_not_run() {
     for (content, mode, said) in [
         (None, 0, &["cannot be run", "check the path"][..]),
