@@ -73,32 +73,49 @@ pub(super) fn render(
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 
-/// Finds out whether the templates can be rendered at all while not every address is known: what the missing
-/// ones lead to is no concern, a renderer that is not up to the templates is, and so is a link.
+/// Finds out whether the templates can be rendered at all while not every address is known. What the address may
+/// be to blame for is no concern: an error counts if it is the same with another one.
 pub(super) fn check(
     renderer: &dyn Renderer,
     deployment: &Deployment,
     releases: &[Release],
     instance_id: &str,
 ) -> Result<()> {
+    // Of the blocks that are kept for documentation (RFC 5737).
+    let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
     for reference in &deployment.group.jobs {
         let release = find(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
-        let networks = &deployment.vm.networks;
-        let context =
-            Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
+        let render = |path: &Path, networks: &Map<String, Value>| {
+            let context = context(deployment, release, job, reference, networks, instance_id);
+            Ok::<_, Error>(renderer.render(&label(job, path), &read(path)?, &Context::from_json(&context)?))
+        };
         let paths = job.templates.iter().map(|known| job.template_path(known)).chain(job.monit.clone());
         for path in paths {
-            match renderer.render(&label(job, &path), &read(&path)?, &context) {
-                Err(error @ (RenderError::Unsupported { .. } | RenderError::Ruby { .. })) => {
-                    return Err(error.into());
-                }
-                Err(error) if asks_for_link(&error) => return Err(explain(job, error)),
-                _ => {}
+            if let Err(error) = render(&path, &one)?
+                && render(&path, &other)?.is_err_and(|again| again == error)
+            {
+                return Err(explain(job, error));
             }
         }
     }
     Ok(())
+}
+
+/// The networks with an address out of this block where they have none.
+fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Value> {
+    let mut networks = networks.clone();
+    for network in networks.values_mut().filter_map(Value::as_object_mut) {
+        let guessed = [
+            ("ip", format!("{block}.10")),
+            ("netmask", "255.255.255.0".into()),
+            ("gateway", format!("{block}.1")),
+        ];
+        for (key, value) in guessed {
+            network.entry(key).or_insert_with(|| value.into());
+        }
+    }
+    networks
 }
 
 fn label(job: &Job, source: &Path) -> String {
