@@ -99,6 +99,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'State file [default: PATH without its extension, and -state.json]')
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'Stop jobs that still drain after this time')
+            [CompletionResult]::new('--agent-timeout', '--agent-timeout', [CompletionResultType]::ParameterName, 'How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs')
             [CompletionResult]::new('--templates', '--templates', [CompletionResultType]::ParameterName, 'What renders job templates')
             [CompletionResult]::new('--package-dir', '--package-dir', [CompletionResultType]::ParameterName, 'Where the CPI''s packages are installed, instead of the cache')
             [CompletionResult]::new('--cpi-api-version', '--cpi-api-version', [CompletionResultType]::ParameterName, 'Speak no higher CPI API version than this, whatever the CPI says')

@@ -509,6 +509,10 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --agent-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --templates)
                     COMPREPLY=($(compgen -W "auto native ruby" -- "${cur}"))
                     return 0

@@ -94,6 +94,7 @@ set edit:completion:arg-completer[monopile] = {|@words|
             cand --ops-file 'Apply operations from a YAML file to the manifest'
             cand --state 'State file [default: PATH without its extension, and -state.json]'
             cand --drain-timeout 'Stop jobs that still drain after this time'
+            cand --agent-timeout 'How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs'
             cand --templates 'What renders job templates'
             cand --package-dir 'Where the CPI''s packages are installed, instead of the cache'
             cand --cpi-api-version 'Speak no higher CPI API version than this, whatever the CPI says'

@@ -86,6 +86,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-st
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l agent-timeout -d 'How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"

@@ -23,6 +23,7 @@ mod ssh;
 pub mod state;
 pub mod template;
 pub mod timing;
+mod tree;
 pub mod ui;
 
 pub use error::{Error, ErrorKind, Result};

@@ -26,6 +26,9 @@ const DIGEST_TIMEOUT: Duration = Duration::from_secs(600);
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// From which size on an upload asks before it sends, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
+/// The version of the protocol that directors speak. From 3 on `stop` ends when the jobs have stopped and not when
+/// they were told to (`agent/action/stop.go`), so that no disk is unmounted under them.
+const PROTOCOL: u32 = 3;
 /// How often in a row a task may be out of sight before it is given up.
 const LOST_POLLS: u32 = 10;
 
@@ -102,7 +105,12 @@ impl Agent {
 
     /// Sends a message and returns its value; the value of a long action is its task.
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
-        let message = json!({"method": method, "arguments": arguments, "reply_to": self.reply_to});
+        let message = json!({
+            "method": method,
+            "arguments": arguments,
+            "reply_to": self.reply_to,
+            "protocol": PROTOCOL,
+        });
         tracing::debug!(method, "asking the agent");
         let _asking = self.clock.spend(Activity::Agent);
         self.clock.count(|counts| {

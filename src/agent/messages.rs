@@ -93,7 +93,7 @@ impl Agent {
 
     /// The disks the agent has mounted.
     pub fn list_disk(&self) -> Result<Vec<String>, AgentError> {
-        let value = self.send("list_disk", json!([]))?;
+        let value = self.perform("list_disk", json!([]))?;
         serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "list_disk".to_owned(),
             problem: error.to_string(),
@@ -120,9 +120,12 @@ impl Agent {
         self.perform("stop", json!([])).map(drop)
     }
 
-    /// Runs a lifecycle script of every job that has it.
+    /// Runs a lifecycle script of every job that has it. An agent too old to know the message has none to run.
     pub fn run_script(&self, name: &str) -> Result<(), AgentError> {
-        self.perform("run_script", json!([name, {}])).map(drop)
+        match self.perform("run_script", json!([name, {}])) {
+            Err(error) if error.is_unknown_message() => Ok(()),
+            outcome => outcome.map(drop),
+        }
     }
 
     /// Drains the jobs before a shutdown. A job that drains dynamically is asked again after the time it names,

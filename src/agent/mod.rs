@@ -1,7 +1,7 @@
 //! Talks to the agent on the VM: the HTTPS mbus client and its blobstore; for contract v1 also the registry and
 //! the ssh tunnel to it.
 //!
-//! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to"}`, answered by
+//! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to", "protocol"}`, answered by
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 

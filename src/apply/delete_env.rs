@@ -54,7 +54,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let contract = cloud.negotiate(version);
     connecting.finish();
 
-    let mut teardown = Teardown::new(environment, endpoint, request.stopping);
+    let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);
     teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
     teardown.take(&plan, &mut cloud)?;
     cloud.into_store().remove()?;

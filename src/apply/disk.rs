@@ -51,6 +51,8 @@ pub(super) fn attach(
     cloud.effect(&attaching, why, &effect, vec![json!(vm), json!(cid)])?;
     let metadata = vm::disk_metadata(&run.prepared.deployment);
     cloud.set_metadata(&attaching, Method::SetDiskMetadata, cid, metadata)?;
+    // Some clouds restart or suspend a VM for that.
+    wait_again(run, agent, &attaching)?;
     let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
@@ -73,6 +75,7 @@ pub(super) fn migrate(cloud: &mut Cloud<'_>, agent: &Agent, new: &str, stage: &S
 
 /// Takes a disk off the VM.
 pub(super) fn detach(
+    run: &Run<'_>,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
     cid: &str,
@@ -84,7 +87,14 @@ pub(super) fn detach(
     agent.remove_persistent_disk(cid)?;
     let effect = Effect::DetachDisk { vm: vm.clone(), cid: cid.to_owned() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm), json!(cid)])?;
+    wait_again(run, agent, &detaching)?;
     detaching.finish();
+    Ok(())
+}
+
+/// Waits until the agent answers after its VM was changed.
+fn wait_again(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+    agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
     Ok(())
 }
 

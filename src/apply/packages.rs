@@ -244,9 +244,12 @@ impl<'r> Packages<'r> {
         let begun = Instant::now();
         let compiling = stage.reporter().stage(format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
+        // It finds its own dependencies installed and not theirs, as with a director: a release that names too
+        // few of them fails here as it fails there.
         let dependencies = node
             .compiled_with
             .iter()
+            .filter(|below| node.package.dependencies.contains(&self.nodes[**below].package.name))
             .map(|below| {
                 let name = &self.nodes[*below].package.name;
                 let built = progress[*below].compiled.get().ok_or_else(|| missing(name))?;

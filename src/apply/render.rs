@@ -73,30 +73,49 @@ pub(super) fn render(
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 
-/// Finds out whether the templates can be rendered at all while not every address is known: what the missing
-/// ones lead to is no concern, a renderer that is not up to the templates is.
+/// Finds out whether the templates can be rendered at all while not every address is known. What the address may
+/// be to blame for is no concern: an error counts if it is the same with another one.
 pub(super) fn check(
     renderer: &dyn Renderer,
     deployment: &Deployment,
     releases: &[Release],
     instance_id: &str,
 ) -> Result<()> {
+    // Of the blocks that are kept for documentation (RFC 5737).
+    let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
     for reference in &deployment.group.jobs {
         let release = find(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
-        let networks = &deployment.vm.networks;
-        let context =
-            Context::from_json(&context(deployment, release, job, reference, networks, instance_id))?;
+        let render = |path: &Path, networks: &Map<String, Value>| {
+            let context = context(deployment, release, job, reference, networks, instance_id);
+            Ok::<_, Error>(renderer.render(&label(job, path), &read(path)?, &Context::from_json(&context)?))
+        };
         let paths = job.templates.iter().map(|known| job.template_path(known)).chain(job.monit.clone());
         for path in paths {
-            if let Err(error @ (RenderError::Unsupported { .. } | RenderError::Ruby { .. })) =
-                renderer.render(&label(job, &path), &read(&path)?, &context)
+            if let Err(error) = render(&path, &one)?
+                && render(&path, &other)?.is_err_and(|again| again == error)
             {
-                return Err(error.into());
+                return Err(explain(job, error));
             }
         }
     }
     Ok(())
+}
+
+/// The networks with an address out of this block where they have none.
+fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Value> {
+    let mut networks = networks.clone();
+    for network in networks.values_mut().filter_map(Value::as_object_mut) {
+        let guessed = [
+            ("ip", format!("{block}.10")),
+            ("netmask", "255.255.255.0".into()),
+            ("gateway", format!("{block}.1")),
+        ];
+        for (key, value) in guessed {
+            network.entry(key).or_insert_with(|| value.into());
+        }
+    }
+    networks
 }
 
 fn label(job: &Job, source: &Path) -> String {
@@ -136,12 +155,49 @@ pub(super) fn template(
 ) -> Result<RenderedFile> {
     let text = read(source)?;
     let label = label(job, source);
-    let rendered =
-        if has_code(&text) { renderer.render(&label, &text, context).map_err(Error::from)? } else { text };
+    let rendered = if has_code(&text) {
+        renderer.render(&label, &text, context).map_err(|error| explain(job, error))?
+    } else {
+        text
+    };
     let name = format!("{}/{target}", job.name);
     let path = root.join(&name);
     write(&path, &rendered)?;
     Ok(RenderedFile { name, path, executable: target.starts_with("bin/") })
+}
+
+/// Whether a template calls `link`, which its context does not have.
+fn asks_for_link(error: &RenderError) -> bool {
+    let RenderError::Template(problem) = error else { return false };
+    // Ruby's quotes depend on its version.
+    problem.class == "NoMethodError"
+        && ["`link'", "'link'"].iter().any(|name| {
+            problem.message.strip_prefix("undefined method ").is_some_and(|rest| rest.starts_with(name))
+        })
+}
+
+/// Says what a missing link means. Consuming one is no error as long as no template asks for it: then the job has
+/// another way to learn what it needs.
+fn explain(job: &Job, error: RenderError) -> Error {
+    if !asks_for_link(&error) {
+        return error.into();
+    }
+    let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
+    let consumed: Vec<String> = job
+        .consumes
+        .iter()
+        .filter_map(|link| {
+            let kind = text(link, "type").map(|kind| format!(" of type '{kind}'")).unwrap_or_default();
+            Some(format!("'{}'{kind}", text(link, "name")?))
+        })
+        .collect();
+    let which = match consumed.is_empty() {
+        true => String::new(),
+        false => format!(" (it consumes {})", consumed.join(", ")),
+    };
+    Error::from(error)
+        .context(format!("job '{}' needs a link{which}, and there are none without a director", job.name))
+        .with_hint("give the job what the link would tell it as properties, if it has such, or leave it out")
 }
 
 /// What a job's properties are unless somebody says otherwise.

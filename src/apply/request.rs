@@ -103,12 +103,14 @@ pub struct CreateEnv {
 }
 
 /// `delete-env`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DeleteEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// How the jobs on the old VM are stopped.
+    /// How the jobs on the VM are stopped.
     pub stopping: Stopping,
+    /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
+    pub agent_timeout: Duration,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
     /// `--templates`: what renders templates.

@@ -8,7 +8,7 @@ use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
 use super::render::{self, RenderedJobs};
-use super::request::{CreateEnv, Environment, Stopping};
+use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
 use super::{disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
@@ -36,6 +36,8 @@ pub(super) struct Teardown<'a> {
     pub(super) environment: &'a Environment,
     endpoint: Endpoint,
     pub(super) stopping: Stopping,
+    /// How long the agent of a VM that is to be deleted may take to answer before the VM counts as dead.
+    pub(super) patience: Duration,
     /// Where contract v1 is in force.
     pub(super) registry: Option<Registry<'a>>,
 }
@@ -50,7 +52,7 @@ impl<'a> Run<'a> {
         endpoint: Endpoint,
         request: &CreateEnv,
     ) -> Result<Self> {
-        let teardown = Teardown::new(environment, endpoint, request.stopping);
+        let teardown = Teardown::new(environment, endpoint, request.stopping, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered: None })
@@ -113,7 +115,7 @@ impl<'a> Run<'a> {
                     let cid = self.resolve(&DiskRef::New, new_disk.as_deref())?;
                     disk::migrate(cloud, &agent, cid, &deploying)?;
                 }
-                Step::DetachDisk { cid } => disk::detach(cloud, &agent, cid, why, &deploying)?,
+                Step::DetachDisk { cid } => disk::detach(&self, cloud, &agent, cid, why, &deploying)?,
                 Step::DeployJobs => self.deploy_jobs(cloud, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
                 Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
@@ -170,8 +172,13 @@ fn in_use(state: &State, cid: &str) -> bool {
 }
 
 impl<'a> Teardown<'a> {
-    pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, stopping: Stopping) -> Self {
-        Teardown { environment, endpoint, stopping, registry: None }
+    pub(super) fn new(
+        environment: &'a Environment,
+        endpoint: Endpoint,
+        stopping: Stopping,
+        patience: Duration,
+    ) -> Self {
+        Teardown { environment, endpoint, stopping, patience, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {

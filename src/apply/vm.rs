@@ -1,11 +1,12 @@
 //! The VM and its stemcell: making them, stopping what runs, taking them down.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;
 use super::effect::Effect;
 use super::lifecycle::Jobs;
-use super::request::AGENT_PATIENCE;
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError};
 use crate::artifact;
@@ -155,8 +156,8 @@ pub(super) fn disk_metadata(deployment: &Deployment) -> Value {
     Value::Object(metadata)
 }
 
-/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
-/// nothing to stop.
+/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, not ours or dead (its agent
+/// does not answer in time) has nothing to stop.
 pub(super) fn stop(
     teardown: &Teardown<'_>,
     cloud: &Cloud<'_>,
@@ -173,8 +174,8 @@ pub(super) fn stop(
         return Ok(());
     }
     // An agent that was restarted asks the registry before it answers.
-    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(cloud.state(), AGENT_PATIENCE));
-    match agent.wait_until_ready(AGENT_PATIENCE, &mut |problem| waiting.log_line(problem)) {
+    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(cloud.state(), teardown.patience));
+    match agent.wait_until_ready(teardown.patience, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {

@@ -28,6 +28,10 @@ pub struct DeleteEnvArgs {
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     drain_timeout: Duration,
 
+    /// How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+
     /// Drop calls of an interrupted run whose outcome cannot be known
     #[arg(long)]
     forget_open_calls: bool,
@@ -59,6 +63,7 @@ impl DeleteEnvArgs {
         let request = apply::DeleteEnv {
             inputs: self.manifest.inputs_beside(&state),
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
             cpi_api_version: self.cpi.cpi_api_version,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::paths;
-use crate::{Error, Result};
+use crate::{Error, Result, tree};
 
 const PREFIX: &str = "monopile-";
 const LOCK: &str = ".lock";
@@ -18,6 +18,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// A directory with mode 0700 that is removed when this is dropped.
 pub(super) struct Scratch {
     directory: tempfile::TempDir,
+    stays: bool,
     /// Held as long as the run lives.
     _lock: File,
 }
@@ -38,23 +39,34 @@ impl Scratch {
             // Nobody else knows the name yet. Where locks are not supported, sweeping is not possible either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
-        Ok(Scratch { directory, _lock: lock })
+        Ok(Scratch { directory, stays: false, _lock: lock })
     }
 
     /// Leaves the directory to the sweep of a later run.
     pub(super) fn leave(&mut self) {
-        self.directory.disable_cleanup(true);
+        self.stays = true;
     }
 
     /// Leaves the directory when the run ends, and to whoever asked for it: without the lock file no other run
     /// takes it for one that was abandoned.
     pub(super) fn keep(&mut self) {
-        self.directory.disable_cleanup(true);
+        self.stays = true;
         let _ = std::fs::remove_file(self.directory.path().join(LOCK));
     }
 
     pub(super) fn path(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.stays {
+            self.directory.disable_cleanup(true);
+        } else if let Err(error) = tree::remove(self.directory.path()) {
+            // Packaging scripts may leave what is not theirs to remove.
+            tracing::warn!(path = %self.directory.path().display(), %error, "scratch space stays behind");
+        }
     }
 }
 
@@ -64,7 +76,7 @@ fn sweep(base: &Path) {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was killed");
-            if let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            if let Err(error) = tree::remove(&entry.path()) {
                 tracing::warn!(path = %entry.path().display(), %error, "it could not be removed");
             }
         }
@@ -85,8 +97,10 @@ mod tests {
 
     /// A directory as a run leaves it that was killed this long ago.
     fn left(base: &Path, age: Duration) -> PathBuf {
-        let scratch = Scratch::below(base).unwrap();
-        let path = scratch.directory.keep();
+        let mut scratch = Scratch::below(base).unwrap();
+        scratch.leave();
+        let path = scratch.path().to_owned();
+        drop(scratch);
         std::fs::write(path.join("image"), "x").unwrap();
         File::open(path.join(LOCK)).unwrap().set_modified(SystemTime::now() - age).unwrap();
         path

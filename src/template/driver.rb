@@ -74,6 +74,11 @@ class TemplateEvaluationContext
     @spec = PropertyStruct.of(spec)
   end
 
+  # Ruby shows in its errors what a method was called on: not with all properties, secret ones among them.
+  def inspect
+    "#<TemplateEvaluationContext>"
+  end
+
   def p(names, *default)
     found = Array(names).lazy.map { |name| look_up(name) }.find { |value| !value.nil? }
     return found unless found.nil?

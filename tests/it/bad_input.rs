@@ -34,6 +34,10 @@ fn with(from: &str, to: &str) -> Hello {
     hello
 }
 
+/// A network whose addresses only the IaaS knows.
+const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
+                       - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
+
 #[test]
 fn manifests() {
     for (from, to, said) in [
@@ -183,6 +187,42 @@ fn templates_cost_nothing_when_they_fail() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
     refused(&hello, hello.create(&[]), 3, &["hello.conf.erb", "prot", "port"]);
+    // An address that is not known yet is not to blame for it, and what it is to blame for is no error.
+    let mut hello = Hello::new();
+    let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
+    hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
+    hello.ops("networks.yml", DYNAMIC);
+    refused(&hello, hello.create(&[]), 3, &["hello.conf.erb", "prot", "port"]);
+    let template = "<%= raise \"what is #{spec.address}?\" %>\n";
+    hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("what is ") && !run.stderr.contains("192.0.2"), "{}", run.stderr);
+    assert!(!hello.requests().is_empty(), "the VM tells its address");
+    hello.delete(&["--skip-drain"]).success();
+}
+
+#[test]
+fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
+    let consuming = |template: &str| {
+        let hello = Hello::new();
+        let spec = hello.world.read("hello/release/jobs/hello/spec");
+        let consumes = "consumes:\n- {name: db, type: postgres}\n";
+        hello.world.write("hello/release/jobs/hello/spec", format!("{spec}\n{consumes}"));
+        hello.world.write("hello/release/jobs/hello/templates/post-stop.erb", template);
+        hello
+    };
+    let said = ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
+    for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
+        let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
+        hello.ops("networks.yml", ops);
+        let run = hello.create(&["--templates", mode]);
+        assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
+        refused(&hello, run, 3, &said);
+    }
+    // Who asks first goes on without.
+    let hello = consuming("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
 }
 
 #[test]

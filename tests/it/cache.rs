@@ -48,6 +48,34 @@ fn list_shows_what_there_is_and_where_it_came_from() {
     assert!(!empty.home().join(".cache").exists(), "looking makes nothing");
 }
 
+/// The superuser may remove anything, so this is tried as somebody else.
+#[test]
+fn prune_takes_trees_that_their_makers_protected() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    let package = world.home().join(".cache/monopile/cpi/0123456789abcdef/packages/go/module");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("source.go"), "12345").unwrap();
+    let program = world.root().join("monopile");
+    std::fs::copy(crate::support::MONOPILE, &program).unwrap();
+    let mut command = std::process::Command::new(&program);
+    if rustix::process::geteuid().is_root() {
+        for entry in walkdir::WalkDir::new(world.root()).into_iter().flatten() {
+            chown(entry.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    }
+    for directory in [package.as_path(), package.parent().unwrap()] {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    world.enter(&mut command).args(["cache", "prune", "--all"]);
+    let run = world.finish(command).success();
+    assert_eq!(run.stdout, "1 removed, 5 B freed; 0 kept\n");
+    assert!(!world.home().join(".cache/monopile/cpi/0123456789abcdef").exists());
+}
+
 #[test]
 fn prune_takes_what_was_not_used_for_a_while() {
     let world = world();

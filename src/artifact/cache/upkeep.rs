@@ -11,7 +11,7 @@ use super::downloads::About;
 use super::{DIGESTS, digests, lock_exclusively};
 use crate::artifact::Stamp;
 use crate::notation::rfc3339;
-use crate::{Error, Result};
+use crate::{Error, Result, tree};
 
 /// What stands beside something and goes with it: what is known of it, and its lock.
 const BESIDE: [&str; 3] = ["json", "etag", "lock"];
@@ -88,7 +88,8 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         for end in BESIDE {
             let _ = fs::remove_file(entry.path.with_extension(end));
         }
-        remove(&entry.path)?;
+        tree::remove(&entry.path)
+            .map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
         pruned.removed += 1;
         pruned.bytes += entry.size;
     }
@@ -121,39 +122,6 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
         path,
         time,
     })
-}
-
-/// Removes a file or a tree; also a tree with directories that its maker made read-only, as Go's module cache
-/// does.
-fn remove(path: &Path) -> Result<()> {
-    let failed = |error| Error::io(format!("removing '{}'", path.display()), error);
-    if !fs::symlink_metadata(path).map_err(failed)?.is_dir() {
-        return fs::remove_file(path).map_err(failed);
-    }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let mut walk = WalkDir::new(path).into_iter();
-            // A directory is opened up before the walk looks into it.
-            while let Some(entry) = walk.next().and_then(std::result::Result::ok) {
-                if entry.file_type().is_dir() {
-                    open_up(entry.path()).map_err(failed)?;
-                }
-            }
-            fs::remove_dir_all(path).map_err(failed)
-        }
-        removed => removed.map_err(failed),
-    }
-}
-
-#[cfg(unix)]
-fn open_up(directory: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn open_up(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// What a directory holds; nothing, if there is none.

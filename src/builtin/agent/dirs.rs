@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::durable::Replacement;
-use crate::{Error, Result};
+use crate::{Error, Result, tree};
 
 /// Where everything of one VM is.
 #[derive(Debug, Clone)]
@@ -205,13 +205,7 @@ pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
 
 /// Removes a directory tree, or a file in its place, that may not exist.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    match if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(format!("removing '{}'", path.display()), e))
-        }
-        _ => Ok(()),
-    }
+    tree::remove(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
 }
 
 /// A name that becomes one path component: a job, a package, a script, a blob.

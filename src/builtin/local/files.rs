@@ -1,8 +1,8 @@
-//! Durable files and whole trees: JSON documents replaced atomically, trees copied and removed.
+//! Durable files and whole trees: JSON documents replaced atomically, trees copied.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -56,32 +56,10 @@ pub fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
     Err(Failure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
 }
 
-/// Removes a tree, also one whose directories forbid it (overlayfs leaves such a one).
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        result => return result,
-    }
-    open_up(path)?;
-    fs::remove_dir_all(path)
-}
-
-/// Gives the owner all rights on every directory of a tree; links are not followed.
-fn open_up(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        open_up(&entry?.path())?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_document_is_private_and_replaced_whole() {
@@ -93,22 +71,5 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(read_json::<u8>(&dir.path().join("b.json")).unwrap(), None);
-    }
-
-    #[test]
-    fn a_tree_without_rights_goes_and_links_are_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let outside = dir.path().join("outside");
-        fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("keep"), "").unwrap();
-        let tree = dir.path().join("tree");
-        fs::create_dir_all(tree.join("closed/inner")).unwrap();
-        std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o000)).unwrap();
-        open_up(&tree).unwrap();
-        assert_eq!(fs::metadata(tree.join("closed")).unwrap().permissions().mode() & 0o777, 0o700);
-        remove_tree(&tree).unwrap();
-        assert!(!tree.exists());
-        assert!(outside.join("keep").exists());
     }
 }

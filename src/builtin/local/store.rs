@@ -16,11 +16,12 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, Resource};
 use super::failure::{Failure, Outcome};
-use super::files::{private_dir, read_json, remove_tree};
+use super::files::{private_dir, read_json};
 use super::launch;
 use super::process::Identity;
 use super::vm;
 use crate::durable::sync_parent;
+use crate::tree;
 
 /// The open cloud. While it lives, its root stays.
 pub struct Store {
@@ -175,7 +176,7 @@ impl Store {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        remove_tree(path).map_err(failed)?;
+        tree::remove(path).map_err(failed)?;
         sync_parent(path).map_err(failed)
     }
 

@@ -17,12 +17,13 @@ use super::args::{Arguments, Hash, type_name};
 use super::cid::{Cid, Resource};
 use super::disk;
 use super::failure::{Failure, Kind, Outcome};
-use super::files::{copy_tree, read_json, remove_tree, write_json};
+use super::files::{copy_tree, read_json, write_json};
 use super::launch;
 use super::process::Identity;
 use super::rpc::Call;
 use super::store::{self, Held, Store};
 use super::{network, settings, stemcell};
+use crate::tree;
 
 /// Attached disks, inside a VM's directory.
 pub const DEVICES: &str = "devices";
@@ -149,7 +150,7 @@ pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
         let path = held.path.join(volatile);
         if is_real_dir(&held.path, volatile) {
-            remove_tree(&path)
+            tree::remove(&path)
                 .map_err(|error| Failure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! cpi/.<key>.lock                 held while the package is compiled, and, shared, while it is in use
-//! cpi/<key>/                      its time says when the package was used last
-//! cpi/<key>/package.json          which package this is; `whole` is written last
+//! cpi/<key>/package.json          which package this is; `whole` is written last; its time says when the package
+//!                                 was used last
 //! cpi/<key>/packaging.log         what its packaging script wrote
 //! cpi/<key>/packages/<name>/      the package
 //! cpi/<key>/packages/<other>      links to the packages it was compiled with
@@ -15,7 +15,7 @@
 //! `.monopile`.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::Halt;
 use super::needed::Needed;
 use crate::durable::write_atomically;
 use crate::ui::Stage;
-use crate::{Error, Result};
+use crate::{Error, Result, tree};
 
 /// How much of a key names an entry. Paths of packages end up in `#!` lines, which must be short.
 const SHORT_KEY: usize = 16;
@@ -188,11 +188,11 @@ impl Slot {
 
     /// Notes that the package is used now, for whoever removes what was not used for long.
     pub(super) fn touch(&self) {
-        if let Some(entry) = self.marker.parent().filter(|_| self.is_cache) {
-            let now = std::time::SystemTime::now();
-            if let Err(error) = File::open(entry).and_then(|entry| entry.set_modified(now)) {
-                tracing::debug!(%error, "the use of a package cannot be noted");
-            }
+        let now = std::time::SystemTime::now();
+        if self.is_cache
+            && let Err(error) = File::open(&self.marker).and_then(|marker| marker.set_modified(now))
+        {
+            tracing::debug!(%error, "the use of a package cannot be noted");
         }
     }
 
@@ -261,50 +261,7 @@ pub(super) fn make_directory(path: &Path) -> Result<()> {
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 
-/// Removes a tree, also one with directories that its maker made read-only (Go's module cache does).
+/// Removes a tree.
 pub(super) fn remove_tree(path: &Path) -> Result<()> {
-    let failed = |error| Error::io(format!("removing '{}'", path.display()), error);
-    let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
-    if !metadata.is_dir() {
-        return fs::remove_file(path).map_err(failed);
-    }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            // A directory is opened up before it is read, so this reaches all of them.
-            let mut open = vec![path.to_owned()];
-            while let Some(directory) = open.pop() {
-                fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-                for entry in fs::read_dir(&directory).map_err(failed)?.flatten() {
-                    if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                        open.push(entry.path());
-                    }
-                }
-            }
-            fs::remove_dir_all(path).map_err(failed)
-        }
-        other => other.map_err(failed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn read_only_trees_are_removed_too() {
-        let directory = tempfile::tempdir().unwrap();
-        let tree = directory.path().join("tree");
-        fs::create_dir_all(tree.join("a/b")).unwrap();
-        fs::write(tree.join("a/b/file"), "x").unwrap();
-        for path in ["a/b", "a", ""] {
-            fs::set_permissions(tree.join(path), fs::Permissions::from_mode(0o500)).unwrap();
-        }
-        remove_tree(&tree).unwrap();
-        assert!(!tree.exists());
-        remove_tree(&tree).unwrap();
-        let link = directory.path().join("link");
-        symlink("/nowhere", &link).unwrap();
-        remove_tree(&link).unwrap();
-        assert!(link.symlink_metadata().is_err());
-    }
+    tree::remove(path).map_err(|error| Error::io(format!("removing '{}'", path.display()), error))
 }

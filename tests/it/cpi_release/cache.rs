@@ -50,6 +50,37 @@ fn what_changed_and_what_needs_it_is_compiled_again() {
 }
 
 #[test]
+fn what_is_used_is_not_pruned() {
+    use std::time::{Duration, SystemTime};
+    let machine = Machine::new();
+    let env = Env::new(&machine, &machine.release());
+    env.create(&[]).success();
+    let cache = machine.path("cache");
+    let age = || {
+        let long_ago = SystemTime::now() - Duration::from_secs(100 * 24 * 60 * 60);
+        for entry in walkdir::WalkDir::new(&cache).into_iter().flatten() {
+            if !entry.file_type().is_symlink() {
+                std::fs::File::open(entry.path()).unwrap().set_modified(long_ago).unwrap();
+            }
+        }
+    };
+    let prune = || {
+        let mut command = env.hello.world.monopile(["cache", "prune"]);
+        command.env("XDG_CACHE_HOME", &cache);
+        env.hello.world.finish(command).success().stdout
+    };
+    age();
+    env.create(&["--recreate"]).success();
+    // Four packages of the CPI and two of the job.
+    assert!(prune().starts_with("0 removed"), "used today");
+    assert_eq!(machine.compiled().len(), 4);
+    age();
+    assert!(prune().starts_with("6 removed"), "not used for long");
+    env.delete(&[]).success();
+    assert_eq!(machine.compiled().len(), 8);
+}
+
+#[test]
 fn what_was_removed_from_the_cache_is_compiled_again() {
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());

@@ -3,4 +3,6 @@
 mod cache;
 mod failures;
 mod lifecycle;
+mod recorded;
 mod setup;
+mod traffic;

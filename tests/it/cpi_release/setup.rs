@@ -82,7 +82,9 @@ cat $BOSH_PACKAGES_DIR/left/share $BOSH_PACKAGES_DIR/right/share > \$1.shares
 request=\$(cat; printf x)
 request=\${{request%x}}
 printf '%s\n' "\$request" >> \$1
-printf '%s' "\$request" | exec {MONOPILE} cpi-exec local --config \$2
+answer=\$(printf '%s' "\$request" | {MONOPILE} cpi-exec local --config \$2)
+printf '%s' "\$answer"
+printf '{{"request": %s, "answer": %s}}\n' "\$request" "\$answer" >> \$1.calls
 END
 chmod +x ../built/recorder
 mv ../built/recorder $BOSH_INSTALL_TARGET/bin/"#

@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::proxy::{self, Proxy};
+use super::proxy::{self, Exchange, Proxy};
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
@@ -110,6 +111,18 @@ impl Hello {
 
     /// Puts a proxy between the program and the agent, which writes down what they say.
     pub fn listen(&mut self) -> Proxy {
+        let (listen, agent, tls) = self.stand_between();
+        Proxy::start(listen, agent, tls)
+    }
+
+    /// As [`Self::listen`], but somebody else writes it down.
+    pub fn listen_with(&mut self, hear: impl Fn(Exchange) + Send + Sync + 'static) -> Proxy {
+        let (listen, agent, tls) = self.stand_between();
+        Proxy::start_with(listen, agent, tls, hear)
+    }
+
+    /// Has the program look for the agent at another address; returns that, the agent's own, and its identity.
+    fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
         // The certificates come first: the proxy shows the agent's.
         let flags: Vec<&String> =
             self.flags.iter().filter(|flag| *flag != "--state" && *flag != "state.json").collect();
@@ -119,13 +132,13 @@ impl Hello {
         let pair = |name: &str| creds["mbus_bootstrap_ssl"][name].as_str().unwrap();
         let tls = proxy::tls(pair("certificate"), pair("private_key"));
         let at = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
-        let proxy = Proxy::start(at(6869), at(6868), tls);
+        let (listen, agent) = (at(6869), at(6868));
         let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6869", self.ip);
         self.ops(
             "proxy.yml",
             &format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"),
         );
-        proxy
+        (listen, agent, tls)
     }
 
     /// The files below `directory` of this environment's cloud or home with this name.

@@ -51,6 +51,9 @@ impl Exchange {
     }
 }
 
+/// Hears every exchange as soon as it is over.
+type Listener = dyn Fn(Exchange) + Send + Sync;
+
 /// The proxy; it ends when it is dropped.
 pub struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
@@ -61,27 +64,42 @@ pub struct Proxy {
 impl Proxy {
     /// Listens at `listen` and passes on to the agent at `agent`.
     pub fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
+        let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
+        let heard = exchanges.clone();
+        let hear = move |exchange| heard.lock().unwrap().push(exchange);
+        let mut proxy = Proxy::start_with(listen, agent, tls, hear);
+        proxy.exchanges = exchanges;
+        proxy
+    }
+
+    /// As [`Self::start`], but somebody else writes down what is said.
+    pub fn start_with(
+        listen: SocketAddr,
+        agent: SocketAddr,
+        tls: Arc<ServerConfig>,
+        hear: impl Fn(Exchange) + Send + Sync + 'static,
+    ) -> Proxy {
         let listener = TcpListener::bind(listen).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
+        let hear: Arc<Listener> = Arc::new(hear);
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (exchanges, stop) = (exchanges.clone(), stop.clone());
+            let stop = stop.clone();
             move || {
                 while !stop.load(Ordering::SeqCst) {
                     let Ok((stream, _)) = listener.accept() else {
                         std::thread::sleep(Duration::from_millis(2));
                         continue;
                     };
-                    let (tls, exchanges) = (tls.clone(), exchanges.clone());
+                    let (tls, hear) = (tls.clone(), hear.clone());
                     std::thread::spawn(move || {
                         // A client that goes away ends the connection; that is all.
-                        let _ = serve(stream, tls, agent, &exchanges);
+                        let _ = serve(stream, tls, agent, &*hear);
                     });
                 }
             }
         });
-        Proxy { exchanges, stop, thread: Some(thread) }
+        Proxy { exchanges: Arc::default(), stop, thread: Some(thread) }
     }
 
     /// What was said so far; forgets it.
@@ -93,7 +111,9 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        let _ = self.thread.take().unwrap().join();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -101,7 +121,7 @@ fn serve(
     stream: TcpStream,
     tls: Arc<ServerConfig>,
     agent: SocketAddr,
-    exchanges: &Mutex<Vec<Exchange>>,
+    hear: &Listener,
 ) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -118,9 +138,9 @@ fn serve(
         };
         if let Ok(message) = serde_json::from_slice(&request.body) {
             let answer = serde_json::from_slice(&body).unwrap_or_default();
-            record(exchanges, &request, message, answer);
+            hear(exchange(&request, message, answer));
         } else {
-            record(exchanges, &request, Value::Null, Value::Null);
+            hear(exchange(&request, Value::Null, Value::Null));
         }
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all(head.as_bytes())?;
@@ -129,9 +149,8 @@ fn serve(
     }
 }
 
-fn record(exchanges: &Mutex<Vec<Exchange>>, request: &Request, message: Value, answer: Value) {
-    let (verb, path) = (request.verb.clone(), request.path.clone());
-    exchanges.lock().unwrap().push(Exchange { verb, path, message, answer });
+fn exchange(request: &Request, message: Value, answer: Value) -> Exchange {
+    Exchange { verb: request.verb.clone(), path: request.path.clone(), message, answer }
 }
 
 fn client() -> ureq::Agent {

@@ -1,0 +1,198 @@
+//! Every lifecycle with a CPI that comes from a release and the built-in agent, and all that is said on the way.
+
+use super::setup::{Env, Machine};
+use super::traffic::{Conversation, Traffic};
+use crate::support::Run;
+
+/// An environment under observation.
+struct Stage {
+    machine: Machine,
+    env: Env,
+    traffic: Traffic,
+}
+
+impl Stage {
+    /// Not deployed yet.
+    fn new() -> Stage {
+        let machine = Machine::new();
+        let mut env = Env::new(&machine, &machine.release());
+        // One package after the other, so that all is said in the same order every time.
+        env.flags = vec!["--parallel".into(), "1".into()];
+        let traffic = Traffic::of(&mut env);
+        Stage { machine, env, traffic }
+    }
+
+    fn create(&self, more: &[&str]) -> Conversation {
+        self.env.create(more).success();
+        self.traffic.take()
+    }
+
+    fn run(&self, command: &str, more: &[&str]) -> Run {
+        self.env.hello.world.finish(self.env.command(command, more))
+    }
+
+    fn delete(&self) -> Conversation {
+        self.env.delete(&[]).success();
+        assert_eq!(self.env.hello.leftovers(), Vec::<String>::new());
+        self.traffic.take()
+    }
+
+    /// Replaces the drain script of the job.
+    fn drain(&self, script: &str) {
+        let path = "hello/release/jobs/hello/templates/drain.erb";
+        self.env.hello.world.write(path, format!("#!/bin/bash\n{script}\n"));
+    }
+
+    fn counter(&self) -> u64 {
+        self.env.hello.ask().1
+    }
+}
+
+macro_rules! snapshot {
+    ($name:literal, $stage:expr, $said:expr) => {
+        insta::assert_snapshot!($name, $said.text(&$stage.env))
+    };
+}
+
+#[test]
+fn created_changed_recreated_and_deleted() {
+    let mut stage = Stage::new();
+    let said = stage.create(&[]);
+    snapshot!("created", stage, said);
+    assert_eq!((said.count("compile_package"), stage.machine.compiled().len()), (2, 4));
+    assert_eq!(stage.counter(), 1);
+
+    snapshot!("unchanged", stage, stage.create(&[]));
+
+    let property = "{type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: Ahoy}";
+    let tags = "{type: replace, path: /tags?, value: {team: blue, cost_center: \"17\"}}";
+    stage.env.hello.ops("change.yml", &format!("- {property}\n- {tags}\n"));
+    let said = stage.create(&[]);
+    snapshot!("changed", stage, said);
+    assert_eq!(stage.env.hello.ask(), ("Ahoy".to_owned(), 2));
+
+    let said = stage.create(&["--recreate"]);
+    snapshot!("recreated", stage, said);
+    assert_eq!((said.count("compile_package"), stage.machine.compiled().len()), (0, 4));
+    assert_eq!(stage.counter(), 3);
+
+    let said = stage.create(&["--recreate", "--skip-drain"]);
+    snapshot!("recreated_without_drain", stage, said);
+
+    snapshot!("deleted", stage, stage.delete());
+    assert_eq!(stage.machine.compiled().len(), 4);
+}
+
+#[test]
+fn disks_that_change_are_migrated() {
+    let mut stage = Stage::new();
+    stage.create(&[]);
+    assert_eq!(stage.counter(), 1);
+
+    stage.env.hello.ops("size.yml", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}\n");
+    snapshot!("disk_size", stage, stage.create(&[]));
+    assert_eq!(stage.counter(), 2);
+
+    let properties = "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}\n";
+    stage.env.hello.ops("properties.yml", properties);
+    snapshot!("disk_cloud_properties", stage, stage.create(&[]));
+    assert_eq!(stage.counter(), 3);
+
+    snapshot!("disk_recreated", stage, stage.create(&["--recreate-persistent-disks"]));
+    assert_eq!(stage.counter(), 4);
+    stage.delete();
+}
+
+#[test]
+fn stopped_and_started() {
+    let stage = Stage::new();
+    stage.create(&[]);
+    stage.run("stop-env", &[]).success();
+    snapshot!("stopped", stage, stage.traffic.take());
+    stage.run("start-env", &[]).success();
+    snapshot!("started", stage, stage.traffic.take());
+    stage.run("stop-env", &["--skip-drain"]).success();
+    snapshot!("stopped_without_drain", stage, stage.traffic.take());
+    stage.delete();
+}
+
+#[test]
+fn drained() {
+    let stage = Stage::new();
+    stage.drain("echo 1");
+    stage.create(&[]);
+    stage.run("stop-env", &[]).success();
+    snapshot!("drained_static", stage, stage.traffic.take());
+
+    stage.drain("[ $1 = job_check_status ] && echo 0 || echo -1");
+    stage.create(&[]);
+    stage.run("stop-env", &[]).success();
+    snapshot!("drained_dynamic", stage, stage.traffic.take());
+
+    stage.drain("sleep 200");
+    stage.create(&[]);
+    let run = stage.run("stop-env", &["--drain-timeout", "500ms"]).success();
+    assert!(run.stderr.contains("(--drain-timeout); they are stopped all the same"), "{}", run.stderr);
+    snapshot!("drained_until_the_deadline", stage, stage.traffic.take());
+    stage.env.delete(&["--skip-drain"]).success();
+}
+
+/// The error of a `create-env` whose agent cannot be spoken to, and what was said until then.
+fn agent_that_never_answers(ops: &str) -> String {
+    let mut stage = Stage::new();
+    // Another CA, whose key signed nothing here.
+    let other = "- {type: replace, path: /cloud_provider/cert, value: ((other_ssl))}\n\
+                 - {type: replace, path: /variables/-, value: {name: other_ssl, type: certificate, options: \
+                    {is_ca: true, common_name: other}}}\n";
+    let url = |user: &str, host: &str| {
+        format!("- {{type: replace, path: /cloud_provider/mbus, value: 'https://{user}@{host}'}}\n",)
+    };
+    let ip = stage.env.hello.ip().to_owned();
+    let good = "mbus:((mbus_bootstrap_password))";
+    let ops = match ops {
+        "dns" => url(good, "agent.invalid:6868"),
+        "tcp" => url(good, &format!("{ip}:6870")),
+        "tls" => other.to_owned(),
+        _ => url("mbus:wrong", &format!("{ip}:6869")),
+    };
+    stage.env.hello.ops("agent.yml", &ops);
+    let run = stage.env.create(&["--agent-timeout", "500ms"]).failure(5);
+    let said = stage.traffic.take().text(&stage.env);
+    // The VM is on record, and goes away again.
+    assert_eq!(stage.env.hello.state()["disks"].as_array().map_or(0, Vec::len), 0);
+    stage.env.delete(&["--agent-timeout", "200ms"]).success();
+    assert_eq!(stage.env.hello.leftovers(), Vec::<String>::new());
+    let error = run.stderr.split_once("error: ").unwrap().1;
+    // What the resolver says depends on the machine.
+    let error = regex::Regex::new(r"\(DNS\): .*").unwrap().replace(error, "(DNS): <problem>");
+    format!("{said}---\n{}", stage.env.hello.normalise(&error))
+}
+
+#[test]
+fn an_agent_that_never_answers() {
+    for (name, what) in [("dns", "dns"), ("tcp", "tcp"), ("tls", "tls"), ("unauthorized", "401")] {
+        insta::assert_snapshot!(format!("agent_{name}"), agent_that_never_answers(what));
+    }
+}
+
+#[test]
+fn jobs_that_never_run() {
+    let mut stage = Stage::new();
+    stage
+        .env
+        .hello
+        .ops("update.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-1500}}\n");
+    stage.env.hello.world.write(
+        "hello/release/jobs/hello/templates/ctl.erb",
+        "#!/bin/bash\necho the key does not open >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
+    );
+    let run = stage.env.create(&[]).failure(1);
+    let said = stage.traffic.take().text(&stage.env);
+    let error = run.stderr.split_once("error: ").unwrap().1;
+    // It is tried again until the time is over.
+    let lines = regex::Regex::new("(?:\n *the key does not open)+").unwrap();
+    let error = lines.replace_all(error, "\n    the key does not open").into_owned();
+    insta::assert_snapshot!("jobs_never_run", format!("{said}---\n{}", stage.env.hello.normalise(&error)));
+    stage.env.delete(&["--skip-drain"]).success();
+    assert_eq!(stage.env.hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,171 @@
+//! What is said on the wire, in order: every request to the CPI and its answer, every message to the agent and
+//! its answer, one per line, without what differs from run to run.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::setup::Env;
+use crate::support::proxy::{Exchange, Proxy};
+
+/// Writes down what is said in an environment from now on.
+pub struct Traffic {
+    log: Arc<Mutex<Vec<Said>>>,
+    cpi: PathBuf,
+    _proxy: Proxy,
+}
+
+enum Said {
+    Cpi(Value),
+    Agent(Exchange),
+}
+
+impl Traffic {
+    /// Stands between the program and the agent of this environment.
+    pub fn of(env: &mut Env) -> Traffic {
+        let cpi = env.hello.world.path("requests.jsonl.calls");
+        let log = Arc::<Mutex<Vec<Said>>>::default();
+        let proxy = env.hello.listen_with({
+            let (log, cpi) = (log.clone(), cpi.clone());
+            move |exchange| {
+                let mut log = log.lock().unwrap();
+                // Whatever was said to the CPI was said before: the program talks to one at a time.
+                log.extend(calls(&cpi));
+                log.push(Said::Agent(exchange));
+            }
+        });
+        Traffic { log, cpi, _proxy: proxy }
+    }
+
+    /// What was said since this was asked last.
+    pub fn take(&self) -> Conversation {
+        let mut log = self.log.lock().unwrap();
+        log.extend(calls(&self.cpi));
+        Conversation(std::mem::take(&mut log))
+    }
+}
+
+/// The calls of the CPI that were written down; forgets them.
+fn calls(path: &PathBuf) -> Vec<Said> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    std::fs::remove_file(path).unwrap();
+    text.lines().map(|line| Said::Cpi(serde_json::from_str(line).unwrap())).collect()
+}
+
+/// What was said in one run.
+pub struct Conversation(Vec<Said>);
+
+impl Conversation {
+    /// How often the agent was sent this message.
+    pub fn count(&self, message: &str) -> usize {
+        let sent = |said: &&Said| matches!(said, Said::Agent(exchange) if exchange.name() == message);
+        self.0.iter().filter(sent).count()
+    }
+
+    /// One line each. A look that was taken several times in a row is there once, with what was seen last, and a
+    /// task is followed to its end without a word about the way there. Blobs come and go beside all else, so they
+    /// are only counted.
+    pub fn text(&self, env: &Env) -> String {
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let (mut put, mut got) = (0, 0);
+        for said in &self.0 {
+            let (question, answer) = match said {
+                Said::Cpi(call) => cpi_line(call),
+                Said::Agent(exchange) if exchange.message.is_null() => {
+                    put += usize::from(exchange.verb == "PUT");
+                    got += usize::from(exchange.verb == "GET");
+                    continue;
+                }
+                Said::Agent(exchange) if exchange.name() == "get_task" => {
+                    if let Some((_, answer)) = lines.last_mut() {
+                        *answer = agent_answer(exchange);
+                    }
+                    continue;
+                }
+                Said::Agent(exchange) => (
+                    format!("agent {} {}", exchange.name(), exchange.message["arguments"]),
+                    agent_answer(exchange),
+                ),
+            };
+            match lines.last_mut() {
+                Some((last, seen)) if *last == question && question.starts_with("agent get_state") => {
+                    *seen = answer;
+                }
+                _ => lines.push((question, answer)),
+            }
+        }
+        let mut text = String::new();
+        for (question, answer) in lines {
+            writeln!(text, "{question}\n    {answer}").unwrap();
+        }
+        writeln!(text, "blobs: {put} put, {got} got").unwrap();
+        normalise(&text, env)
+    }
+}
+
+fn cpi_line(call: &Value) -> (String, String) {
+    let request = &call["request"];
+    let mut context = request["context"].clone();
+    let id = context.as_object_mut().unwrap().remove("request_id").unwrap();
+    assert!(id.as_str().is_some_and(|id| !id.is_empty()), "{request}");
+    let line = format!(
+        "cpi {} {} api_version={} context={context}",
+        request["method"].as_str().unwrap(),
+        request["arguments"],
+        request["api_version"]
+    );
+    let answer = &call["answer"];
+    match &answer["error"] {
+        Value::Null => (line, answer["result"].to_string()),
+        error => (line, format!("error {error}")),
+    }
+}
+
+fn agent_answer(exchange: &Exchange) -> String {
+    let value = &exchange.answer["value"];
+    if value.is_null() {
+        return exchange.answer.to_string();
+    }
+    match exchange.name().as_str() {
+        // Its vitals are never twice the same.
+        "get_state" => format!("job_state={}", value["job_state"]),
+        _ if value["state"] == "running" => "running".to_owned(),
+        _ => value.to_string(),
+    }
+}
+
+/// Ids, digests, times and keys by number, in the order in which they are first seen: what is the same twice has
+/// the same number twice.
+fn normalise(text: &str, env: &Env) -> String {
+    let text = text
+        .replace(env.hello.ip(), "<ip>")
+        .replace(env.hello.ip().trim_end_matches(".2"), "<subnet>")
+        .replace(env.hello.world.root().to_str().unwrap(), "<world>");
+    let rules = [
+        ("pem", r"-----BEGIN [A-Z ]+-----(?:\\n|[A-Za-z0-9+/=])+-----END [A-Z ]+-----(?:\\n)?"),
+        ("id", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+        ("sha512", r"\b[0-9a-f]{128}\b"),
+        ("sha256", r"\b[0-9a-f]{64}\b"),
+        ("sha1", r"\b[0-9a-f]{40}\b"),
+        ("scratch", r"monopile-[A-Za-z0-9]{6}\b"),
+    ];
+    let mut text = Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+        .unwrap()
+        .replace_all(&text, "<time>")
+        .into_owned();
+    for (name, pattern) in rules {
+        let mut seen: Vec<String> = Vec::new();
+        let numbered = Regex::new(pattern).unwrap().replace_all(&text, |found: &regex::Captures<'_>| {
+            let number = seen.iter().position(|known| *known == found[0]).unwrap_or_else(|| {
+                seen.push(found[0].to_owned());
+                seen.len() - 1
+            });
+            format!("<{name} {}>", number + 1)
+        });
+        text = numbered.into_owned();
+    }
+    text
+}
