@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
@@ -49,6 +49,9 @@ pub struct DeleteEnvArgs {
     /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
     #[arg(long)]
     keep_workdir: bool,
+
+    #[command(flatten)]
+    cpi: CpiArgs,
 }
 
 impl DeleteEnvArgs {
@@ -65,6 +68,7 @@ impl DeleteEnvArgs {
             allow_missing: self.allow_missing,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
+            cpi_api_version: self.cpi.cpi_api_version,
         };
         session.keep_log("delete-env");
         let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;

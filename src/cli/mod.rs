@@ -7,6 +7,7 @@
 mod agent_args;
 mod cache;
 mod completion;
+mod cpi_args;
 mod create_env;
 mod delete_env;
 mod duration;
@@ -43,6 +44,7 @@ use globals::Globals;
 use session::Session;
 
 pub use agent_args::AgentArgs;
+pub use cpi_args::CpiArgs;
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
 

@@ -1,0 +1,165 @@
+//! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cpi_source::Located;
+use super::request::Environment;
+use super::signals;
+use crate::cpi::install::Installed;
+use crate::cpi::{Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Terms, Watch};
+use crate::timing::Activity;
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// How often a call is made again when the CPI says that this may help.
+const RETRIES: u32 = 3;
+/// The wait before the first retry; it doubles.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// A CPI that has said what it is.
+pub(super) struct Connection<'a> {
+    environment: &'a Environment,
+    cpi: Cpi,
+    /// The version of the stemcell that calls are about, once it is known.
+    stemcell_api_version: Option<u32>,
+    /// Nobody may take the CPI's packages away while it is in use.
+    _installed: Option<Installed>,
+}
+
+/// How often a call was made again.
+#[derive(Default)]
+pub(super) struct Retries(u32);
+
+impl<'a> Connection<'a> {
+    /// Asks the CPI what it is. No higher API version than `highest` is spoken.
+    pub(super) fn open(
+        environment: &'a Environment,
+        located: Located,
+        director_uuid: &str,
+        highest: Option<u32>,
+        stage: &Stage,
+    ) -> Result<Self> {
+        environment.clock.count(|counts| counts.cpi_calls += 1);
+        let _calling = environment.clock.spend(Activity::Cpi);
+        let setup = Setup {
+            executable: located.executable,
+            director_uuid: director_uuid.to_owned(),
+            scratch: environment.paths.work.clone(),
+            context: located.context,
+            highest_api_version: highest,
+        };
+        let cpi = Cpi::connect(setup, &mut watch(environment, stage))?;
+        Ok(Connection { environment, cpi, stemcell_api_version: None, _installed: located.installed })
+    }
+
+    /// Decides the contract with a stemcell; calls say its version from now on.
+    pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
+        self.stemcell_api_version = Some(stemcell_api_version);
+        self.cpi.contract(stemcell_api_version)
+    }
+
+    /// The stemcell formats the CPI takes, where it says so.
+    pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
+        self.cpi.info().stemcell_formats.as_deref()
+    }
+
+    /// What the answers to its calls are read by.
+    pub(super) fn terms(&self) -> Terms {
+        self.cpi.terms(self.stemcell_api_version)
+    }
+
+    /// A call with a request id of its own.
+    pub(super) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
+        Call::new(method, arguments, self.stemcell_api_version)
+    }
+
+    /// Makes a call once, with its answer and log in `files`.
+    pub(super) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
+        self.environment.clock.count(|counts| counts.cpi_calls += 1);
+        let _calling = self.environment.clock.spend(Activity::Cpi);
+        self.cpi.call(call, files, &mut watch(self.environment, stage))
+    }
+
+    /// Makes a call that changes nothing, or nothing that cannot be repeated.
+    pub(super) fn ask(
+        &self,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        let mut retries = Retries::default();
+        loop {
+            signals::check(self.environment)?;
+            let call = self.prepare(method, arguments.clone());
+            let outcome = {
+                self.environment.clock.count(|counts| counts.cpi_calls += 1);
+                let _calling = self.environment.clock.spend(Activity::Cpi);
+                self.cpi.ask(&call, &mut watch(self.environment, stage))
+            };
+            match outcome {
+                Err(error) if self.may_retry(stage, &error, &mut retries)? => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Whether a call is to be made again after this error: the CPI says that it may help, and that was not so too
+    /// often. Announces it, and waits.
+    pub(super) fn may_retry(&self, stage: &Stage, error: &CpiError, retries: &mut Retries) -> Result<bool> {
+        let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
+        if retries.0 == RETRIES {
+            return Ok(false);
+        }
+        let pause = RETRY_PAUSE * 2u32.pow(retries.0);
+        retries.0 += 1;
+        stage.reporter().warn(format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            retries.0 + 1,
+            RETRIES + 1,
+            pause.as_secs()
+        ));
+        signals::pause(self.environment, pause)?;
+        Ok(true)
+    }
+
+    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
+        match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
+            Ok(answer) => Ok(answer == Answer::Boolean(true)),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
+            Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sets metadata, which a CPI need not implement.
+    pub(super) fn set_metadata(
+        &self,
+        stage: &Stage,
+        method: Method,
+        cid: &str,
+        metadata: Value,
+    ) -> Result<()> {
+        match self.ask(stage, method, vec![json!(cid), metadata])? {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                tracing::info!(%method, "the CPI does not implement it");
+                Ok(())
+            }
+            Err(error) => Err(Error::from(error)),
+        }
+    }
+}
+
+/// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
+fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+    Watch {
+        on_log: Box::new(move |line: &str| {
+            tracing::debug!(target: "cpi", "{line}");
+            stage.log_line(line);
+        }),
+        stop: Box::new(move || signals::insisted(environment)),
+    }
+}
