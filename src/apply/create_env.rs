@@ -1,10 +1,12 @@
 //! `create-env`: makes the world as the manifest says.
 
 use super::cloud::Cloud;
+use super::connection::Presence;
 use super::request::{CreateEnv, Environment};
 use super::run::{Run, endpoint};
-use super::{cpi_source, lock, prepare, resume, signals};
+use super::{alive, cpi_source, lock, prepare, resume, signals};
 use crate::plan::{self, Options, Wanted};
+use crate::state::Kind;
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
@@ -23,16 +25,24 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         releases: &releases,
         disk: prepared.deployment.disk.as_ref(),
     };
-    let options =
-        Options { recreate: request.recreate, recreate_persistent_disks: request.recreate_persistent_disks };
-    let plan = plan::create(store.state(), &wanted, options);
-    if plan.is_empty() {
-        validating.finish();
-        return Ok("Nothing changed: deployment, stemcell and releases are as deployed".to_owned());
-    }
-    let opened = prepared.open(environment, &validating)?;
+    let mut options = Options {
+        recreate: request.recreate,
+        recreate_persistent_disks: request.recreate_persistent_disks,
+        vm_is_gone: false,
+    };
+    let mut plan = plan::create(store.state(), &wanted, options);
     let provider = &prepared.deployment.cloud_provider;
     let endpoint = endpoint(environment, provider)?;
+    let suspect = match request.verify && !plan.deploys() {
+        true => alive::suspect(environment, &endpoint, store.state())?,
+        false => None,
+    };
+    if plan.is_empty() && suspect.is_none() {
+        validating.finish();
+        let seen = if request.verify { ", and the agent answers" } else { "" };
+        return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
+    }
+    let opened = prepared.open(environment, &validating)?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
     let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
@@ -54,6 +64,20 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let contract = cloud.negotiate(opened.stemcell.api_version);
     connecting.finish();
 
+    if let Some(error) = suspect {
+        let cid = super::vm::vm_cid(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
+        if cloud.presence(&asking, Kind::Vm, &cid)? != Presence::Gone {
+            return Err(error
+                .context(format!("nothing changed, but VM '{cid}' is not as it was deployed"))
+                .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
+                .with_hint("--no-verify takes an environment in which nothing changed as it is"));
+        }
+        asking.finish();
+        environment.reporter.warn(format!("VM '{cid}' does not exist any more: a new one takes its place"));
+        options.vm_is_gone = true;
+        plan = plan::create(cloud.state(), &wanted, options);
+    }
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

@@ -10,6 +10,18 @@ use crate::plan;
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
+/// One error for everything that could not be deleted.
+fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
+    let count = failures.len();
+    let first = failures.into_iter().next()?;
+    let others = if count > 1 { format!("; {} others failed as well", count - 1) } else { String::new() };
+    Some(
+        first
+            .context(format!("not everything could be deleted{others}"))
+            .with_hint(format!("still on record: {}; run the same command again", kept.join(", "))),
+    )
+}
+
 /// Deletes the environment; returns one sentence that says what came of it.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "delete-env")?;
@@ -55,7 +67,19 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cloud.negotiate(version);
     connecting.finish();
 
-    Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
-    cloud.into_store().remove()?;
-    Ok("Deleted the environment".to_owned())
+    let failures = Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
+    let store = cloud.into_store();
+    let kept: Vec<String> = store.state().resources().map(|(what, cid)| format!("{what} '{cid}'")).collect();
+    if let Some(error) = several(failures, &kept) {
+        return Err(error);
+    }
+    if kept.is_empty() {
+        store.remove()?;
+        return Ok("Deleted the environment".to_owned());
+    }
+    Ok(format!(
+        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record until \
+         the next delete-env hears the same",
+        kept.join(", ")
+    ))
 }

@@ -87,13 +87,3 @@ pub(super) fn detach(
     detaching.finish();
     Ok(())
 }
-
-/// Deletes a disk.
-pub(super) fn delete(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
-    let deleting = stage.reporter().stage(format!("Deleting disk '{cid}'"));
-    match cloud.effect(&deleting, why, &Effect::DeleteDisk { cid: cid.to_owned() }, vec![json!(cid)])? {
-        Some(_) => deleting.finish(),
-        None => deleting.skip("it does not exist any more"),
-    }
-    Ok(())
-}

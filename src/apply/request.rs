@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use crate::manifest::Inputs;
@@ -48,6 +48,10 @@ pub struct Environment {
     pub sha2: bool,
     /// `--wait-for-lock`: how long another run may hold the state before this one gives up.
     pub lock_patience: Duration,
+    /// `--cpi-timeout`: how long to wait for a CPI process. It is never ended: what it did must become known.
+    pub cpi_timeout: Option<Duration>,
+    /// Set when a CPI process was left at work, which may still read in the scratch space.
+    pub left_at_work: Arc<AtomicBool>,
     /// `--insecure-agent`: speak to an agent that nothing vouches for.
     pub insecure_agent: bool,
     /// Measures where the time of the run goes.
@@ -88,6 +92,8 @@ pub struct CreateEnv {
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
+    pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.
     pub agent_timeout: Duration,
     /// How the jobs on the old VM are stopped.

@@ -8,12 +8,12 @@ use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::render::{self, RenderedJobs};
 use super::request::{CreateEnv, Environment, Stopping};
-use super::{disk, signals, vm};
+use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Step};
-use crate::state::{Change, Release, State};
+use crate::state::{Change, Kind, Release, State};
 use crate::template::Renderer;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
     /// Takes every step, then records the deploy and deletes what it superseded.
     pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
         let deploying = self.environment.reporter.stage("Deploying");
-        if plan.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm | Step::DeleteVm { .. })) {
+        if plan.deploys() {
             cloud.commit(Change::DeployBegun)?;
         }
         let mut new_disk = None;
@@ -117,7 +117,15 @@ impl<'a> Run<'a> {
                 Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
                     tracing::info!(cid, "kept, because it is in use");
                 }
-                other => self.teardown.step(other, why, cloud, &agent, &deploying)?,
+                other => {
+                    if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
+                        // The jobs run: what is superseded and still there is no reason to fail.
+                        deploying.reporter().warn(format!(
+                            "{}; it stays on record, and the next run tries again",
+                            error.chain().join(": ")
+                        ));
+                    }
+                }
             }
         }
         deploying.finish();
@@ -176,19 +184,23 @@ impl<'a> Teardown<'a> {
         connect(self.environment, self.endpoint.clone(), state)
     }
 
-    /// Takes every step of a deletion.
-    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<()> {
+    /// Takes every step of a deletion. Returns why things are still there that could not be deleted.
+    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
         let agent = self.agent(cloud.state());
         cloud.commit(Change::DeploymentForgotten)?;
+        let mut failures = Vec::new();
         for planned in &plan.steps {
             signals::check(self.environment)?;
-            self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?;
+            failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
         }
-        deleting.finish();
-        Ok(())
+        if failures.is_empty() {
+            deleting.finish();
+        }
+        Ok(failures)
     }
 
+    /// Takes a step. Returns why something is still there that is not in use and could not be deleted.
     fn step(
         &self,
         step: &Step,
@@ -196,12 +208,21 @@ impl<'a> Teardown<'a> {
         cloud: &mut Cloud<'_>,
         agent: &Agent,
         stage: &Stage,
-    ) -> Result<()> {
+    ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => vm::stop(self.environment, cloud, agent, cid, self.stopping, stage),
-            Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),
-            Step::DeleteDisk { cid } => disk::delete(cloud, cid, why, stage),
-            Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
+            Step::StopVm { cid } => {
+                vm::stop(self.environment, cloud, agent, cid, self.stopping, stage).map(|()| None)
+            }
+            Step::DeleteVm { cid } => {
+                let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
+                // Nothing takes its place, and nothing that it may hold is touched, before it is gone.
+                match failure {
+                    Some(error) if cloud.state().vm_cid() == Some(cid) => Err(error),
+                    failure => Ok(failure),
+                }
+            }
+            Step::DeleteDisk { cid } => deletion::delete(cloud, Kind::Disk, cid, why, stage),
+            Step::DeleteStemcell { cid } => deletion::delete(cloud, Kind::Stemcell, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
     }

@@ -31,6 +31,10 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     recreate_persistent_disks: bool,
 
+    /// If nothing changed, don't look whether VM and agent are still there
+    #[arg(long)]
+    no_verify: bool,
+
     /// Don't run drain and pre-stop scripts
     #[arg(long)]
     skip_drain: bool,
@@ -71,6 +75,7 @@ impl CreateEnvArgs {
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
@@ -80,6 +85,7 @@ impl CreateEnvArgs {
         let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         self.state.apply(&mut surroundings.environment);
         self.agent.apply(&mut surroundings.environment);
+        self.cpi.apply(&mut surroundings.environment);
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -74,6 +74,7 @@ impl DeleteEnvArgs {
         let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         self.state.apply(&mut surroundings.environment);
         self.agent.apply(&mut surroundings.environment);
+        self.cpi.apply(&mut surroundings.environment);
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -36,8 +36,8 @@ pub(super) struct Surroundings {
 
 impl Drop for Surroundings {
     fn drop(&mut self) {
-        // Whoever insisted on an end left a CPI at work, which may still read an image there.
-        if self.environment.signals.load(Ordering::SeqCst) & 0xff > 1 {
+        // A CPI that was left at work may still read an image there.
+        if self.environment.left_at_work.load(Ordering::SeqCst) {
             self.scratch.leave();
         }
     }
@@ -132,6 +132,8 @@ impl Session {
             keep_work,
             sha2: self.globals.sha2,
             lock_patience: Duration::ZERO,
+            cpi_timeout: None,
+            left_at_work: Arc::default(),
             insecure_agent: false,
             clock: self.clock.clone(),
         };
