@@ -5,9 +5,8 @@ use super::effect::Effect;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
 use super::{cpi_source, lock, prepare, resume};
-use crate::manifest::{Deployment, yaml};
+use crate::manifest::Deployment;
 use crate::plan;
-use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// One error for everything that could not be deleted.
@@ -47,23 +46,19 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return Ok("Nothing was left to delete".to_owned());
     }
     let endpoint = endpoint(environment, &provider)?;
-    // Nothing but the CPI is needed: releases whose files are gone are no obstacle.
-    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
-    let releases = prepare::open_releases(environment, &releases, &request.inputs.manifest, &validating)?;
-    let parts = cpi_source::Parts {
-        provider: &provider,
-        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
-        manifest: &request.inputs.manifest,
-        releases: &releases,
-        renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
-    };
-    let located = cpi_source::locate(environment, &parts, &validating)?;
+    let located = cpi_source::locate_alone(
+        environment,
+        &request.inputs,
+        request.templates,
+        &loaded,
+        &provider,
+        &validating,
+    )?;
     validating.finish();
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
     let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
-    let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
-    let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
+    let version = cloud.state().stemcell_api_version();
     cloud.negotiate(version);
     connecting.finish();
 

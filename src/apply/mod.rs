@@ -22,6 +22,7 @@ mod logs;
 mod obtain;
 mod packages;
 mod prepare;
+pub mod records;
 mod render;
 mod render_job;
 mod request;

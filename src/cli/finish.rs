@@ -17,9 +17,19 @@ pub(super) enum Finished {
     Summary(String),
     /// The command's product, for standard output as it is.
     Output(Vec<u8>),
+    /// The command's product, and what is wrong with what it shows.
+    Finding(Vec<u8>, crate::Error),
 }
 
 impl Finished {
+    /// The same product, with what is wrong with what it shows.
+    pub(super) fn but(self, error: crate::Error) -> Self {
+        match self {
+            Finished::Output(bytes) | Finished::Finding(bytes, _) => Finished::Finding(bytes, error),
+            Finished::Summary(_) => Finished::Finding(Vec::new(), error),
+        }
+    }
+
     /// A document for programs, on standard output.
     pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
         let mut text = serde_json::to_string_pretty(document)
@@ -38,6 +48,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok(Some(summary)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| None),
+        Finished::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());

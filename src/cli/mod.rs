@@ -29,6 +29,7 @@ mod scratch;
 mod session;
 mod signals;
 mod start_env;
+mod state;
 mod state_args;
 mod stop_env;
 mod table;
@@ -59,7 +60,7 @@ pub use state_args::StateArgs;
     disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 130/143 interrupted with the state saved."
+                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 130/143 interrupted with the state saved."
 )]
 pub struct Cli {
     /// Show the version
@@ -94,6 +95,7 @@ enum Command {
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
+    State(state::StateCommandArgs),
     Cache(cache::CacheArgs),
     Completion(completion::CompletionArgs),
 }
@@ -103,7 +105,11 @@ impl Command {
     fn changes_the_world(&self) -> bool {
         matches!(
             self,
-            Command::CreateEnv(_) | Command::DeleteEnv(_) | Command::StopEnv(_) | Command::StartEnv(_)
+            Command::CreateEnv(_)
+                | Command::DeleteEnv(_)
+                | Command::StopEnv(_)
+                | Command::StartEnv(_)
+                | Command::State(_)
         )
     }
 
@@ -115,6 +121,7 @@ impl Command {
             | Command::StopEnv(_)
             | Command::StartEnv(_)
             | Command::RepackStemcell(_) => false,
+            Command::State(args) => args.has_product(),
             Command::Interpolate(_)
             | Command::Vars(_)
             | Command::Render(_)
@@ -166,6 +173,7 @@ fn run() -> ExitCode {
         Command::RepackStemcell(args) => args.run(&session),
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
+        Command::State(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };

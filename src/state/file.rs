@@ -349,6 +349,12 @@ impl State {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
+    /// The `api_version` of the stemcell in use, or of any other; 1 where none says.
+    pub fn stemcell_api_version(&self) -> u32 {
+        let stemcell = self.current_stemcell().or(self.stemcells.first());
+        stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
+    }
+
     /// The releases in use.
     pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
