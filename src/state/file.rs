@@ -225,7 +225,8 @@ impl State {
         };
         Self::parse(&bytes).map(Some).map_err(|error| {
             error.context(format!("the state file '{}' cannot be used", path.display())).with_hint(format!(
-                "nothing was touched; the version before the last change is in '{}'",
+                "nothing was touched; the version before the last change is in '{}', and `monopile state backup` lists \
+                 earlier ones",
                 backup_path(path).display()
             ))
         })
@@ -233,6 +234,11 @@ impl State {
 
     /// Parses and checks a state file's bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            return Err(Error::invalid(
+                "line 1: it begins with a byte order mark, which no tool that writes states adds",
+            ));
+        }
         let state: State = serde_json::from_slice(bytes)
             .map_err(|error| Error::invalid("it is not a valid state").with_source(error))?;
         match state.problem() {

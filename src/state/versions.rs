@@ -3,12 +3,12 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::file::{State, backup_path};
-use crate::durable::{sync_directory, sync_parent, write_atomically};
+use crate::durable::{sync_parent, write_atomically};
 use crate::{Error, Result};
 
 /// How many versions are kept.
@@ -61,21 +61,19 @@ pub(super) fn keep(state: &Path) -> io::Result<u64> {
         Err(error) => return Err(error),
     }
     let numbers = numbers(state)?;
-    let present = fs::metadata(state)?;
+    let bytes = fs::read(state)?;
     let newest = numbers.last().copied().unwrap_or(0);
-    // Kept by a run that was killed before it wrote anything.
-    if fs::metadata(path_of(state, newest))
-        .is_ok_and(|kept| kept.ino() == present.ino() && kept.dev() == present.dev())
-    {
+    // Kept by a run that was killed before it wrote anything, or on request.
+    if fs::read(path_of(state, newest)).is_ok_and(|kept| kept == bytes) {
         return Ok(newest);
     }
     let number = newest + 1;
     let path = path_of(state, number);
-    match fs::hard_link(state, &path) {
-        Ok(()) => sync_directory(&directory)?,
-        // File systems without hard links get a copy.
-        Err(_) => write_atomically(&path, &fs::read(state)?)?,
-    }
+    // A copy and no link: whoever edits the file in place must not edit what is kept.
+    write_atomically(&path, &bytes)?;
+    let written = fs::metadata(state)?.modified()?;
+    // Only for show.
+    let _ = fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(written));
     for old in numbers.iter().rev().skip(KEPT - 1) {
         fs::remove_file(path_of(state, *old))?;
     }
