@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Locked,
     /// The agent cannot be reached. Exit code 5.
     AgentUnreachable,
+    /// The world is not as the state says. Exit code 6.
+    Drift,
     /// Interrupted by this signal number, state saved. Exit code 128 + signal.
     Interrupted(u8),
 }
@@ -34,6 +36,7 @@ impl ErrorKind {
             ErrorKind::InvalidInput => 3,
             ErrorKind::Locked => 4,
             ErrorKind::AgentUnreachable => 5,
+            ErrorKind::Drift => 6,
             ErrorKind::Interrupted(signal) => 128 + signal,
         }
     }

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::connection::{Connection, Retries};
+use super::connection::{Connection, Presence, Retries};
 use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
-use crate::cpi::{Answer, Call, Contract, CpiError, CpiErrorKind, Files, Method};
-use crate::state::{Change, Intent, OpenCall, State, Store};
+use crate::cpi::{Answer, Call, Contract, CpiError, Files, Method};
+use crate::state::{Change, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -63,15 +63,35 @@ impl<'a> Cloud<'a> {
         self.store.journal().registry_file()
     }
 
-    /// Makes a call that changes the world: announced before, recorded after. Returns its answer, or `None` for a
-    /// deletion of what was not there.
+    /// Makes a call that changes the world: announced before, recorded after.
     pub(super) fn effect(
         &mut self,
         stage: &Stage,
         why: &str,
         effect: &Effect,
         arguments: Vec<Value>,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Answer> {
+        self.attempt(stage, why, effect, arguments)?.map_err(|error| {
+            let answered = error.kind().is_some();
+            let failed = Error::from(error);
+            match answered && effect.creates() {
+                true => failed.with_hint(format!(
+                    "should the CPI have made something before it failed, it is {}",
+                    effect.how_to_find()
+                )),
+                false => failed,
+            }
+        })
+    }
+
+    /// As [`Self::effect`], with the CPI's error for the caller to judge. What it did not do is settled.
+    pub(super) fn attempt(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
         // The director id must be on record before a CPI tags anything with it.
         self.store.establish()?;
         let mut retries = Retries::default();
@@ -83,37 +103,25 @@ impl<'a> Cloud<'a> {
                 Ok(answer) => match effect.changes(&answer) {
                     Ok(changes) => {
                         self.settle(open, changes)?;
-                        return Ok(Some(answer));
+                        return Ok(Ok(answer));
                     }
                     Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
                 },
                 Err(error) => error,
             };
-            let gone = error.kind().is_some_and(|kind| is_gone(effect, kind));
-            if gone && !self.still_there(stage, effect)? {
-                self.settle(open, effect.deleted())?;
-                return Ok(None);
-            }
             match error {
                 // Its process is still at work: the next run reads what it answers.
-                CpiError::Abandoned { .. } => return Err(error.into()),
+                CpiError::Abandoned { .. } => {
+                    return Err(super::resume::still_at_work(error.into(), &open));
+                }
                 CpiError::NoAnswer { .. } if effect.creates() => {
                     return Err(super::resume::unknown_outcome(effect, &open, error.into()));
                 }
                 _ => open.settle()?,
             }
-            if retries.allow(self.environment, stage, &error)? {
-                continue;
+            if !retries.allow(self.environment, stage, &error)? {
+                return Ok(Err(error));
             }
-            let answered = error.kind().is_some();
-            let failed = Error::from(error);
-            return Err(match answered && effect.creates() {
-                true => failed.with_hint(format!(
-                    "should the CPI have made something before it failed, it is {}",
-                    effect.how_to_find()
-                )),
-                false => failed,
-            });
         }
     }
 
@@ -153,15 +161,13 @@ impl<'a> Cloud<'a> {
         open.settle()
     }
 
-    /// Whether something that a deletion did not find exists all the same, as far as the CPI can tell.
-    fn still_there(&self, stage: &Stage, effect: &Effect) -> Result<bool> {
-        let (method, cid) = match effect {
-            Effect::DeleteVm { cid } => (Method::HasVm, cid),
-            Effect::DeleteDisk { cid } => (Method::HasDisk, cid),
-            _ => return Ok(false),
-        };
-        let answer = self.connection.ask(stage, method, vec![json!(cid)])?;
-        Ok(matches!(answer, Ok(Answer::Boolean(true))))
+    /// Whether something exists.
+    pub(super) fn presence(&self, stage: &Stage, what: Kind, cid: &str) -> Result<Presence> {
+        self.connection.presence(stage, what, cid)
+    }
+
+    pub(super) fn environment(&self) -> &'a Environment {
+        self.environment
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
@@ -179,13 +185,4 @@ impl<'a> Cloud<'a> {
     ) -> Result<()> {
         self.connection.set_metadata(stage, method, cid, metadata)
     }
-}
-
-fn is_gone(effect: &Effect, kind: &CpiErrorKind) -> bool {
-    matches!(
-        (effect, kind),
-        (Effect::DeleteVm { .. }, CpiErrorKind::VmNotFound)
-            | (Effect::DeleteDisk { .. }, CpiErrorKind::DiskNotFound)
-            | (Effect::DeleteStemcell { .. }, CpiErrorKind::StemcellNotFound)
-    )
 }

@@ -1,6 +1,7 @@
 //! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
 
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,10 @@ use super::cpi_source::Located;
 use super::request::Environment;
 use super::signals;
 use crate::cpi::install::Installed;
-use crate::cpi::{Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Terms, Watch};
+use crate::cpi::{
+    Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Terms, Watch,
+};
+use crate::state::Kind;
 use crate::timing::{Activity, Spending};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -26,6 +30,17 @@ pub(super) struct Connection<'a> {
     stemcell_api_version: Option<u32>,
     /// Nobody may take the CPI's packages away while it is in use.
     _installed: Option<Installed>,
+}
+
+/// Whether something exists, as far as the CPI can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It does.
+    There,
+    /// It does not.
+    Gone,
+    /// The CPI cannot tell, for this reason.
+    Unknown(String),
 }
 
 /// How often a call was made again.
@@ -155,6 +170,28 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Whether something exists.
+    pub(super) fn presence(&self, stage: &Stage, what: Kind, cid: &str) -> Result<Presence> {
+        let (method, not_found) = match what {
+            Kind::Vm => (Method::HasVm, CpiErrorKind::VmNotFound),
+            Kind::Disk => (Method::HasDisk, CpiErrorKind::DiskNotFound),
+            Kind::Stemcell => {
+                return Ok(Presence::Unknown("no CPI can be asked about a stemcell".to_owned()));
+            }
+        };
+        match self.ask(stage, method, vec![json!(cid)])? {
+            Ok(Answer::Boolean(true)) => Ok(Presence::There),
+            Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
+            Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` answered {other:?}"))),
+            Err(error) if error.kind() == Some(&not_found) => Ok(Presence::Gone),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
+            }
+            Err(error @ CpiError::Abandoned { .. }) => Err(error.into()),
+            Err(error) => Ok(Presence::Unknown(error.to_string())),
+        }
+    }
+
     /// Sets metadata, which a CPI need not implement.
     pub(super) fn set_metadata(
         &self,
@@ -180,13 +217,21 @@ fn count_and_measure(environment: &Environment) -> Spending<'_> {
     environment.clock.spend(Activity::Cpi)
 }
 
-/// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
+/// Shows the CPI's log where the operator looks. A second signal, or `--cpi-timeout`, ends the wait.
 fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+    let begun = Instant::now();
     Watch {
         on_log: Box::new(move |line: &str| {
             tracing::debug!(target: "cpi", "{line}");
             stage.log_line(line);
         }),
-        stop: Box::new(move || signals::insisted(environment)),
+        stop: Box::new(move || {
+            let timeout = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience);
+            let stop = signals::insisted(environment).map(Stop::Signal).or(timeout.map(Stop::Timeout));
+            if stop.is_some() {
+                environment.left_at_work.store(true, Ordering::SeqCst);
+            }
+            stop
+        }),
     }
 }

@@ -1,19 +1,19 @@
 //! `create-env`: makes the world as the manifest says.
 
 use super::cloud::Cloud;
+use super::connection::Presence;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
-use super::run::Run;
-use super::{cpi_source, prepare, resume, signals};
-use crate::agent::Endpoint;
+use super::run::{Run, endpoint};
+use super::{alive, cpi_source, lock, prepare, resume, signals};
 use crate::plan::{self, Options, Wanted};
-use crate::state::{Holder, Store};
+use crate::state::Kind;
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
-    let mut store = Store::open(&environment.paths.state, &Holder::this_process("create-env"))?;
+    let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
 
@@ -26,16 +26,24 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         releases: &releases,
         disk: prepared.deployment.disk.as_ref(),
     };
-    let options =
-        Options { recreate: request.recreate, recreate_persistent_disks: request.recreate_persistent_disks };
-    let plan = plan::create(store.state(), &wanted, options);
-    if plan.is_empty() {
+    let mut options = Options {
+        recreate: request.recreate,
+        recreate_persistent_disks: request.recreate_persistent_disks,
+        vm_is_gone: false,
+    };
+    let mut plan = plan::create(store.state(), &wanted, options);
+    let provider = &prepared.deployment.cloud_provider;
+    let endpoint = endpoint(environment, provider)?;
+    let suspect = match request.verify && !plan.deploys() {
+        true => alive::suspect(environment, &endpoint, store.state())?,
+        false => None,
+    };
+    if plan.is_empty() && suspect.is_none() {
         validating.finish();
-        return Ok("Nothing changed: deployment, stemcell and releases are as deployed".to_owned());
+        let seen = if request.verify { ", and the agent answers" } else { "" };
+        return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
     }
     let opened = prepared.open(environment, &validating)?;
-    let provider = &prepared.deployment.cloud_provider;
-    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
     let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
@@ -59,6 +67,20 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
 
     run.teardown.registry =
         Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
+    if let Some(error) = suspect {
+        let cid = super::vm::vm_cid(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
+        if cloud.presence(&asking, Kind::Vm, &cid)? != Presence::Gone {
+            return Err(error
+                .context(format!("nothing changed, but VM '{cid}' is not as it was deployed"))
+                .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
+                .with_hint("--no-verify takes an environment in which nothing changed as it is"));
+        }
+        asking.finish();
+        environment.reporter.warn(format!("VM '{cid}' does not exist any more: a new one takes its place"));
+        options.vm_is_gone = true;
+        plan = plan::create(cloud.state(), &wanted, options);
+    }
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

@@ -4,21 +4,34 @@ use super::cloud::Cloud;
 use super::effect::Effect;
 use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
-use super::run::Teardown;
-use super::{cpi_source, prepare, resume};
-use crate::agent::Endpoint;
-use crate::manifest::{Deployment, yaml};
+use super::run::{Teardown, endpoint};
+use super::{cpi_source, lock, prepare, resume};
+use crate::manifest::Deployment;
 use crate::plan;
-use crate::state::{Holder, Store};
-use crate::template::ModeRenderer;
 use crate::{Error, Result};
+
+/// One error for everything that could not be deleted.
+fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
+    let count = failures.len();
+    let first = failures.into_iter().next()?;
+    let others = if count > 1 { format!("; {} others failed as well", count - 1) } else { String::new() };
+    Some(
+        first
+            .context(format!("not everything could be deleted{others}"))
+            .with_hint(format!("still on record: {}; run the same command again", kept.join(", "))),
+    )
+}
 
 /// Deletes the environment; returns one sentence that says what came of it.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
-    let mut store = Store::open(&environment.paths.state, &Holder::this_process("delete-env"))?;
+    let mut store = lock::open(environment, "delete-env")?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+        if request.allow_missing {
+            return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());
+        }
         return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
-            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere"));
+            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
+            .with_hint("--allow-missing takes this for success"));
     }
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
@@ -33,30 +46,38 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         store.remove()?;
         return Ok("Nothing was left to delete".to_owned());
     }
-    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
-    // Nothing but the CPI is needed: releases whose files are gone are no obstacle.
-    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
-    let releases = prepare::open_releases(environment, &releases, &request.inputs.manifest, &validating)?;
-    let parts = cpi_source::Parts {
-        provider: &provider,
-        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
-        manifest: &request.inputs.manifest,
-        releases: &releases,
-        renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
-    };
-    let located = cpi_source::locate(environment, &parts, &validating)?;
+    let endpoint = endpoint(environment, &provider)?;
+    let located = cpi_source::locate_alone(
+        environment,
+        &request.inputs,
+        request.templates,
+        &loaded,
+        &provider,
+        &validating,
+    )?;
     validating.finish();
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
     let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
-    let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
-    let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
+    let version = cloud.state().stemcell_api_version();
     let contract = cloud.negotiate(version);
     connecting.finish();
 
     let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);
     teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
-    teardown.take(&plan, &mut cloud)?;
-    cloud.into_store().remove()?;
-    Ok("Deleted the environment".to_owned())
+    let failures = teardown.take(&plan, &mut cloud)?;
+    let store = cloud.into_store();
+    let kept: Vec<String> = store.state().resources().map(|(what, cid)| format!("{what} '{cid}'")).collect();
+    if let Some(error) = several(failures, &kept) {
+        return Err(error);
+    }
+    if kept.is_empty() {
+        store.remove()?;
+        return Ok("Deleted the environment".to_owned());
+    }
+    Ok(format!(
+        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record until \
+         the next delete-env hears the same",
+        kept.join(", ")
+    ))
 }

@@ -97,13 +97,3 @@ fn wait_again(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
     Ok(())
 }
-
-/// Deletes a disk.
-pub(super) fn delete(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
-    let deleting = stage.reporter().stage(format!("Deleting disk '{cid}'"));
-    match cloud.effect(&deleting, why, &Effect::DeleteDisk { cid: cid.to_owned() }, vec![json!(cid)])? {
-        Some(_) => deleting.finish(),
-        None => deleting.skip("it does not exist any more"),
-    }
-    Ok(())
-}

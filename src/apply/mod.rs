@@ -4,21 +4,25 @@
 //! `run` takes the steps, and the other files each know one part of the world: the CPI (`cloud`), the VM and its
 //! agent (`vm`), disks, jobs.
 
+mod alive;
 mod cloud;
 mod compiled;
 mod connection;
 mod cpi_source;
 mod create_env;
 mod delete_env;
+mod deletion;
 mod disk;
 mod effect;
 mod existing;
 mod jobs;
 mod lifecycle;
+mod lock;
 mod logs;
 mod obtain;
 mod packages;
 mod prepare;
+pub mod records;
 mod registry;
 mod render;
 mod render_job;

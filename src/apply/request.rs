@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use crate::Result;
@@ -52,6 +52,14 @@ pub struct Environment {
     pub keep_work: bool,
     /// `--sha2`: use SHA-2 digests towards the agent.
     pub sha2: bool,
+    /// `--wait-for-lock`: how long another run may hold the state before this one gives up.
+    pub lock_patience: Duration,
+    /// `--cpi-timeout`: how long to wait for a CPI process. It is never ended: what it did must become known.
+    pub cpi_timeout: Option<Duration>,
+    /// Set when a CPI process was left at work, which may still read in the scratch space.
+    pub left_at_work: Arc<AtomicBool>,
+    /// `--insecure-agent`: speak to an agent that nothing vouches for.
+    pub insecure_agent: bool,
     /// Measures where the time of the run goes.
     pub clock: Clock,
 }
@@ -90,6 +98,8 @@ pub struct CreateEnv {
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
+    pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.
     pub agent_timeout: Duration,
     /// How the jobs on the old VM are stopped.
@@ -113,6 +123,8 @@ pub struct DeleteEnv {
     pub agent_timeout: Duration,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
+    /// `--allow-missing`: nothing to delete is a success.
+    pub allow_missing: bool,
     /// `--templates`: what renders templates.
     pub templates: Mode,
     /// `--cpi-api-version`: the highest version spoken with the CPI.

@@ -1,12 +1,13 @@
 //! Finishes what an earlier run began and did not live to record.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
 use crate::agent::Backoff;
-use crate::cpi::{self, CpiError, read_answer};
+use crate::cpi::{self, CpiError, Stop, read_answer};
 use crate::state::{Answer, Change, Intent, OpenCall, Store};
 use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
@@ -91,6 +92,7 @@ fn wait_for_answer(
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     let mut answered_since = None;
     let mut told = false;
+    let begun = Instant::now();
     loop {
         match call.answer().map_err(failed)? {
             Answer::NeverAsked => return Ok(None),
@@ -116,8 +118,25 @@ fn wait_for_answer(
             stage.log_line(format!("its log is '{}'", call.log_path().display()));
         }
         signals::check(environment)?;
+        if let Some(patience) = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience) {
+            environment.left_at_work.store(true, Ordering::SeqCst);
+            let method = intent.effect.method();
+            let (request_id, stop) = (intent.request_id.clone(), Stop::Timeout(patience));
+            let error = CpiError::Abandoned { method, request_id, stop };
+            return Err(still_at_work(error.into(), call));
+        }
         backoff.wait(&environment.clock, Activity::Waiting);
     }
+}
+
+/// The error for a call whose process was left at work.
+pub(super) fn still_at_work(error: Error, call: &OpenCall) -> Error {
+    error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
+        format!(
+            "if it hangs, end its process: `fuser '{}'` names it; then what it did has to be looked for",
+            call.answer_path().display()
+        ),
+    )
 }
 
 /// The changes an answer means, if the state can take them.

@@ -9,11 +9,12 @@ use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
-use super::{disk, signals, vm};
+use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
+use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Step};
-use crate::state::{Change, Release, State};
+use crate::state::{Change, Kind, Release, State};
 use crate::template::Renderer;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -89,7 +90,7 @@ impl<'a> Run<'a> {
     /// Takes every step, then records the deploy and deletes what it superseded.
     pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
         let deploying = self.environment.reporter.stage("Deploying");
-        if plan.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm | Step::DeleteVm { .. })) {
+        if plan.deploys() {
             cloud.commit(Change::DeployBegun)?;
         }
         let mut new_disk = None;
@@ -121,7 +122,15 @@ impl<'a> Run<'a> {
                 Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
                     tracing::info!(cid, "kept, because it is in use");
                 }
-                other => self.teardown.step(other, why, cloud, &agent, &deploying)?,
+                other => {
+                    if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
+                        // The jobs run: what is superseded and still there is no reason to fail.
+                        deploying.reporter().warn(format!(
+                            "{}; it stays on record, and the next run tries again",
+                            error.chain().join(": ")
+                        ));
+                    }
+                }
             }
         }
         deploying.finish();
@@ -185,19 +194,23 @@ impl<'a> Teardown<'a> {
         connect(self.environment, self.endpoint.clone(), state)
     }
 
-    /// Takes every step of a deletion.
-    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<()> {
+    /// Takes every step of a deletion. Returns why things are still there that could not be deleted.
+    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
         let agent = self.agent(cloud.state());
         cloud.commit(Change::DeploymentForgotten)?;
+        let mut failures = Vec::new();
         for planned in &plan.steps {
             signals::check(self.environment)?;
-            self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?;
+            failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
         }
-        deleting.finish();
-        Ok(())
+        if failures.is_empty() {
+            deleting.finish();
+        }
+        Ok(failures)
     }
 
+    /// Takes a step. Returns why something is still there that is not in use and could not be deleted.
     fn step(
         &self,
         step: &Step,
@@ -205,14 +218,38 @@ impl<'a> Teardown<'a> {
         cloud: &mut Cloud<'_>,
         agent: &Agent,
         stage: &Stage,
-    ) -> Result<()> {
+    ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage),
-            Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),
-            Step::DeleteDisk { cid } => disk::delete(cloud, cid, why, stage),
-            Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
+            Step::StopVm { cid } => {
+                vm::stop(self, cloud, agent, cid, stage).map(|()| None)
+            }
+            Step::DeleteVm { cid } => {
+                let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
+                // Nothing takes its place, and nothing that it may hold is touched, before it is gone.
+                match failure {
+                    Some(error) if cloud.state().vm_cid() == Some(cid) => Err(error),
+                    failure => Ok(failure),
+                }
+            }
+            Step::DeleteDisk { cid } => deletion::delete(cloud, Kind::Disk, cid, why, stage),
+            Step::DeleteStemcell { cid } => deletion::delete(cloud, Kind::Stemcell, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
+    }
+}
+
+/// Where the agent is, and what vouches for it. Without that, `--insecure-agent` must have been given.
+pub(super) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<Endpoint> {
+    let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
+    match ca {
+        None if environment.insecure_agent => {
+            environment.reporter.warn(
+                "`cloud_provider.cert.ca` is missing: whoever answers at the address of `cloud_provider.mbus` is \
+                 taken for the agent, and gets its password (--insecure-agent)",
+            );
+            Endpoint::unverified(&provider.mbus)
+        }
+        ca => Endpoint::new(&provider.mbus, ca),
     }
 }
 

@@ -198,23 +198,3 @@ pub(super) fn stop(
     jobs.stop(teardown.stopping.drain(), stage)?;
     jobs.unmount(stage)
 }
-
-/// Deletes the VM. One that does not exist is deleted all the same, because a CPI may keep more than the VM.
-pub(super) fn delete(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
-    let deleting = stage.reporter().stage(format!("Deleting VM '{cid}'"));
-    match cloud.effect(&deleting, why, &Effect::DeleteVm { cid: cid.to_owned() }, vec![json!(cid)])? {
-        Some(_) => deleting.finish(),
-        None => deleting.skip("it does not exist any more"),
-    }
-    Ok(())
-}
-
-/// Deletes a stemcell.
-pub(super) fn delete_stemcell(cloud: &mut Cloud<'_>, cid: &str, why: &str, stage: &Stage) -> Result<()> {
-    let deleting = stage.reporter().stage(format!("Deleting stemcell '{cid}'"));
-    match cloud.effect(&deleting, why, &Effect::DeleteStemcell { cid: cid.to_owned() }, vec![json!(cid)])? {
-        Some(_) => deleting.finish(),
-        None => deleting.skip("it does not exist any more"),
-    }
-    Ok(())
-}

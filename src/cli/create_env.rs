@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{CpiArgs, ManifestArgs, duration, paths, session::Session};
+use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::Result;
 use crate::apply;
 use crate::template::Mode;
@@ -17,9 +17,11 @@ pub struct CreateEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
 
     /// Deploy even if nothing changed, with a new VM
     #[arg(long)]
@@ -28,6 +30,10 @@ pub struct CreateEnvArgs {
     /// Move the data of persistent disks to new ones
     #[arg(long)]
     recreate_persistent_disks: bool,
+
+    /// If nothing changed, don't look whether VM and agent are still there
+    #[arg(long)]
+    no_verify: bool,
 
     /// Don't run drain and pre-stop scripts
     #[arg(long)]
@@ -63,18 +69,23 @@ pub struct CreateEnvArgs {
 
 impl CreateEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::CreateEnv {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
             cpi_api_version: self.cpi.cpi_api_version,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        session.keep_log("create-env");
+        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
+        self.cpi.apply(&mut surroundings.environment);
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

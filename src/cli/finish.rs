@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::run_log::RunLog;
 use super::session::Session;
 use crate::timing::Counts;
 use crate::ui::{self, Event, Reporter};
@@ -16,9 +17,19 @@ pub(super) enum Finished {
     Summary(String),
     /// The command's product, for standard output as it is.
     Output(Vec<u8>),
+    /// The command's product, and what is wrong with what it shows.
+    Finding(Vec<u8>, crate::Error),
 }
 
 impl Finished {
+    /// The same product, with what is wrong with what it shows.
+    pub(super) fn but(self, error: crate::Error) -> Self {
+        match self {
+            Finished::Output(bytes) | Finished::Finding(bytes, _) => Finished::Finding(bytes, error),
+            Finished::Summary(_) => Finished::Finding(Vec::new(), error),
+        }
+    }
+
     /// A document for programs, on standard output.
     pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
         let mut text = serde_json::to_string_pretty(document)
@@ -37,8 +48,11 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok(Some(summary)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| None),
+        Finished::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
     });
-    match result {
+    let log = session.log();
+    let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
+    let code = match result {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(summary)) => {
             session.reporter.emit(Event::RunFinished {
@@ -49,23 +63,31 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 hints: Vec::new(),
                 exit_code: 0,
                 timings,
+                log: log_path,
             });
             ExitCode::SUCCESS
         }
         Err(error) => {
             let exit_code = error.kind().exit_code();
+            let mut hints = error.hints().to_vec();
+            hints.extend(log_path.as_ref().map(|path| format!("the log of this run is '{path}'")));
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),
                 elapsed,
                 errors: error.chain(),
-                hints: error.hints().to_vec(),
+                hints,
                 exit_code,
                 timings,
+                log: log_path,
             });
             ExitCode::from(exit_code)
         }
+    };
+    if let Some(log) = log {
+        log.finish();
     }
+    code
 }
 
 /// A command that panicked, caught so that the exit code is ours: the hook has told.
@@ -105,6 +127,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             hints: paragraphs.collect(),
             exit_code,
             timings: None,
+            log: None,
         });
     } else {
         // Nothing is left to tell if standard error is closed.

@@ -4,6 +4,7 @@
 //! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
 //! This is the only module that reads the environment.
 
+mod agent_args;
 mod cache;
 mod completion;
 mod cpi_args;
@@ -23,10 +24,13 @@ mod redigest_release;
 mod render;
 mod render_template;
 mod repack_stemcell;
+mod run_log;
 mod scratch;
 mod session;
 mod signals;
 mod start_env;
+mod state;
+mod state_args;
 mod stop_env;
 mod table;
 mod vars;
@@ -40,8 +44,10 @@ use crate::artifact::Algorithm;
 use globals::Globals;
 use session::Session;
 
+pub use agent_args::AgentArgs;
 pub use cpi_args::CpiArgs;
 pub use manifest_args::ManifestArgs;
+pub use state_args::StateArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
 #[derive(Debug, Parser)]
@@ -54,7 +60,7 @@ pub use manifest_args::ManifestArgs;
     disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 130/143 interrupted with the state saved."
+                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 130/143 interrupted with the state saved."
 )]
 pub struct Cli {
     /// Show the version
@@ -89,11 +95,24 @@ enum Command {
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
+    State(state::StateCommandArgs),
     Cache(cache::CacheArgs),
     Completion(completion::CompletionArgs),
 }
 
 impl Command {
+    /// Whether the command can change the world, and so keeps a log.
+    fn changes_the_world(&self) -> bool {
+        matches!(
+            self,
+            Command::CreateEnv(_)
+                | Command::DeleteEnv(_)
+                | Command::StopEnv(_)
+                | Command::StartEnv(_)
+                | Command::State(_)
+        )
+    }
+
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
@@ -102,6 +121,7 @@ impl Command {
             | Command::StopEnv(_)
             | Command::StartEnv(_)
             | Command::RepackStemcell(_) => false,
+            Command::State(args) => args.has_product(),
             Command::Interpolate(_)
             | Command::Vars(_)
             | Command::Render(_)
@@ -138,7 +158,7 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals, cli.command.has_product());
+    let session = Session::begin(&cli.globals, cli.command.has_product(), cli.command.changes_the_world());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
@@ -153,6 +173,7 @@ fn run() -> ExitCode {
         Command::RepackStemcell(args) => args.run(&session),
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
+        Command::State(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };

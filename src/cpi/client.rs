@@ -1,6 +1,7 @@
 //! One CPI, asked once what it is and then called.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -58,8 +59,17 @@ impl Call {
 pub struct Watch<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
-    /// Tells whether to stop waiting, and because of which signal.
-    pub stop: Box<dyn Fn() -> Option<u8> + 'a>,
+    /// Tells whether to stop waiting, and why.
+    pub stop: Box<dyn Fn() -> Option<Stop> + 'a>,
+}
+
+/// Why a call is not waited for any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The operator does not want to, by this signal.
+    Signal(u8),
+    /// It has taken this long.
+    Timeout(Duration),
 }
 
 impl Cpi {
@@ -138,8 +148,8 @@ impl Cpi {
         tracing::debug!(%method, request_id, "calling the CPI");
         let text = self.request(call).to_string();
         match self.setup.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
-            Outcome::Abandoned(signal) => {
-                Err(CpiError::Abandoned { method, request_id: request_id.clone(), signal })
+            Outcome::Abandoned(stop) => {
+                Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
             Outcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("it cannot be read: {error}")))

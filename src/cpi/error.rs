@@ -2,6 +2,7 @@
 
 use std::process::ExitStatus;
 
+use super::client::Stop;
 use super::methods::Method;
 use crate::Error;
 
@@ -149,15 +150,15 @@ pub enum CpiError {
         #[source]
         source: std::io::Error,
     },
-    /// The operator stopped waiting.
+    /// It was not waited for any longer.
     #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which goes on")]
     Abandoned {
         /// The method called.
         method: Method,
         /// The request's id.
         request_id: String,
-        /// The signal that ended the wait.
-        signal: u8,
+        /// What ended the wait.
+        stop: Stop,
     },
     /// A file of this machine could not be used.
     #[error("{what}")]
@@ -217,10 +218,15 @@ impl From<CpiError> for Error {
                     .with_hint(hint)
             }
             CpiError::Local { what, source } => Error::environment(what).with_source(source),
-            CpiError::Abandoned { signal, .. } => {
+            CpiError::Abandoned { stop: Stop::Signal(signal), .. } => {
                 Error::new(crate::ErrorKind::Interrupted(signal), error.to_string())
                     .with_hint("run the same command again: it picks up the answer")
             }
+            CpiError::Abandoned { stop: Stop::Timeout(after), .. } => Error::environment(format!(
+                "{error}: it has taken {} (--cpi-timeout)",
+                crate::ui::duration(after)
+            ))
+            .with_hint("run the same command again: it waits for the same process and picks up the answer"),
             CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
                 let failed = Error::environment(error.to_string()).with_hint(kind.hint(method));
                 match ok_to_retry {

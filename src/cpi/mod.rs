@@ -14,7 +14,7 @@ mod process;
 mod rpc;
 
 pub use answer::{Answer, CreatedVm, Info, Reading, Shape, Terms};
-pub use client::{Call, Cpi, Setup, Watch, read_answer};
+pub use client::{Call, Cpi, Setup, Stop, Watch, read_answer};
 pub use contract::{Contract, HIGHEST_API_VERSION};
 pub use error::{CpiError, CpiErrorKind};
 pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};

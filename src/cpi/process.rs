@@ -14,6 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::client::Stop;
 use super::error::CpiError;
 
 /// How a CPI is started.
@@ -83,14 +84,13 @@ impl Executable {
     }
 
     /// Runs one call to its end and returns what it wrote. `on_log` sees the log line by line while it grows;
-    /// `stop` is asked now and then whether to give up waiting (the process goes on) and because of which
-    /// signal.
+    /// `stop` is asked now and then whether to give up waiting (the process goes on), and why.
     pub(super) fn run(
         &self,
         request: &[u8],
         files: Files,
         on_log: &mut dyn FnMut(&str),
-        stop: &dyn Fn() -> Option<u8>,
+        stop: &dyn Fn() -> Option<Stop>,
     ) -> Result<Outcome, CpiError> {
         // The thread comes first: once a process runs, nothing may fail but the process itself.
         let (hand_over, children) = mpsc::channel::<std::process::Child>();
@@ -124,8 +124,8 @@ impl Executable {
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    if let Some(signal) = stop() {
-                        return Ok(Outcome::Abandoned(signal));
+                    if let Some(stop) = stop() {
+                        return Ok(Outcome::Abandoned(stop));
                     }
                 }
             }
@@ -167,8 +167,8 @@ pub(super) enum Outcome {
     },
     /// It ended, and what it wrote cannot be read.
     Unreadable(io::Error),
-    /// The operator stopped waiting, with this signal.
-    Abandoned(u8),
+    /// It was not waited for any longer.
+    Abandoned(Stop),
 }
 
 /// What a new process does before it becomes the CPI, so that the answer file's name tells whether it did.

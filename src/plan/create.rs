@@ -27,6 +27,8 @@ pub struct Options {
     pub recreate: bool,
     /// Move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// The VM on record is known not to exist any more.
+    pub vm_is_gone: bool,
 }
 
 /// Plans a `create-env`.
@@ -45,6 +47,7 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
         plan.push(Step::StopVm { cid: cid.to_owned() }, reason.clone());
         plan.push(Step::DeleteVm { cid: cid.to_owned() }, reason.clone());
     }
+    delete_earlier_vms(state, &mut plan);
     plan.push(Step::CreateVm, reason.clone());
     let current = state.current_disk();
     let superseded = wanted.disk.is_some_and(|spec| disk_steps(&mut plan, current, spec, options));
@@ -67,6 +70,7 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
 
 /// When nothing changed, what earlier runs could not delete is tried again.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
+    delete_earlier_vms(state, &mut plan);
     for disk in state
         .disks
         .iter()
@@ -76,6 +80,13 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
     }
     delete_stemcells_but(state.current_stemcell(), state, &mut plan);
     plan
+}
+
+/// VMs that were not found when they were to be deleted.
+fn delete_earlier_vms(state: &State, plan: &mut Plan) {
+    for cid in state.undeleted_vms() {
+        plan.push(Step::DeleteVm { cid: cid.to_owned() }, "it may still exist");
+    }
 }
 
 /// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
@@ -130,6 +141,9 @@ fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String
     }
     if state.vm_cid().is_none() {
         return Some("there is no VM".to_owned());
+    }
+    if options.vm_is_gone {
+        return Some("the VM does not exist any more".to_owned());
     }
     if state.current_manifest_sha != wanted.manifest_sha {
         return Some("the manifest changed".to_owned());

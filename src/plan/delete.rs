@@ -12,6 +12,9 @@ pub fn delete(state: &State) -> Plan {
         plan.push(Step::StopVm { cid: cid.to_owned() }, "the environment is deleted");
         plan.push(Step::DeleteVm { cid: cid.to_owned() }, "the environment is deleted");
     }
+    for cid in state.undeleted_vms() {
+        plan.push(Step::DeleteVm { cid: cid.to_owned() }, "the environment is deleted");
+    }
     for disk in &state.disks {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "the environment is deleted");
     }

@@ -47,7 +47,7 @@ pub enum Step {
         /// The VM's CID.
         cid: String,
     },
-    /// Delete the VM on record.
+    /// Delete the VM on record, or an earlier one that may still exist.
     DeleteVm {
         /// The VM's CID.
         cid: String,
@@ -82,6 +82,11 @@ pub enum Step {
 impl Plan {
     fn push(&mut self, step: Step, reason: impl Into<String>) {
         self.steps.push(Planned { step, reason: reason.into() });
+    }
+
+    /// Whether it makes a VM, and does not only clear away.
+    pub fn deploys(&self) -> bool {
+        self.steps.iter().any(|planned| planned.step == Step::CreateVm)
     }
 
     /// Whether there is nothing to do.

@@ -162,6 +162,99 @@ fn every_change_has_its_reason_and_replaces_the_vm() {
 }
 
 #[test]
+fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
+    let options = Options { vm_is_gone: true, ..Options::default() };
+    let plan = Case { options, ..Case::default() }.plan(&deployed());
+    assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
+    let mut expected = stop_and_delete();
+    expected.extend([Step::CreateVm, Step::AttachDisk(DiskRef::Existing("disk-1".into())), Step::DeployJobs]);
+    assert_eq!(steps(&plan), expected);
+    assert!(plan.deploys());
+}
+
+#[test]
+fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
+    let mut state = deployed();
+    let mark = crate::state::Undeleted {
+        what: crate::state::Kind::Vm,
+        cid: "vm-1".into(),
+        said: "not found".into(),
+        since: String::new(),
+        not_found: true,
+    };
+    state.apply(Change::DeletionFailed(mark)).unwrap();
+    let delete_it = Step::DeleteVm { cid: "vm-1".into() };
+    let plan = Case::default().plan(&state);
+    let steps = steps(&plan);
+    let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
+    assert!(place(&delete_it) < place(&Step::CreateVm), "{steps:?}");
+    let vm = Vm {
+        cid: "vm-2".into(),
+        agent_id: "a".into(),
+        contract: Contract::V2,
+        networks: None,
+        cpi: None,
+        instance: "bosh/0".into(),
+    };
+    state.apply(Change::VmCreated(Box::new(vm))).unwrap();
+    let manifest_sha = SHA.to_owned();
+    let releases = deployed().releases;
+    state.apply(Change::Deployed { manifest_sha, releases }).unwrap();
+    let plan = Case::default().plan(&state);
+    assert_eq!(super::tests::steps(&plan), [delete_it.clone()]);
+    assert!(!plan.deploys());
+    assert!(super::tests::steps(&delete(&state)).contains(&delete_it));
+}
+
+#[test]
+fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_with_data() {
+    // A deploy with a new stemcell and a larger disk failed at any moment; then either manifest is tried.
+    let old = Case { sha: "old", ..Case::default() };
+    let new =
+        Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
+    let mut state = deployed();
+    let vm = |cid: &str| {
+        Change::VmCreated(Box::new(Vm {
+            cid: cid.into(),
+            agent_id: "a".into(),
+            contract: Contract::V2,
+            networks: None,
+            cpi: None,
+            instance: "bosh/0".into(),
+        }))
+    };
+    for change in [
+        Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
+        Change::DeployBegun,
+        Change::VmDeleted { cid: "vm-1".into() },
+        vm("vm-2"),
+        Change::StemcellUsed { id: "id-sc-2".into() },
+        Change::DiskCreated(disk("disk-2", 2048)),
+        Change::DiskUsed { cid: "disk-2".into() },
+    ] {
+        state.apply(change).unwrap();
+        for case in [&old, &new] {
+            let steps = steps(&case.plan(&state));
+            let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
+            let running = at(&Step::DeployJobs).unwrap();
+            let wanted = if case.sha == "old" { "sc-1" } else { "sc-2" };
+            assert_eq!(at(&Step::DeleteStemcell { cid: wanted.into() }), None, "{steps:?}");
+            for deletion in steps
+                .iter()
+                .filter(|step| matches!(step, Step::DeleteStemcell { .. } | Step::DeleteDisk { .. }))
+            {
+                assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
+            }
+            // The disk with the data is only deleted when it was migrated before.
+            let data = state.current_disk().unwrap().cid.clone();
+            if let Some(deleted) = at(&Step::DeleteDisk { cid: data }) {
+                assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
     let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
     let steps = steps(&plan);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::file::{Disk, Release, State, Stemcell, Vm};
+use super::file::{Disk, Kind, Release, State, Stemcell, Undeleted, Vm};
 
 /// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
 /// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
@@ -53,6 +53,25 @@ pub enum Change {
         /// Its CID.
         cid: String,
     },
+    /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
+    /// one.
+    DeletionFailed(Undeleted),
+    /// An operator says that something is no business of this environment any more.
+    Forgotten {
+        /// What.
+        what: Kind,
+        /// Its CID.
+        cid: String,
+    },
+    /// An operator says that this VM, made by another run, is the VM of this environment.
+    VmAdopted {
+        /// Its CID.
+        cid: String,
+        /// More, where its agent was asked.
+        vm: Option<Box<Vm>>,
+    },
+    /// An operator put this state in the place of the present one: an older version, or one made from CIDs.
+    Replaced(Box<State>),
     /// A deploy begins: until it succeeds, nothing counts as deployed.
     DeployBegun,
     /// A deploy succeeded.
@@ -113,7 +132,10 @@ impl State {
                         let unknown = std::mem::take(&mut known.unknown);
                         *known = Stemcell { id, unknown, ..stemcell };
                     }
-                    None => self.stemcells.push(stemcell),
+                    None => {
+                        self.unmark(Kind::Stemcell, &stemcell.cid);
+                        self.stemcells.push(stemcell);
+                    }
                 }
             }
             Change::StemcellUsed { id } => {
@@ -127,6 +149,7 @@ impl State {
                 if self.current_stemcell().is_some_and(|current| current.cid == cid) {
                     self.current_stemcell_id.clear();
                 }
+                self.unmark(Kind::Stemcell, &cid);
                 self.stemcells.retain(|known| known.cid != cid);
             }
             Change::VmCreated(vm) => {
@@ -134,19 +157,23 @@ impl State {
                 if let Some(existing) = self.vm_cid().filter(|existing| *existing != vm.cid) {
                     return Err(Rejected::VmExists { existing: existing.to_owned(), new: vm.cid });
                 }
+                // A CPI may give the CID of an earlier VM again.
+                self.unmark(Kind::Vm, &vm.cid);
                 self.current_vm_cid.clone_from(&vm.cid);
                 self.monopile.vm = Some(*vm);
             }
             Change::VmDeleted { cid } => {
                 not_empty("VM", &cid)?;
+                let marked = self.undeleted(Kind::Vm, &cid).is_some();
                 match self.vm_cid() {
                     Some(current) if current == cid => {
                         self.current_vm_cid.clear();
                         self.monopile.vm = None;
                     }
-                    Some(_) => return Err(Rejected::Unknown { what: "VM", name: cid }),
-                    None => {}
+                    Some(_) if !marked => return Err(Rejected::Unknown { what: "VM", name: cid }),
+                    _ => {}
                 }
+                self.unmark(Kind::Vm, &cid);
             }
             Change::HostKeyLearned { vm, key } => {
                 let known = self.monopile.vm.as_mut().filter(|known| known.cid == vm);
@@ -162,6 +189,7 @@ impl State {
             Change::DiskCreated(disk) => {
                 not_empty("disk", &disk.cid)?;
                 if !self.disks.iter().any(|known| known.cid == disk.cid && known.cpi == disk.cpi) {
+                    self.unmark(Kind::Disk, &disk.cid);
                     self.disks.push(disk);
                 }
             }
@@ -178,8 +206,52 @@ impl State {
                 if self.current_disk().is_some_and(|current| current.cid == cid) {
                     self.current_disk_id.clear();
                 }
+                self.unmark(Kind::Disk, &cid);
                 self.disks.retain(|known| known.cid != cid);
             }
+            Change::DeletionFailed(undeleted) => {
+                let (what, cid) = (undeleted.what, undeleted.cid.as_str());
+                if !self.resources().any(|known| known == (what, cid)) {
+                    return Err(Rejected::Unknown { what: what.name(), name: cid.to_owned() });
+                }
+                if self.vm_cid() == Some(cid) && what == Kind::Vm {
+                    if !undeleted.not_found {
+                        // It is the VM of this environment as before.
+                        return Ok(());
+                    }
+                    self.current_vm_cid.clear();
+                    self.monopile.vm = None;
+                }
+                self.unmark(what, cid);
+                self.monopile.undeleted.push(undeleted);
+            }
+            Change::Forgotten { what, cid } => {
+                if !self.resources().any(|known| known == (what, cid.as_str())) {
+                    return Err(Rejected::Unknown { what: what.name(), name: cid });
+                }
+                let used = match what {
+                    Kind::Vm => self.vm_cid() == Some(&cid),
+                    Kind::Disk => self.current_disk().is_some_and(|disk| disk.cid == cid),
+                    Kind::Stemcell => self.current_stemcell().is_some_and(|stemcell| stemcell.cid == cid),
+                };
+                if used {
+                    self.apply(Change::DeploymentForgotten)?;
+                }
+                self.apply(match what {
+                    Kind::Vm => Change::VmDeleted { cid },
+                    Kind::Disk => Change::DiskDeleted { cid },
+                    Kind::Stemcell => Change::StemcellDeleted { cid },
+                })?;
+            }
+            Change::VmAdopted { cid, vm } => {
+                not_empty("VM", &cid)?;
+                if let Some(existing) = self.vm_cid() {
+                    return Err(Rejected::VmExists { existing: existing.to_owned(), new: cid });
+                }
+                self.monopile.vm = vm.map(|vm| Vm { cid: cid.clone(), ..*vm });
+                self.current_vm_cid = cid;
+            }
+            Change::Replaced(state) => *self = *state,
             Change::DeployBegun | Change::DeploymentForgotten => {
                 self.current_manifest_sha.clear();
                 self.current_release_ids.clear();
@@ -192,6 +264,13 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// What the mark was about is gone, or there again.
+    fn unmark(&mut self, what: Kind, cid: &str) {
+        self.monopile.undeleted.retain(|one| (one.what, one.cid.as_str()) != (what, cid));
     }
 }
 
@@ -239,6 +318,78 @@ mod tests {
             Err(Rejected::VmExists { existing: "vm-1".into(), new: "vm-2".into() })
         );
         assert_eq!(state, before);
+    }
+
+    fn undeleted(what: Kind, cid: &str, not_found: bool) -> Change {
+        let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
+        Change::DeletionFailed(Undeleted { what, cid: cid.to_owned(), said, since, not_found })
+    }
+
+    #[test]
+    fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
+        let mut state = State::new();
+        state.apply(vm("vm-1")).unwrap();
+        state.apply(undeleted(Kind::Vm, "vm-1", false)).unwrap();
+        assert_eq!(state.vm_cid(), Some("vm-1"), "it may still be there");
+        state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+        assert_eq!((state.vm_cid(), state.vm()), (None, None));
+        assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), ["vm-1"]);
+        assert!(!state.is_empty_of_resources());
+        state.apply(vm("vm-2")).unwrap();
+        State::parse(&state.to_bytes().unwrap()).unwrap();
+        state.apply(Change::VmDeleted { cid: "vm-1".into() }).unwrap();
+        assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-2"), 0));
+    }
+
+    #[test]
+    fn a_cid_that_is_given_again_is_no_leftover() {
+        let mut state = State::new();
+        state.apply(vm("vm-1")).unwrap();
+        state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+        state.apply(vm("vm-1")).unwrap();
+        assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-1"), 0));
+    }
+
+    #[test]
+    fn a_mark_goes_with_its_record_and_needs_one() {
+        let mut state = State::new();
+        assert!(state.apply(undeleted(Kind::Disk, "disk-1", true)).is_err());
+        state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+        state.apply(undeleted(Kind::Disk, "disk-1", false)).unwrap();
+        state.apply(undeleted(Kind::Disk, "disk-1", true)).unwrap();
+        assert_eq!(state.monopile.undeleted.len(), 1);
+        assert!(state.undeleted(Kind::Disk, "disk-1").unwrap().not_found);
+        state.apply(Change::DiskDeleted { cid: "disk-1".into() }).unwrap();
+        assert!(state.monopile.undeleted.is_empty());
+    }
+
+    #[test]
+    fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
+        let mut state = State::new();
+        state.apply(vm("vm-1")).unwrap();
+        state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+        state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
+        state.apply(Change::DiskUsed { cid: "disk-1".into() }).unwrap();
+        state.apply(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        let forget = |what, cid: &str| Change::Forgotten { what, cid: cid.to_owned() };
+        assert!(state.apply(forget(Kind::Vm, "disk-1")).is_err());
+        assert!(state.apply(forget(Kind::Disk, "")).is_err());
+        state.apply(forget(Kind::Disk, "disk-2")).unwrap();
+        assert_eq!(state.current_manifest_sha, "abc", "it was not in use");
+        state.apply(forget(Kind::Disk, "disk-1")).unwrap();
+        assert_eq!((state.current_manifest_sha.as_str(), state.current_disk_id.as_str()), ("", ""));
+        state.apply(forget(Kind::Vm, "vm-1")).unwrap();
+        assert!(state.is_empty_of_resources());
+    }
+
+    #[test]
+    fn a_vm_is_adopted_only_where_there_is_none() {
+        let mut state = State::new();
+        let adopt = |cid: &str| Change::VmAdopted { cid: cid.to_owned(), vm: None };
+        assert_eq!(state.apply(adopt("")), Err(Rejected::EmptyCid("VM")));
+        state.apply(adopt("vm-1")).unwrap();
+        assert!(state.apply(adopt("vm-2")).is_err());
+        assert_eq!((state.vm_cid(), state.vm()), (Some("vm-1"), None));
     }
 
     #[test]

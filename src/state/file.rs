@@ -127,6 +127,10 @@ pub struct Extension {
     /// The VM, in more detail than its CID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm: Option<Vm>,
+    /// What was to be deleted and, as far as anybody can tell, was not. Of disks and stemcells these are marks on
+    /// their records; a VM, of which there is one, is on record here alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undeleted: Vec<Undeleted>,
     /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -134,8 +138,53 @@ pub struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        Extension { format: FORMAT, vm: None, unknown: Map::new() }
+        Extension { format: FORMAT, vm: None, undeleted: Vec::new(), unknown: Map::new() }
     }
+}
+
+/// What a CID names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A VM.
+    Vm,
+    /// A persistent disk.
+    Disk,
+    /// A stemcell.
+    Stemcell,
+}
+
+impl Kind {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Vm => "VM",
+            Kind::Disk => "disk",
+            Kind::Stemcell => "stemcell",
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A deletion that did not come about, to be tried again by the next run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undeleted {
+    /// What was to be deleted.
+    pub what: Kind,
+    /// Its CID.
+    pub cid: String,
+    /// What the CPI said, without secrets.
+    pub said: String,
+    /// When it was tried, RFC 3339 UTC.
+    pub since: String,
+    /// The CPI said that it does not exist, and nothing could confirm that.
+    #[serde(default)]
+    pub not_found: bool,
 }
 
 /// What is known of the VM.
@@ -179,7 +228,8 @@ impl State {
         };
         Self::parse(&bytes).map(Some).map_err(|error| {
             error.context(format!("the state file '{}' cannot be used", path.display())).with_hint(format!(
-                "nothing was touched; the version before the last change is in '{}'",
+                "nothing was touched; the version before the last change is in '{}', and `monopile state backup` lists \
+                 earlier ones",
                 backup_path(path).display()
             ))
         })
@@ -187,6 +237,11 @@ impl State {
 
     /// Parses and checks a state file's bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            return Err(Error::invalid(
+                "line 1: it begins with a byte order mark, which no tool that writes states adds",
+            ));
+        }
         let state: State = serde_json::from_slice(bytes)
             .map_err(|error| Error::invalid("it is not a valid state").with_source(error))?;
         match state.problem() {
@@ -217,6 +272,9 @@ impl State {
         }
         if self.vm_cid().is_some_and(|cid| cid.trim().is_empty()) {
             return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
+        }
+        if let Some(blank) = self.monopile.undeleted.iter().find(|one| one.cid.trim().is_empty()) {
+            return Some(("undeleted", format!("in `undeleted` there is a {} without a CID", blank.what)));
         }
         let disks = self.disks.iter().map(|disk| ("disk", disk.id.as_str(), disk.cid.as_str()));
         let stemcells =
@@ -272,6 +330,24 @@ impl State {
         self.monopile.vm.as_ref().filter(|vm| Some(vm.cid.as_str()) == self.vm_cid())
     }
 
+    /// The mark on something that was to be deleted.
+    pub fn undeleted(&self, what: Kind, cid: &str) -> Option<&Undeleted> {
+        self.monopile.undeleted.iter().find(|one| one.what == what && one.cid == cid)
+    }
+
+    /// The CIDs of earlier VMs that may still exist.
+    pub fn undeleted_vms(&self) -> impl Iterator<Item = &str> {
+        self.monopile.undeleted.iter().filter(|one| one.what == Kind::Vm).map(|one| one.cid.as_str())
+    }
+
+    /// Everything in the world that is recorded.
+    pub fn resources(&self) -> impl Iterator<Item = (Kind, &str)> {
+        let vms = self.vm_cid().into_iter().chain(self.undeleted_vms()).map(|cid| (Kind::Vm, cid));
+        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.cid.as_str()));
+        let stemcells = self.stemcells.iter().map(|stemcell| (Kind::Stemcell, stemcell.cid.as_str()));
+        vms.chain(disks).chain(stemcells)
+    }
+
     /// The disk in use.
     pub fn current_disk(&self) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.id == self.current_disk_id)
@@ -282,6 +358,12 @@ impl State {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
+    /// The `api_version` of the stemcell in use, or of any other; 1 where none says.
+    pub fn stemcell_api_version(&self) -> u32 {
+        let stemcell = self.current_stemcell().or(self.stemcells.first());
+        stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
+    }
+
     /// The releases in use.
     pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
@@ -289,7 +371,7 @@ impl State {
 
     /// Whether anything in the world is recorded.
     pub fn is_empty_of_resources(&self) -> bool {
-        self.vm_cid().is_none() && self.disks.is_empty() && self.stemcells.is_empty()
+        self.resources().next().is_none()
     }
 }
 

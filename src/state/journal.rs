@@ -65,7 +65,7 @@ pub enum Answer {
 
 impl Journal {
     /// The journal of the state file at `state`.
-    pub(super) fn at(state: &Path) -> Self {
+    pub fn at(state: &Path) -> Self {
         let mut name = state.as_os_str().to_owned();
         name.push(".journal");
         Journal { directory: name.into() }

@@ -9,9 +9,11 @@ mod file;
 mod journal;
 mod lock;
 mod store;
+mod versions;
 
 pub use change::{Change, Rejected};
-pub use file::{Disk, Extension, FORMAT, Release, State, Stemcell, Vm};
+pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Undeleted, Vm};
 pub use journal::{Answer, Intent, Journal, OpenCall};
-pub use lock::Holder;
-pub use store::Store;
+pub use lock::{Holder, Waiting};
+pub use store::{Store, resolve};
+pub use versions::{KEPT, Version, versions};

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::change::Change;
 use super::file::{State, backup_path};
 use super::journal::Journal;
-use super::lock::{Holder, Lock};
+use super::lock::{Holder, Lock, Waiting};
+use super::versions;
 use crate::durable::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use crate::error::ResultExt;
 use crate::{Error, Result};
@@ -19,6 +20,8 @@ pub struct Store {
     state: State,
     journal: Journal,
     on_disk: bool,
+    /// A version was kept of what the file said when this run began to write.
+    kept: bool,
     _lock: Lock,
 }
 
@@ -26,18 +29,13 @@ impl Store {
     /// Locks the state at `path` and reads it; a new one begins where there is no file. Nothing but the lock is
     /// written before the first change.
     pub fn open(path: &Path, holder: &Holder) -> Result<Self> {
-        let directory = parent(path);
-        if !directory.is_dir() {
-            return Err(Error::invalid(format!(
-                "the directory '{}' for the state file does not exist",
-                directory.display()
-            )));
-        }
-        // Two names for one file must mean one lock, and writing must not replace a link by a second state.
-        let target = follow_links(path)
-            .map_err(|error| Error::io(format!("following the link '{}'", path.display()), error))?;
-        let path = target.as_path();
-        let lock = Lock::take(path, holder)?;
+        Self::open_waiting(path, holder, &mut Err)
+    }
+
+    /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
+    pub fn open_waiting(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+        let (path, lock) = lock(path, holder, held)?;
+        let path = path.as_path();
         let read = State::read(path)?;
         let on_disk = read.is_some();
         let journal = Journal::at(path);
@@ -45,16 +43,50 @@ impl Store {
             .into_iter()
             .try_for_each(sweep_temporaries)
             .and_then(|()| journal.sweep())
+            .and_then(|()| versions::sweep(path))
             .map_err(|error| {
                 Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
             })?;
         let state = read.unwrap_or_else(State::new);
-        let store = Store { path: path.to_owned(), state, journal, on_disk, _lock: lock };
+        let store = Store { path: path.to_owned(), state, journal, on_disk, kept: false, _lock: lock };
         // A `create_vm` that is still open may have made one.
         if store.state.vm_cid().is_none() && store.journal.is_settled()? {
             store.forget_registry()?;
         }
         Ok(store)
+    }
+
+    /// Puts a kept version in the place of the state at `path`, which is kept itself, whether it can be used or
+    /// not. `agree` gets both before anything is written; the present one is none where it cannot be used.
+    pub fn restore(
+        path: &Path,
+        holder: &Holder,
+        held: &mut Waiting<'_>,
+        version: &str,
+        agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
+    ) -> Result<()> {
+        let (path, lock) = lock(path, holder, held)?;
+        let kept = versions::versions(&path)?;
+        let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
+        let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
+        let no_such = format!("there is no version '{version}' of '{}': {known}", path.display());
+        let wanted =
+            kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
+        let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
+        let on_disk = path.exists();
+        // What cannot be used is replaced by what can.
+        let present = State::read(&path).ok().flatten();
+        agree(present.as_ref(), &wanted)?;
+        let journal = Journal::at(&path);
+        let state = present.unwrap_or_default();
+        let mut store = Store { path, state, journal, on_disk, kept: false, _lock: lock };
+        store.commit(Change::Replaced(Box::new(wanted)))
+    }
+
+    /// Keeps the state as it is as a version of its own; returns its number.
+    pub fn keep_version(&self) -> Result<u64> {
+        versions::keep(&self.path)
+            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.path.display()), error))
     }
 
     /// What is recorded.
@@ -105,6 +137,11 @@ impl Store {
         }
         let bytes = next.to_bytes()?;
         let what = || format!("writing the state '{}' failed", self.path.display());
+        if self.on_disk && !self.kept {
+            // What it said before this run: a run writes often.
+            self.keep_version().context(what)?;
+            self.kept = true;
+        }
         if self.on_disk {
             keep_backup(&self.path)
                 .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.path.display()), error))
@@ -117,21 +154,46 @@ impl Store {
         })?;
         self.state = next;
         self.on_disk = true;
+        // What this run itself wrote first is nothing to go back to.
+        self.kept = true;
         Ok(())
     }
 
-    /// Removes the state, its backup and its journal: nothing that it described exists any more.
+    /// Removes the state, its versions and its journal: nothing that it described exists any more.
     pub fn remove(self) -> Result<()> {
         if !self.state.is_empty_of_resources() {
             return Err(Error::environment("the state still records resources, so it is kept"));
         }
         self.journal.remove()?;
+        versions::remove(&self.path).map_err(|error| {
+            Error::io(format!("removing the kept versions of '{}'", self.path.display()), error)
+        })?;
         for path in [backup_path(&self.path), self.path.clone()] {
             remove_durably(&path)
                 .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
         }
         Ok(())
     }
+}
+
+/// Takes the lock of the state at `path`; returns where that really lies.
+fn lock(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<(PathBuf, Lock)> {
+    let directory = parent(path);
+    if !directory.is_dir() {
+        return Err(Error::invalid(format!(
+            "the directory '{}' for the state file does not exist",
+            directory.display()
+        )));
+    }
+    let path = resolve(path)?;
+    let lock = Lock::take(&path, holder, held)?;
+    Ok((path, lock))
+}
+
+/// Where the state file at `path` really lies. Two names for one file must mean one lock, and writing must not
+/// replace a link by a second state.
+pub fn resolve(path: &Path) -> Result<PathBuf> {
+    follow_links(path).map_err(|error| Error::io(format!("following the link '{}'", path.display()), error))
 }
 
 /// Where a file really lies whose name is a symbolic link, whether it exists or not.
@@ -226,6 +288,17 @@ mod tests {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert_eq!(State::read(&path).unwrap().unwrap().current_manifest_sha, "abc");
+        assert!(versions::versions(&path).unwrap().iter().all(|version| version.name == "bak"));
+        drop(store);
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.commit(Change::DeployBegun).unwrap();
+        store.commit(Change::Deployed { manifest_sha: "def".into(), releases: Vec::new() }).unwrap();
+        let kept = versions::versions(&path).unwrap();
+        let said: Vec<_> = kept
+            .iter()
+            .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_manifest_sha.as_str()))
+            .collect();
+        assert_eq!(said, [("bak", ""), ("1", "abc")], "one version for each run");
         store.remove().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -243,6 +316,31 @@ mod tests {
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["m-state.json", "m-state.json.bak"]);
+    }
+
+    #[test]
+    fn a_version_takes_the_place_of_a_state_that_cannot_be_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.establish().unwrap();
+        let good = store.state().clone();
+        assert_eq!(store.keep_version().unwrap(), 1);
+        drop(store);
+        fs::write(&path, "{").unwrap();
+        let restore = |version: &str, agreed: bool| {
+            Store::restore(&path, &holder(), &mut Err, version, &mut |present, _| {
+                assert!(present.is_none());
+                if agreed { Ok(()) } else { Err(Error::usage("no")) }
+            })
+        };
+        assert_eq!(restore("7", true).unwrap_err().kind(), ErrorKind::InvalidInput);
+        restore("1", false).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"{");
+        restore("1", true).unwrap();
+        assert_eq!(State::read(&path).unwrap(), Some(good));
+        let kept = versions::versions(&path).unwrap();
+        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().path).unwrap(), b"{");
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod lifecycle;
 mod local_cpi;
 mod ops;
 mod registry;
+mod safety;
 mod support;
 mod template;
 mod vars;

@@ -9,13 +9,15 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::prepare;
 use super::request::Environment;
 use crate::artifact::Release;
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
 use crate::durable::write_atomically;
 use crate::manifest::deployment::{CloudProvider, CpiSource};
-use crate::template::Renderer;
+use crate::manifest::{Deployment, Inputs, Loaded, yaml};
+use crate::template::{Mode, ModeRenderer, Renderer};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -81,6 +83,27 @@ pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage
         }),
         CpiSource::Jobs(jobs) => jobs::install(environment, parts, jobs, &root, stage),
     }
+}
+
+/// Finds or installs the CPI for a command that needs nothing else: releases whose files are gone are no obstacle.
+pub(super) fn locate_alone(
+    environment: &Environment,
+    inputs: &Inputs,
+    templates: Mode,
+    loaded: &Loaded,
+    provider: &CloudProvider,
+    stage: &Stage,
+) -> Result<Located> {
+    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
+    let releases = prepare::open_releases(environment, &releases, &inputs.manifest, stage)?;
+    let parts = Parts {
+        provider,
+        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
+        manifest: &inputs.manifest,
+        releases: &releases,
+        renderer: &ModeRenderer::new(templates, &environment.variables)?,
+    };
+    locate(environment, &parts, stage)
 }
 
 /// The environment of a CPI process: what this program has, and where packages and jobs are.

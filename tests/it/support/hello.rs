@@ -104,7 +104,13 @@ impl Hello {
 
     /// A command with this environment's flags and more.
     pub fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
-        let arguments = [command, "hello/manifest.yml"].into_iter().map(str::to_owned);
+        self.subcommand(&[command], more)
+    }
+
+    /// As [`Self::command`], of a command that has several words.
+    pub fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+        let words = words.iter().chain(&["hello/manifest.yml"]);
+        let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
         self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more))
     }
@@ -188,6 +194,45 @@ impl Hello {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let _ = std::fs::remove_file(path);
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The answer of an error of this type.
+    pub fn error(kind: &str, message: &str) -> String {
+        serde_json::json!({"result": null, "error": {"type": kind, "message": message, "ok_to_retry": false}})
+            .to_string()
+    }
+
+    /// Calls the CPI behind the program's back.
+    pub fn call(&self, method: &str, arguments: Value) -> Value {
+        let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
+        cpi.arg(self.world.path("local.json"));
+        let request = serde_json::json!({
+            "method": method, "arguments": arguments, "api_version": 2,
+            "context": {"director_uuid": "test", "request_id": "test", "vm": {"stemcell": {"api_version": 3}}},
+        });
+        let run = assert_cmd::Command::from_std(cpi).write_stdin(request.to_string()).output().unwrap();
+        let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Kills the VM's processes; as far as the cloud is concerned it is still there.
+    pub fn kill_vm(&self) {
+        let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
+        let begun = Instant::now();
+        loop {
+            let vm: Vec<String> = self.world.leftovers().into_iter().filter(is_vm).collect();
+            for process in &vm {
+                let pid = process.split(' ').nth(1).unwrap().parse().unwrap();
+                let pid = rustix::process::Pid::from_raw(pid).unwrap();
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            if vm.is_empty() {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{vm:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The methods of requests.

@@ -163,6 +163,32 @@ impl Hello {
         self.world.write("script.json", json!(script).to_string());
     }
 
+    /// Has the CPI answer this to a method from now on: `instead` of doing it, or `after` it did.
+    pub fn answer(&self, method: &str, when: &str, answer: &str) {
+        for other in ["instead", "after"] {
+            let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
+        }
+        self.world.write(format!("answers/{method}.{when}"), answer);
+        let mut script = Script::speaking(Speaks::Local);
+        for entry in std::fs::read_dir(self.world.path("answers")).unwrap() {
+            let path = entry.unwrap().path();
+            let method = path.file_stem().unwrap().to_str().unwrap();
+            let command = format!("cat '{}'", path.display());
+            let deed = match path.extension().is_some_and(|when| when == "after") {
+                true => Deed::After(command),
+                false => Deed::Instead(command),
+            };
+            script = script.first(method, usize::MAX, deed);
+        }
+        self.script(script);
+    }
+
+    /// Has the CPI answer for itself again.
+    pub fn answer_truly(&self) {
+        let _ = std::fs::remove_dir_all(self.world.path("answers"));
+        self.script(Script::speaking(Speaks::Local));
+    }
+
     /// How many calls of a method there were since the script was given; of all methods with `""`.
     pub fn calls(&self, method: &str) -> usize {
         cpi::counts(&self.world.path("")).get(method).copied().unwrap_or_default()

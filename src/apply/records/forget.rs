@@ -1,0 +1,69 @@
+//! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
+
+use super::show::unknown;
+use super::{Agree, no_state};
+use crate::apply::effect::Effect;
+use crate::apply::lock;
+use crate::apply::request::Environment;
+use crate::state::{Answer, Change, Kind};
+use crate::{Error, Result};
+
+/// What to forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forgettable {
+    /// What this CID names.
+    Resource(Kind, String),
+    /// The open call with this request id.
+    Call(String),
+}
+
+/// Drops a record; returns one sentence that says what came of it.
+pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -> Result<String> {
+    let mut store = lock::open(environment, "state forget")?;
+    let open = store.journal().open_calls::<Effect>()?;
+    if !store.exists() && open.is_empty() {
+        return Err(no_state(store.path()));
+    }
+    match what {
+        Forgettable::Resource(kind, cid) => {
+            if !store.state().resources().any(|known| known == (*kind, cid.as_str())) {
+                return Err(unknown(*kind, cid, store.state()));
+            }
+            agree(&format!(
+                "Forget {kind} '{cid}'? If it exists, nothing will delete it, and nothing will know of it"
+            ))?;
+            store.commit(Change::Forgotten { what: *kind, cid: cid.clone() })?;
+            Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
+        }
+        Forgettable::Call(id) => {
+            let known: Vec<String> = open.iter().map(|(intent, _)| intent.request_id.clone()).collect();
+            let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
+                return Err(Error::invalid(format!("no call '{id}' is open")).with_nearest(
+                    id,
+                    known.iter().map(String::as_str),
+                    || {
+                        Some(if known.is_empty() {
+                            "none is".into()
+                        } else {
+                            format!("open: {}", known.join(", "))
+                        })
+                    },
+                ));
+            };
+            let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
+            if matches!(call.answer().map_err(failed)?, Answer::Pending) {
+                return Err(Error::environment(format!(
+                    "the CPI process of call {id} is still at work, so what it does cannot be forgotten yet"
+                ))
+                .with_hint(format!("`fuser '{}'` names it", call.answer_path().display())));
+            }
+            let may_exist = intent.effect.how_to_find();
+            agree(&format!(
+                "Forget the call of `{}`? {may_exist} may exist, and nothing will know of it",
+                intent.method
+            ))?;
+            call.settle()?;
+            Ok(format!("Forgot the call of `{}`: look in the IaaS for {may_exist}", intent.method))
+        }
+    }
+}

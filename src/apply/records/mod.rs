@@ -1,0 +1,25 @@
+//! What is on record, for an operator: to look at it, to compare it with the world, to make it, to drop parts of it
+//! on purpose.
+
+mod forget;
+mod import;
+mod restore;
+mod show;
+mod verify;
+
+pub use forget::{Forgettable, forget};
+pub use import::{Import, ImportedStemcell, import};
+pub use restore::{keep_version, restore};
+pub use show::{Overview, show};
+pub use verify::{Checked, Finding, Status, Verify, verify};
+
+use crate::{Error, Result};
+
+/// Asks the operator to agree to what the question says, or fails.
+pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
+/// The error for a command that needs a state and finds none.
+fn no_state(path: &std::path::Path) -> Error {
+    Error::invalid(format!("there is no state '{}'", path.display()))
+        .with_hint("name the state file with --state if it is elsewhere")
+}

@@ -1,0 +1,171 @@
+//! `state verify`: whether what is on record exists.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::no_state;
+use crate::agent::AgentError;
+use crate::apply::connection::{Connection, Presence};
+use crate::apply::request::Environment;
+use crate::apply::run::{connect, endpoint};
+use crate::apply::{cpi_source, lock, prepare, vm};
+use crate::manifest::{Deployment, Inputs};
+use crate::state::Kind;
+use crate::template::Mode;
+use crate::ui::Stage;
+use crate::{Error, ErrorKind, Result};
+
+/// `state verify`.
+#[derive(Debug, Clone)]
+pub struct Verify {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--templates`: what renders the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// What is the case with something on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As recorded.
+    There,
+    /// Not as recorded.
+    Drifted,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Something on record and what is the case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// VM, disk, stemcell or agent.
+    pub what: &'static str,
+    /// Its CID; the VM's for an agent.
+    pub cid: String,
+    /// What is the case.
+    pub status: Status,
+    /// More, in words.
+    pub detail: String,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Checked {
+    /// Everything on record.
+    pub findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// The error for what is not as recorded, if anything is.
+    pub fn drift(&self) -> Option<Error> {
+        let drifted: Vec<String> = self
+            .findings
+            .iter()
+            .filter(|finding| finding.status == Status::Drifted)
+            .map(|finding| format!("{} '{}'", finding.what, finding.cid))
+            .collect();
+        (!drifted.is_empty()).then(|| {
+            Error::new(ErrorKind::Drift, format!("not as recorded: {}", drifted.join(", "))).with_hint(
+                "create-env replaces a VM that is gone; `monopile state forget` drops the record of anything else",
+            )
+        })
+    }
+}
+
+/// Asks the CPI and the agent about everything on record.
+pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
+    let store = lock::open(environment, "state verify")?;
+    if !store.exists() {
+        return Err(no_state(store.path()));
+    }
+    let state = store.state();
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+    prepare::redact_provider(environment, &provider);
+    let endpoint = endpoint(environment, &provider)?;
+    let located = cpi_source::locate_alone(
+        environment,
+        &request.inputs,
+        request.templates,
+        &loaded,
+        &provider,
+        &validating,
+    )?;
+    validating.finish();
+    let asking = environment.reporter.stage("Asking the CPI what exists");
+    let mut connection =
+        Connection::open(environment, located, &state.director_id, request.cpi_api_version, &asking)?;
+    connection.negotiate(state.stemcell_api_version());
+    let mut findings = Vec::new();
+    for (what, cid) in state.resources() {
+        findings.push(resource(&connection, &asking, what, cid, state.undeleted(what, cid).is_some())?);
+    }
+    asking.finish();
+    for call in store.journal().open_calls::<crate::apply::effect::Effect>()? {
+        findings.push(Finding {
+            what: "open call",
+            cid: call.0.request_id.clone(),
+            status: Status::Unknown,
+            detail: format!(
+                "an interrupted `{}`: the next create-env or delete-env settles it",
+                call.0.method
+            ),
+        });
+    }
+    if let Some(cid) = state.vm_cid() {
+        let asking = environment.reporter.stage("Asking the agent who it is");
+        let agent = connect(environment, endpoint, state);
+        let expected = state.vm().map(|vm| vm.agent_id.as_str());
+        let answer = agent
+            .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
+            .and_then(|()| expected.map_or(Ok(None), |expected| vm::stranger(&agent, expected)));
+        let (status, detail) = match answer {
+            Ok(None) => (Status::There, format!("answers at {}", agent.address())),
+            Ok(Some(other)) => {
+                (Status::Drifted, format!("another agent answers at {}: its id is {other}", agent.address()))
+            }
+            Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+            Err(error) => (Status::Drifted, error.to_string()),
+        };
+        asking.finish();
+        findings.push(Finding { what: "agent", cid: cid.to_owned(), status, detail });
+    }
+    Ok(Checked { findings })
+}
+
+fn resource(
+    connection: &Connection<'_>,
+    stage: &Stage,
+    what: Kind,
+    cid: &str,
+    to_be_deleted: bool,
+) -> Result<Finding> {
+    let mut detail = String::new();
+    let status = match connection.presence(stage, what, cid)? {
+        Presence::There => Status::There,
+        // That is what was wanted of it.
+        Presence::Gone if to_be_deleted => {
+            detail = "it was to be deleted and does not exist any more".to_owned();
+            Status::There
+        }
+        Presence::Gone => {
+            detail = "it does not exist".to_owned();
+            Status::Drifted
+        }
+        Presence::Unknown(reason) => {
+            detail = reason;
+            Status::Unknown
+        }
+    };
+    if to_be_deleted && detail.is_empty() {
+        detail = "it was to be deleted; the next run tries again".to_owned();
+    }
+    Ok(Finding { what: what.name(), cid: cid.to_owned(), status, detail })
+}

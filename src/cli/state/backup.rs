@@ -1,0 +1,109 @@
+//! `monopile state backup`.
+
+use clap::Args;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::{AgreeArgs, PlaceArgs};
+use crate::apply::records;
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+use crate::state::{self, Version};
+use crate::{Result, notation};
+
+/// List the kept versions of a state file, keep one, go back to one
+#[derive(Debug, Clone, Args)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Keep the state as it is as a version
+    #[arg(long, conflicts_with = "restore")]
+    keep: bool,
+
+    /// Put this version in the place of the state, which is kept as a version itself
+    #[arg(long, value_name = "VERSION")]
+    restore: Option<String>,
+
+    #[command(flatten)]
+    agree: AgreeArgs,
+}
+
+impl BackupArgs {
+    pub(super) fn lists(&self) -> bool {
+        !self.keep && self.restore.is_none()
+    }
+
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        if self.lists() {
+            let versions = state::versions(&state::resolve(&self.place.path()?)?)?;
+            let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
+            return match session.globals.json {
+                true => Finished::json(&listed),
+                false => Ok(Finished::Output(shown(&listed).into_bytes())),
+            };
+        }
+        let surroundings = self.place.surroundings(session, "state-backup")?;
+        let summary = match &self.restore {
+            Some(version) => records::restore(&surroundings.environment, version, &mut |question| {
+                self.agree.agree(session, question)
+            }),
+            None => records::keep_version(&surroundings.environment),
+        };
+        summary.map(Finished::Summary)
+    }
+}
+
+/// A version, as it is shown.
+#[derive(Serialize)]
+struct Listed {
+    version: String,
+    path: String,
+    written: String,
+    vm: Option<String>,
+    disks: Vec<String>,
+    stemcells: Vec<String>,
+    deployed: bool,
+    problem: Option<String>,
+}
+
+impl From<Version> for Listed {
+    fn from(version: Version) -> Self {
+        let problem = version.state.as_ref().err().map(|error| error.chain().join(": "));
+        let state = version.state.unwrap_or_default();
+        Listed {
+            version: version.name,
+            path: version.path.display().to_string(),
+            written: notation::rfc3339(OffsetDateTime::from(version.written)),
+            vm: state.vm_cid().map(str::to_owned),
+            disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
+            stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),
+            deployed: !state.current_manifest_sha.is_empty(),
+            problem,
+        }
+    }
+}
+
+fn shown(versions: &[Listed]) -> String {
+    if versions.is_empty() {
+        return "no version is kept\n".to_owned();
+    }
+    let mut table = Table::new(["Version", "Written", "VM", "Disks", "Stemcells", "Deployed"]);
+    for version in versions {
+        let deployed = match (&version.problem, version.deployed) {
+            (Some(problem), _) => format!("cannot be used: {problem}"),
+            (None, true) => "yes".to_owned(),
+            (None, false) => "no".to_owned(),
+        };
+        table.row([
+            version.version.clone(),
+            version.written.clone(),
+            version.vm.clone().unwrap_or_default(),
+            version.disks.join("\n"),
+            version.stemcells.join("\n"),
+            deployed,
+        ]);
+    }
+    table.print()
+}

@@ -1,0 +1,62 @@
+//! `monopile state forget`.
+
+use clap::Args;
+
+use super::{AgreeArgs, PlaceArgs};
+use crate::Result;
+use crate::apply::records::{self, Forgettable};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::state::Kind;
+
+/// Drop a record on purpose: nothing will look after what it describes
+#[derive(Debug, Clone, Args)]
+pub struct ForgetArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    #[command(flatten)]
+    what: WhatArgs,
+
+    #[command(flatten)]
+    agree: AgreeArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+struct WhatArgs {
+    /// The VM
+    #[arg(long, value_name = "CID")]
+    vm: Option<String>,
+
+    /// A disk
+    #[arg(long, value_name = "CID")]
+    disk: Option<String>,
+
+    /// A stemcell
+    #[arg(long, value_name = "CID")]
+    stemcell: Option<String>,
+
+    /// An open call of an interrupted run
+    #[arg(long, value_name = "REQUEST-ID")]
+    call: Option<String>,
+}
+
+impl WhatArgs {
+    fn forgettable(self) -> Forgettable {
+        let resource = |kind| move |cid| Forgettable::Resource(kind, cid);
+        let vm = self.vm.map(resource(Kind::Vm));
+        let disk = self.disk.map(resource(Kind::Disk));
+        let stemcell = self.stemcell.map(resource(Kind::Stemcell));
+        // clap saw to it that there is exactly one.
+        vm.or(disk).or(stemcell).unwrap_or_else(|| Forgettable::Call(self.call.unwrap_or_default()))
+    }
+}
+
+impl ForgetArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let surroundings = self.place.surroundings(session, "state-forget")?;
+        let agree = &mut |question: &str| self.agree.agree(session, question);
+        records::forget(&surroundings.environment, &self.what.forgettable(), agree).map(Finished::Summary)
+    }
+}

@@ -1,0 +1,103 @@
+//! `monopile state`: what is on record.
+
+mod backup;
+mod forget;
+mod import;
+mod show;
+mod verify;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::finish::Finished;
+use super::session::{Session, Surroundings};
+use super::state_args::StateArgs;
+use crate::{Error, Result, ui};
+
+/// Look at what is on record, compare it with the world, mend it
+#[derive(Debug, Clone, Args)]
+pub struct StateCommandArgs {
+    #[command(subcommand)]
+    command: StateCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum StateCommand {
+    Show(show::ShowArgs),
+    Verify(verify::VerifyArgs),
+    Import(import::ImportArgs),
+    Backup(backup::BackupArgs),
+    Forget(forget::ForgetArgs),
+}
+
+impl StateCommandArgs {
+    /// Whether it prints something of its own.
+    pub(super) fn has_product(&self) -> bool {
+        match &self.command {
+            StateCommand::Show(_) | StateCommand::Verify(_) => true,
+            StateCommand::Backup(args) => args.lists(),
+            StateCommand::Import(_) | StateCommand::Forget(_) => false,
+        }
+    }
+
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        match self.command {
+            StateCommand::Show(args) => args.run(session),
+            StateCommand::Verify(args) => args.run(session),
+            StateCommand::Import(args) => args.run(session),
+            StateCommand::Backup(args) => args.run(session),
+            StateCommand::Forget(args) => args.run(session),
+        }
+    }
+}
+
+/// The state of a manifest that is not read.
+#[derive(Debug, Clone, Args)]
+struct PlaceArgs {
+    /// Path to the manifest; it is not read
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "state")]
+    manifest: Option<PathBuf>,
+
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+impl PlaceArgs {
+    fn path(&self) -> Result<PathBuf> {
+        // Without a manifest the state is named, and then the manifest does not matter.
+        self.state.path(&self.manifest.clone().unwrap_or_default())
+    }
+
+    fn surroundings(&self, session: &Session, command: &str) -> Result<Surroundings> {
+        let path = self.path()?;
+        session.keep_log(command);
+        let mut surroundings = session.surroundings(path, None, false)?;
+        self.state.apply(&mut surroundings.environment);
+        Ok(surroundings)
+    }
+}
+
+/// A step that somebody has to agree to.
+#[derive(Debug, Clone, Args)]
+struct AgreeArgs {
+    /// Don't ask: it is agreed
+    #[arg(long)]
+    yes: bool,
+}
+
+impl AgreeArgs {
+    /// Asks at a terminal. Elsewhere nobody can be asked, so `--yes` must have been given.
+    fn agree(&self, session: &Session, question: &str) -> Result<()> {
+        if self.yes {
+            return Ok(());
+        }
+        if !session.interactive() {
+            return Err(Error::usage(format!("nobody can be asked: {question}")).with_hint("--yes agrees"));
+        }
+        match ui::prompt::confirm(question)? {
+            true => Ok(()),
+            false => Err(Error::usage("not confirmed: nothing was changed")),
+        }
+    }
+}

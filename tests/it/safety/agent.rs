@@ -1,0 +1,97 @@
+//! A dead agent, a VM that is gone, an agent that nobody vouches for.
+
+use crate::support::hello::Hello;
+
+#[test]
+fn a_dead_environment_is_never_called_unchanged() {
+    let mut hello = Hello::new();
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.requests();
+    proxy.take();
+
+    // Alive: one message, no CPI process.
+    let run = hello.create(&[]).success();
+    assert!(
+        run.stdout.contains("Nothing changed") && run.stdout.contains("the agent answers"),
+        "{}",
+        run.stdout
+    );
+    let said: Vec<String> = proxy.take().iter().map(|exchange| exchange.name()).collect();
+    assert_eq!(said, ["get_state"]);
+    let run = hello.create(&["--no-verify"]).success();
+    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(proxy.take().is_empty() && hello.requests().is_empty());
+
+    // Stopped jobs are no reason to fail, but are told.
+    hello.world.finish(hello.command("stop-env", &[])).success();
+    let run = hello.create(&[]).success();
+    assert!(run.stderr.contains("start-env"), "{}", run.stderr);
+    hello.world.finish(hello.command("start-env", &[])).success();
+
+    // The VM is there, and its agent is dead.
+    hello.kill_vm();
+    let before = hello.state();
+    let run = hello.create(&[]).failure(5);
+    for text in ["nothing changed, but VM", "cannot be reached", "--recreate", "--no-verify"] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm"]);
+    assert_eq!(hello.state(), before);
+    for command in ["stop-env", "start-env"] {
+        let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).failure(5);
+        assert!(!run.stdout.contains("Succeeded"), "{command}: {}", run.stdout);
+    }
+    let run =
+        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).failure(6);
+    assert!(run.stdout.contains("agent") && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
+    hello.requests();
+
+    // A VM that is gone is replaced.
+    hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
+    let run =
+        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).failure(6);
+    assert!(run.stdout.contains("it does not exist"), "{}", run.stdout);
+    hello.requests();
+    let run = hello.create(&[]).success();
+    assert!(run.stderr.contains("does not exist any more"), "{}", run.stderr);
+    assert_eq!(hello.ask().1, 2, "the disk's data is not what it was");
+    assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
+    assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_that_nobody_vouches_for_is_spoken_to_only_on_request() {
+    let mut hello = Hello::new();
+    hello.ops("nobody.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
+    hello.ops("cert.yml", "[]\n");
+    // The certificate itself stays: the VM needs it.
+    hello.world.write(
+        "nobody.yml",
+        "- type: replace\n  path: /cloud_provider/cert\n  value:\n    certificate: ((mbus_bootstrap_ssl.certificate))\n    \
+         private_key: ((mbus_bootstrap_ssl.private_key))\n",
+    );
+    for command in ["create-env", "stop-env", "start-env"] {
+        if command != "create-env" {
+            hello.world.write("state.json", r#"{"director_id": "d", "current_vm_cid": "vm-1"}"#);
+        }
+        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        assert!(
+            run.stderr.contains("`cloud_provider.cert.ca` is missing")
+                && run.stderr.contains("--insecure-agent"),
+            "{command}: {}",
+            run.stderr
+        );
+        assert!(hello.requests().is_empty());
+    }
+    std::fs::remove_file(hello.world.path("state.json")).unwrap();
+    let run = hello.create(&["--insecure-agent"]).success();
+    assert!(run.stderr.contains("--insecure-agent"), "{}", run.stderr);
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).failure(3);
+    hello.delete(&["--insecure-agent"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

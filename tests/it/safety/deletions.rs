@@ -1,0 +1,143 @@
+//! What could not be deleted stays on record and is tried again; what is gone already is no failure.
+
+use serde_json::{Value, json};
+
+use crate::support::hello::Hello;
+
+fn new_stemcell(hello: &Hello, version: &str) {
+    let text = hello.world.read("hello/stemcell/stemcell.MF");
+    hello.world.write("hello/stemcell/stemcell.MF", text.replace("\"1.0\"", &format!("\"{version}\"")));
+}
+
+fn undeleted(hello: &Hello) -> Vec<Value> {
+    hello.state()["monopile"]["undeleted"].as_array().cloned().unwrap_or_default()
+}
+
+fn shown(hello: &Hello) -> String {
+    hello.world.run(["state", "show", "--state", "state.json"]).success().stdout
+}
+
+#[test]
+fn an_old_stemcell_that_cannot_be_deleted_does_not_fail_the_deploy() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let old = hello.state()["stemcells"][0]["cid"].clone();
+    new_stemcell(&hello, "1.1");
+    hello.answer(
+        "delete_stemcell",
+        "instead",
+        &Hello::error("Bosh::Clouds::CloudError", "the image is busy"),
+    );
+    let run = hello.create(&[]).success();
+    for text in ["the image is busy", "stays on record", "the next run tries again"] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (undeleted(&hello)[0]["cid"].clone(), undeleted(&hello)[0]["what"].clone()),
+        (old, json!("stemcell"))
+    );
+    assert!(shown(&hello).contains("the image is busy"));
+    assert_eq!(hello.ask().1, 1);
+
+    // It is tried again by every run, also where nothing changed.
+    hello.requests();
+    hello.create(&[]).success();
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_stemcell"]);
+    assert_eq!(undeleted(&hello).len(), 1);
+    hello.answer_truly();
+    hello.create(&[]).success();
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_stemcell"]);
+    assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 1);
+    assert!(undeleted(&hello).is_empty());
+    hello.requests();
+    hello.create(&[]).success();
+    assert!(hello.requests().is_empty());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_untyped_not_found_is_confirmed_where_it_can_be() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    // It failed, and the disk is there: nothing is forgotten.
+    hello.answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
+    let run = hello.delete(&[]).failure(1);
+    assert!(
+        run.stderr.contains("no such volume") && run.stderr.contains("still on record: disk"),
+        "{}",
+        run.stderr
+    );
+    let state = hello.state();
+    assert_eq!((state["current_vm_cid"].clone(), state["disks"].as_array().unwrap().len()), (json!(""), 1));
+    assert!(state["stemcells"].as_array().unwrap().is_empty(), "the rest was deleted");
+
+    // It is gone, and nobody says so but `has_disk`.
+    hello.requests();
+    hello.answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
+    let run = hello.delete(&[]).success();
+    assert!(run.stdout.contains("it does not exist any more"), "{}", run.stdout);
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_disk", "has_disk"]);
+    assert!(!hello.world.exists("state.json"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_not_found_that_nobody_can_confirm_stays_on_record_until_it_is_said_again() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
+    let run = hello.delete(&[]).success();
+    assert!(run.stderr.contains("cannot be confirmed"), "{}", run.stderr);
+    assert!(run.stdout.contains("stays on record"), "{}", run.stdout);
+    assert_eq!(undeleted(&hello)[0]["not_found"], true);
+    for gone in ["state.json.lock", "state.json.journal"] {
+        assert!(!hello.world.exists(gone));
+    }
+    hello.delete(&[]).success();
+    assert!(!hello.world.exists("state.json"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_vm_that_is_not_found_makes_way_and_is_looked_for_again() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let old = hello.state()["current_vm_cid"].clone();
+    hello.answer("has_vm", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_vm"));
+    hello.answer("delete_vm", "after", &Hello::error("Fog::Compute::Error", "404 Not Found"));
+    let run = hello.create(&["--recreate"]).success();
+    assert!(run.stderr.contains("cannot be confirmed"), "{}", run.stderr);
+    assert_eq!(undeleted(&hello)[0]["cid"], old);
+    assert_ne!(hello.state()["current_vm_cid"], old);
+    assert!(shown(&hello).contains(old.as_str().unwrap()));
+
+    hello.requests();
+    hello.answer_truly();
+    hello.create(&[]).success();
+    let requests = hello.requests();
+    assert_eq!(Hello::methods(&requests)[..2], ["info", "delete_vm"]);
+    assert_eq!(requests[1]["arguments"][0], old);
+    assert!(undeleted(&hello).is_empty());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_vm_that_cannot_be_deleted_is_never_replaced() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let before = hello.state();
+    hello.answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "locked"));
+    hello.create(&["--recreate"]).failure(1);
+    hello.delete(&["--skip-drain"]).failure(1);
+    assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
+    let requests = hello.requests();
+    let methods = Hello::methods(&requests);
+    assert_eq!(methods.iter().filter(|method| **method == "create_vm").count(), 1);
+    assert!(!methods.contains(&"delete_disk"), "{methods:?}");
+    hello.answer_truly();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,119 @@
+//! Two runs at once: one runs, the other says who does; or waits. And a CPI that does not come to an end.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::gate::{Gate, until};
+
+#[test]
+fn of_two_runs_one_runs_and_the_other_names_it() {
+    let gate = Gate::new();
+    let hello = &gate.hello;
+    // 3: create_vm.
+    gate.arm(3, "hold");
+    let mut command = hello.command("create-env", &[]);
+    let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    gate.wait_until_held();
+
+    let holder = format!("`create-env` on {} (pid {}", hostname(), first.id());
+    let state = ["--state", "state.json"];
+    for (command, more) in [
+        ("create-env", &[][..]),
+        ("delete-env", &["-n"]),
+        ("stop-env", &[]),
+        ("start-env", &[]),
+        ("state verify", &[]),
+    ] {
+        let begun = Instant::now();
+        let mut words = command.split(' ');
+        let mut command = match (words.next().unwrap(), words.next()) {
+            (group, Some(name)) => hello.subcommand(&[group, name], more),
+            (name, None) => hello.command(name, more),
+        };
+        command.stdin(Stdio::null());
+        let run = hello.world.finish(command).failure(4);
+        assert!(run.stderr.contains(&holder), "{holder}: {}", run.stderr);
+        assert!(begun.elapsed() < Duration::from_secs(4), "it waited: {:?}", begun.elapsed());
+    }
+    for words in [&["forget", "--vm", "x", "--yes"][..], &["backup", "--keep"]] {
+        let run = hello.world.run(["state"].iter().chain(words).chain(&state)).failure(4);
+        assert!(run.stderr.contains(&holder), "{}", run.stderr);
+    }
+    // Looking needs no lock.
+    hello.world.run(["state", "show"].iter().chain(&state)).success();
+
+    let run = hello.create(&["--wait-for-lock", "700ms"]).failure(4);
+    assert_eq!(run.stdout.matches("waiting for up to 0.7 s").count(), 1, "{}", run.stdout);
+    assert!(run.stdout.contains(&holder) && run.stderr.contains(&holder));
+
+    let mut waiting = hello.command("create-env", &["--wait-for-lock", "5m"]);
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    gate.go();
+    assert!(first.wait().unwrap().success());
+    let waited = waiting.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
+    assert!(waited.status.success() && shown.contains("Nothing changed"), "{shown}");
+    assert_eq!(gate.cloud(), gate.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_wait_for_the_lock_can_be_interrupted() {
+    let gate = Gate::new();
+    gate.arm(2, "hold");
+    let mut command = gate.hello.command("create-env", &[]);
+    let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    gate.wait_until_held();
+    let mut command = gate.hello.command("create-env", &["--wait-for-lock", "5m"]);
+    let mut waiting = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = rustix::process::Pid::from_child(&waiting);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    gate.go();
+    assert!(first.wait().unwrap().success());
+    gate.hello.delete(&[]).success();
+}
+
+#[test]
+fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
+    let gate = Gate::new();
+    let hello = &gate.hello;
+    gate.arm(3, "hold");
+    let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
+    for text in ["`create_vm`", "--cpi-timeout", "run the same command again", "state.json.journal"] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    let id = std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().find_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.strip_suffix(".intent").map(str::to_owned)
+    });
+    let id = id.expect("the call is open");
+
+    // Whatever comes next meets it at work.
+    let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
+    assert!(run.stderr.contains("--cpi-timeout"), "{}", run.stderr);
+    let run =
+        hello.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", &id]).failure(1);
+    assert!(run.stderr.contains("still at work"), "{}", run.stderr);
+    let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
+    assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
+
+    gate.go();
+    until("the call ends", || hello.world.exists("finished"));
+    gate.arm(0, "never");
+    hello.create(&["--cpi-timeout", "5m"]).success();
+    assert_eq!(gate.cloud(), gate.recorded());
+    let vms = gate.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
+    assert!(vms <= 2, "the VM of the call is replaced at most once");
+    hello.delete(&[]).success();
+    let left: Vec<String> =
+        hello.leftovers().into_iter().filter(|left| !left.contains("/tmp/monopile-")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

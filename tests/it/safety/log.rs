@@ -1,0 +1,88 @@
+//! Every run that can change the world leaves a log.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::support::hello::Hello;
+
+fn logs(hello: &Hello) -> Vec<PathBuf> {
+    let directory = hello.world.home().join(".local/state/monopile/logs");
+    let mut logs: Vec<PathBuf> =
+        std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    logs.sort();
+    logs
+}
+
+#[test]
+fn a_run_leaves_its_log_and_says_where_when_it_fails() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let found = logs(&hello);
+    assert_eq!(found.len(), 1);
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&found[0]), mode(found[0].parent().unwrap())), (0o600, 0o700));
+    let text = std::fs::read_to_string(&found[0]).unwrap();
+    for said in ["create-env", "Creating VM", "calling the CPI", "create_vm", "asking the agent", "Deployed"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let creds: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    let key = creds["mbus_bootstrap_ssl"]["private_key"].as_str().unwrap();
+    for secret in [password, key.lines().nth(1).unwrap()] {
+        assert!(!text.contains(secret), "a secret is in the log");
+    }
+
+    // What only looks leaves none.
+    hello.world.run(["state", "show", "--state", "state.json"]).success();
+    assert_eq!(logs(&hello).len(), 1);
+
+    hello.answer("has_vm", "instead", "garbage");
+    let run = hello.create(&["--recreate", "--json"]).failure(1);
+    let last = run.json().pop().unwrap();
+    let log = PathBuf::from(last["log"].as_str().unwrap());
+    assert_eq!(logs(&hello).last(), Some(&log));
+    let hints = last["hints"].as_array().unwrap();
+    assert!(hints.iter().any(|hint| hint.as_str().unwrap().contains(log.to_str().unwrap())), "{last}");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains("exit code: 1") && text.contains("has_vm"), "{text}");
+    hello.answer_truly();
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn twenty_logs_are_kept() {
+    let hello = Hello::new();
+    let runs = 23;
+    let seen: Vec<PathBuf> = (0..runs)
+        .map(|_| {
+            hello.delete(&[]).failure(3);
+            logs(&hello).pop().unwrap()
+        })
+        .collect();
+    assert_eq!(logs(&hello), seen[runs - 20..]);
+}
+
+#[test]
+fn without_a_place_for_a_log_the_run_goes_on() {
+    let hello = Hello::new();
+    let mut command = hello.command("delete-env", &["-n", "--allow-missing"]);
+    hello.world.write("file", "");
+    command.env("XDG_STATE_HOME", hello.world.path("file"));
+    let run = hello.world.finish(command).success();
+    assert!(run.stderr.contains("this run keeps no log"), "{}", run.stderr);
+}
+
+#[test]
+fn a_state_that_is_not_there_is_a_success_only_on_request() {
+    let hello = Hello::new();
+    let run = hello.delete(&[]).failure(3);
+    assert!(
+        run.stderr.contains("there is no state") && run.stderr.contains("--allow-missing"),
+        "{}",
+        run.stderr
+    );
+    let run = hello.delete(&["--allow-missing"]).success();
+    assert!(run.stdout.contains("No deployment state file found"), "{}", run.stdout);
+    assert!(hello.requests().is_empty());
+}

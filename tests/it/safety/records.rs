@@ -1,0 +1,241 @@
+//! `monopile state`: what is on record, compared with the world, made, gone back to, dropped.
+
+use serde_json::{Value, json};
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+
+const STATE: [&str; 2] = ["--state", "state.json"];
+
+fn state(hello: &Hello, words: &[&str]) -> Run {
+    hello.world.run(["state"].iter().chain(words).chain(&STATE))
+}
+
+fn verify(hello: &Hello, more: &[&str]) -> Run {
+    hello.world.finish(hello.subcommand(&["state", "verify"], more))
+}
+
+fn listed(hello: &Hello) -> Vec<Value> {
+    let run = state(hello, &["backup", "--json"]).success();
+    serde_json::from_str::<Value>(&run.stdout).unwrap().as_array().unwrap().clone()
+}
+
+#[test]
+fn shown_and_verified() {
+    let hello = Hello::new();
+    state(&hello, &["show"]).failure(3);
+    hello.create(&[]).success();
+    let recorded = hello.state();
+    let (vm, disk) =
+        (recorded["current_vm_cid"].as_str().unwrap(), recorded["disks"][0]["cid"].as_str().unwrap());
+
+    let run = state(&hello, &["show"]).success();
+    let agent = recorded["monopile"]["vm"]["agent_id"].as_str().unwrap();
+    for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed  yes"] {
+        assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
+    }
+    // The manifest tells where the state is.
+    std::fs::copy(hello.world.path("state.json"), hello.world.path("hello/manifest-state.json")).unwrap();
+    assert!(hello.world.run(["state", "show", "hello/manifest.yml"]).success().stdout.contains(vm));
+    std::fs::remove_file(hello.world.path("hello/manifest-state.json")).unwrap();
+    let run = state(&hello, &["show", "--json"]).success();
+    let overview: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(overview["vm"]["cid"], vm);
+    assert_eq!(
+        (overview["disks"][0]["in_use"].clone(), overview["deployed"].clone()),
+        (json!(true), json!(true))
+    );
+
+    // Credentials in a hint are not shown.
+    let mut text = recorded.clone();
+    text["disks"][0]["hint"] = json!({"path": "/dev/sdc", "password": "hunter22"});
+    hello.world.write("other.json", text.to_string());
+    for more in [&[][..], &["--json"]] {
+        let run = hello.world.run(["state", "show", "--state", "other.json"].iter().chain(more)).success();
+        assert!(run.stdout.contains("/dev/sdc") && !run.stdout.contains("hunter22"), "{}", run.stdout);
+    }
+
+    hello.requests();
+    let run = verify(&hello, &["--json"]).success();
+    let findings: Value = serde_json::from_str(&run.stdout).unwrap();
+    let statuses: Vec<(&str, &str)> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["what"].as_str().unwrap(), one["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
+    assert_eq!(hello.state(), recorded, "looking changes nothing");
+
+    // What cannot be told is no drift; what is known not to be there is.
+    hello.answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
+    let run = verify(&hello, &[]).success();
+    assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
+    hello.answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
+    let run = verify(&hello, &[]).failure(6);
+    assert!(run.stderr.contains(&format!("not as recorded: disk '{disk}'")), "{}", run.stderr);
+    hello.answer_truly();
+
+    // An agent that is not the VM's.
+    let mut text = recorded.clone();
+    text["monopile"]["vm"]["agent_id"] = json!("another");
+    hello.world.write("state.json", text.to_string());
+    let run = verify(&hello, &[]).failure(6);
+    assert!(run.stdout.contains("another agent answers"), "{}", run.stdout);
+    hello.world.write("state.json", recorded.to_string());
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_lost_state_is_made_from_cids() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let before = hello.state();
+    let cid = |value: &Value| value.as_str().unwrap().to_owned();
+    let (vm, disk) = (cid(&before["current_vm_cid"]), cid(&before["disks"][0]["cid"]));
+    let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&before["stemcells"][0]["cid"]));
+    let import = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
+    let all = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell];
+
+    let run = import(&all).failure(3);
+    assert!(run.stderr.contains("there is a state"), "{}", run.stderr);
+    assert_eq!(hello.state(), before);
+    std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
+    for file in ["state.json.bak"] {
+        let _ = std::fs::remove_file(hello.world.path(file));
+    }
+
+    import(&[]).failure(2);
+    import(&["--stemcell", "cid"]).failure(2);
+    let run = import(&["--vm", "vm-nowhere"]).failure(3);
+    assert!(run.stderr.contains("the CPI knows no VM 'vm-nowhere'"), "{}", run.stderr);
+    let run = import(&["--vm", &vm, "--disk", "disk-nowhere"]).failure(3);
+    assert!(run.stderr.contains("the CPI knows no disk 'disk-nowhere'"), "{}", run.stderr);
+    assert!(!hello.world.exists("state.json"), "nothing is recorded by halves");
+
+    import(&all).success();
+    let made = hello.state();
+    assert_eq!(made["current_vm_cid"], before["current_vm_cid"]);
+    assert_eq!(made["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"]);
+    for field in ["cid", "size", "cloud_properties"] {
+        assert_eq!(made["disks"][0][field], before["disks"][0][field]);
+    }
+    assert_eq!(made["current_disk_id"], made["disks"][0]["id"]);
+    assert_eq!(made["current_stemcell_id"], made["stemcells"][0]["id"]);
+    verify(&hello, &[]).success();
+
+    // The next deploy takes it from there, with the data.
+    hello.requests();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2);
+    let requests = hello.requests();
+    let methods = Hello::methods(&requests);
+    for needless in ["create_stemcell", "create_disk", "delete_disk", "delete_stemcell"] {
+        assert!(!methods.contains(&needless), "{methods:?}");
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_vm_whose_agent_is_silent_is_imported_without_its_id() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
+    hello.kill_vm();
+    let more = ["--vm", &vm, "--agent-timeout", "1s"];
+    let run = hello.world.finish(hello.subcommand(&["state", "import"], &more)).success();
+    assert!(run.stderr.contains("the agent's id is not known"), "{}", run.stderr);
+    assert_eq!(hello.state()["current_vm_cid"], vm);
+    assert!(hello.state()["monopile"]["vm"].is_null());
+    // The state that knows all of it.
+    std::fs::rename(hello.world.path("lost.json"), hello.world.path("state.json")).unwrap();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn versions_are_kept_and_gone_back_to() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let first = hello.state();
+    hello.create(&["--recreate"]).success();
+    let second = hello.state();
+    let names = |listed: &[Value]| -> Vec<String> {
+        listed.iter().map(|one| one["version"].as_str().unwrap().to_owned()).collect()
+    };
+    let kept = listed(&hello);
+    assert_eq!(names(&kept), ["bak", "1"]);
+    assert_eq!(kept[1]["vm"], first["current_vm_cid"]);
+    assert_eq!(kept[1]["deployed"], true);
+    // A run in which nothing changed adds none.
+    hello.create(&[]).success();
+    assert_eq!(names(&listed(&hello)), ["bak", "1"]);
+    state(&hello, &["backup", "--keep"]).success();
+    assert_eq!(names(&listed(&hello)), ["bak", "2", "1"]);
+
+    // Going back would forget a VM: that must be agreed to.
+    let run = state(&hello, &["backup", "--restore", "1", "-n"]).failure(2);
+    let vm = second["current_vm_cid"].as_str().unwrap();
+    assert!(run.stderr.contains(&format!("It does not know VM '{vm}'")), "{}", run.stderr);
+    assert!(run.stderr.contains("--yes"));
+    assert_eq!(hello.state(), second);
+    state(&hello, &["backup", "--restore", "7", "--yes"]).failure(3);
+    state(&hello, &["backup", "--restore", "1", "--yes"]).success();
+    assert_eq!(hello.state(), first);
+    // And back again, also from a file that cannot be used.
+    hello.world.write("state.json", "{");
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("state backup"), "{}", run.stderr);
+    state(&hello, &["backup", "--restore", "2", "--yes"]).success();
+    assert_eq!(hello.state(), second);
+    let kept = listed(&hello);
+    assert!(
+        kept.iter().any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not a valid state")))
+    );
+    assert!(state(&hello, &["backup"]).success().stdout.contains("cannot be used"));
+
+    hello.delete(&[]).success();
+    for gone in ["state.json", "state.json.bak", "state.json.versions"] {
+        assert!(!hello.world.exists(gone), "{gone} is left");
+    }
+    assert!(state(&hello, &["backup"]).success().stdout.contains("no version is kept"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_record_is_dropped_only_when_agreed() {
+    let hello = Hello::new();
+    state(&hello, &["forget", "--vm", "x", "--yes"]).failure(3);
+    hello.create(&[]).success();
+    let before = hello.state();
+    let disk = before["disks"][0]["cid"].as_str().unwrap();
+    state(&hello, &["forget", "--yes"]).failure(2);
+    state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).failure(2);
+    let nearly = format!("{disk}x");
+    let run = state(&hello, &["forget", "--disk", &nearly, "--yes"]).failure(3);
+    assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
+    let run = state(&hello, &["forget", "--call", "none", "--yes"]).failure(3);
+    assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
+    let run = state(&hello, &["forget", "--disk", disk, "-n"]).failure(2);
+    assert!(run.stderr.contains("--yes") && run.stderr.contains("nothing will know of it"), "{}", run.stderr);
+    assert_eq!(hello.state(), before);
+    hello.requests();
+
+    state(&hello, &["forget", "--disk", disk, "--yes"]).success();
+    let after = hello.state();
+    assert!(after["disks"].as_array().unwrap().is_empty());
+    assert_eq!(
+        (after["current_disk_id"].clone(), after["current_manifest_sha"].clone()),
+        (json!(""), json!(""))
+    );
+    assert!(hello.requests().is_empty(), "forgetting calls nobody");
+    // It was a mistake.
+    state(&hello, &["backup", "--restore", "1", "--yes"]).success();
+    assert_eq!(hello.state(), before);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

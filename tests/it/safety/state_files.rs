@@ -1,0 +1,97 @@
+//! State files edited by hand: refused with the line, and nothing is called or changed.
+
+use crate::support::hello::Hello;
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_line() {
+    let disk =
+        |fields: &str| format!("{{\n  \"director_id\": \"d\",\n  \"disks\": [\n    {fields}\n  ]\n}}\n");
+    let stemcell =
+        |fields: &str| format!("{{\n  \"director_id\": \"d\",\n  \"stemcells\": [\n    {fields}\n  ]\n}}\n");
+    let top = |field: &str| format!("{{\n  \"director_id\": \"d\",\n  {field}\n}}\n");
+    let good = r#"{"id": "a", "cid": "x", "size": 1}"#;
+    let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
+        ("nothing", b"".to_vec(), "not a valid state", "line 1"),
+        ("blank", b" \n\n".to_vec(), "not a valid state", "line 3"),
+        ("zeros", vec![0; 64], "not a valid state", "line 1"),
+        ("text", b"director_id: d\n".to_vec(), "not a valid state", "line 1"),
+        ("a list", b"[]".to_vec(), "not a valid state", "line 1"),
+        ("null", b"null".to_vec(), "not a valid state", "line 1"),
+        ("truncated", b"{\n  \"director_id\": \"d\",\n  \"disks\": [".to_vec(), "not a valid state", "line 3"),
+        ("with more after it", b"{\"director_id\": \"d\"}\n{}".to_vec(), "not a valid state", "line 2"),
+        ("with a BOM", b"\xef\xbb\xbf{\"director_id\": \"d\"}".to_vec(), "byte order mark", "line 1"),
+        ("not UTF-8", b"{\"director_id\": \"d\xff\"}".to_vec(), "not a valid state", "line 1"),
+        ("a key twice", top("\"disks\": [],\n  \"disks\": []").into(), "duplicate field `disks`", "line 4"),
+        ("without a director", b"{\n}".to_vec(), "director_id", "line 2"),
+        ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
+        ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line 3"),
+        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "not a valid state", "line 3"),
+        ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
+        ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
+        ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
+        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "size", "line 4"),
+        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "not a valid state", "line 4"),
+        ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
+        ("disks that are none", top("\"disks\": {}").into(), "not a valid state", "line 3"),
+        ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that id", "line 3"),
+        ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
+        (
+            "a stemcell without a CID",
+            stemcell(r#"{"id": "a", "name": "n", "version": "1", "cid": " "}"#).into(),
+            "has no CID",
+            "line 4",
+        ),
+        (
+            "a stemcell in use that is none",
+            top("\"current_stemcell_id\": \"y\"").into(),
+            "no stemcell has that id",
+            "line 3",
+        ),
+        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "knows formats up to", "line 4"),
+        ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
+        (
+            "a VM record of the wrong type",
+            top("\"monopile\": {\"format\": 1, \"vm\": []}").into(),
+            "not a valid state",
+            "line 3",
+        ),
+        (
+            "an undeleted VM without a CID",
+            top(r#""monopile": {"format": 1, "undeleted": [{"what": "vm", "cid": "", "said": "", "since": ""}]}"#)
+                .into(),
+            "without a CID",
+            "line 3",
+        ),
+    ];
+    let hello = Hello::new();
+    let path = hello.world.path("state.json");
+    for (number, (name, bytes, said, line)) in cases.iter().enumerate() {
+        std::fs::write(&path, bytes).unwrap();
+        let mut runs = vec![
+            ("state show", hello.world.run(["state", "show", "--state", "state.json"])),
+            (
+                "state forget",
+                hello.world.run(["state", "forget", "--yes", "--vm", "v", "--state", "state.json"]),
+            ),
+        ];
+        // The same code reads it for all commands: a sample of the others.
+        runs.push(match number % 5 {
+            0 => ("create-env", hello.create(&[])),
+            1 => ("delete-env", hello.delete(&[])),
+            2 => ("stop-env", hello.world.finish(hello.command("stop-env", &[]))),
+            3 => ("start-env", hello.world.finish(hello.command("start-env", &[]))),
+            _ => ("state verify", hello.world.finish(hello.subcommand(&["state", "verify"], &[]))),
+        });
+        for (command, run) in runs {
+            assert_eq!(run.code, 3, "{name}, {command}: {}", run.stderr);
+            for text in [*said, *line, "state.json"] {
+                assert!(run.stderr.contains(text), "{name}, {command}: `{text}` is not in {}", run.stderr);
+            }
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), *bytes, "{name}: the file was changed");
+        for other in ["state.json.bak", "state.json.lock", "state.json.journal", "state.json.versions"] {
+            assert!(!hello.world.exists(other), "{name}: {other} was left");
+        }
+    }
+    assert!(hello.requests().is_empty(), "the CPI was called");
+}
