@@ -63,6 +63,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l templat
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate -d 'Deploy even if nothing changed, with a new VM'
@@ -89,6 +90,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l templat
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'

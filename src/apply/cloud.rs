@@ -1,66 +1,49 @@
-//! The CPI as a run uses it: calls that are announced, watched, retried and recorded.
+//! The state and the CPI that changes what it describes: calls that are announced before and recorded after.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::connection::{Connection, Retries};
 use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
-use crate::cpi::install::Installed;
-use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
-use crate::state::{Change, Intent, State, Store};
-use crate::timing::{Activity, Spending};
+use crate::cpi::{Answer, Call, Contract, CpiError, CpiErrorKind, Files, Method};
+use crate::state::{Change, Intent, OpenCall, State, Store};
 use crate::ui::Stage;
 use crate::{Error, Result};
-
-/// How often a call is made again when the CPI says that this may help.
-const RETRIES: u32 = 3;
-/// The wait before the first retry; it doubles.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state and the CPI that changes what it describes.
 pub(super) struct Cloud<'a> {
     environment: &'a Environment,
-    cpi: Cpi,
+    connection: Connection<'a>,
     store: Store,
-    stemcell_api_version: Option<u32>,
-    /// Nobody may take the CPI's packages away while it is in use.
-    _installed: Option<Installed>,
 }
 
 impl<'a> Cloud<'a> {
-    /// Asks the CPI what it is. Nothing is written yet: a CPI that cannot answer leaves no trace.
+    /// Asks the CPI what it is, to speak no higher API version than `highest` with it. Nothing is written yet: a
+    /// CPI that cannot answer leaves no trace.
     pub(super) fn connect(
         environment: &'a Environment,
         store: Store,
         located: Located,
+        highest: Option<u32>,
         stage: &Stage,
     ) -> Result<Self> {
-        environment.clock.count(|counts| counts.cpi_calls += 1);
-        let calling = environment.clock.spend(Activity::Cpi);
-        let cpi = Cpi::connect(
-            located.executable,
-            &store.state().director_id,
-            &environment.paths.work,
-            located.context,
-            &mut watch(environment, stage),
-        )?;
-        drop(calling);
-        Ok(Cloud { environment, cpi, store, stemcell_api_version: None, _installed: located.installed })
+        let director = &store.state().director_id;
+        let connection = Connection::open(environment, located, director, highest, stage)?;
+        Ok(Cloud { environment, connection, store })
     }
 
-    /// Decides the contract with a stemcell; calls about a VM say its version from now on.
+    /// Decides the contract with a stemcell; calls say its version from now on.
     pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
-        self.stemcell_api_version = Some(stemcell_api_version);
-        Contract::negotiate(self.cpi.info().api_version, stemcell_api_version)
+        self.connection.negotiate(stemcell_api_version)
     }
 
     /// The stemcell formats the CPI takes, where it says so.
     pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
-        self.cpi.info().stemcell_formats.as_deref()
+        self.connection.stemcell_formats()
     }
 
     pub(super) fn state(&self) -> &State {
@@ -80,18 +63,7 @@ impl<'a> Cloud<'a> {
         self.store.journal().registry_file()
     }
 
-    /// A process of the CPI is about to run.
-    fn calling(&self) -> Spending<'a> {
-        self.environment.clock.count(|counts| counts.cpi_calls += 1);
-        self.environment.clock.spend(Activity::Cpi)
-    }
-
-    fn call<'c>(&self, method: &'c str, arguments: Vec<Value>) -> Call<'c> {
-        let request_id = uuid::Uuid::new_v4().to_string();
-        Call { method, arguments, stemcell_api_version: self.stemcell_api_version, request_id }
-    }
-
-    /// Makes a call that changes the world: announced before, recorded after. Returns its result, or `None` for a
+    /// Makes a call that changes the world: announced before, recorded after. Returns its answer, or `None` for a
     /// deletion of what was not there.
     pub(super) fn effect(
         &mut self,
@@ -99,160 +71,113 @@ impl<'a> Cloud<'a> {
         why: &str,
         effect: &Effect,
         arguments: Vec<Value>,
-    ) -> Result<Option<Value>> {
-        signals::check(self.environment)?;
+    ) -> Result<Option<Answer>> {
         // The director id must be on record before a CPI tags anything with it.
         self.store.establish()?;
-        let mut attempt = 0;
+        let mut retries = Retries::default();
         loop {
-            let call = self.call(effect.method(), arguments.clone());
-            let intent = Intent {
-                request_id: call.request_id.clone(),
-                method: call.method.to_owned(),
-                why: why.to_owned(),
-                effect: effect.clone(),
-            };
-            let open = self.store.journal().begin(&intent)?;
-            let request_id = call.request_id.clone();
-            let answer =
-                open.answer_file().map_err(|error| Error::io("creating the answer file of a call", error));
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    open.settle()?;
-                    return Err(error);
-                }
-            };
-            let files = Files {
-                answer,
-                prepared_path: Some(open.prepared_path()),
-                answer_path: open.answer_path(),
-                log_path: open.log_path(),
-            };
-            let outcome = {
-                let _call = self.calling();
-                self.cpi.call(call, files, &mut watch(self.environment, stage))
-            };
-            let problem = match outcome {
-                Ok(result) => match effect.changes(&result) {
+            signals::check(self.environment)?;
+            let call = self.connection.prepare(effect.method(), arguments.clone());
+            let open = self.announce(&call, effect, why)?;
+            let error = match self.make(&call, &open, stage)? {
+                Ok(answer) => match effect.changes(&answer) {
                     Ok(changes) => {
-                        for change in changes {
-                            self.store.commit(change)?;
-                        }
-                        open.settle()?;
-                        return Ok(Some(result));
+                        self.settle(open, changes)?;
+                        return Ok(Some(answer));
                     }
-                    Err(problem) => CpiError::NoAnswer {
-                        method: effect.method().to_owned(),
-                        request_id,
-                        problem,
-                        log_tail: String::new(),
-                    },
+                    Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
                 },
                 Err(error) => error,
             };
-            let gone = problem.kind().is_some_and(|kind| is_gone(effect, kind));
-            match problem {
-                CpiError::Answered { .. } if gone && !self.still_there(stage, effect)? => {
-                    for change in effect.deleted() {
-                        self.store.commit(change)?;
-                    }
-                    open.settle()?;
-                    return Ok(None);
-                }
-                CpiError::Answered { ok_to_retry: true, ref message, .. } if attempt < RETRIES => {
-                    open.settle()?;
-                    attempt += 1;
-                    self.announce_retry(stage, effect.method(), message, attempt)?;
-                }
-                error @ CpiError::Abandoned { .. } => return Err(error.into()),
-                error @ CpiError::NoAnswer { .. } if effect.creates() => {
+            let gone = error.kind().is_some_and(|kind| is_gone(effect, kind));
+            if gone && !self.still_there(stage, effect)? {
+                self.settle(open, effect.deleted())?;
+                return Ok(None);
+            }
+            match error {
+                // Its process is still at work: the next run reads what it answers.
+                CpiError::Abandoned { .. } => return Err(error.into()),
+                CpiError::NoAnswer { .. } if effect.creates() => {
                     return Err(super::resume::unknown_outcome(effect, &open, error.into()));
                 }
-                error @ CpiError::Answered { .. } if effect.creates() => {
-                    open.settle()?;
-                    return Err(Error::from(error).with_hint(format!(
-                        "should the CPI have made something before it failed, it is {}",
-                        effect.how_to_find()
-                    )));
-                }
-                error => {
-                    open.settle()?;
-                    return Err(error.into());
-                }
+                _ => open.settle()?,
             }
+            if retries.allow(self.environment, stage, &error)? {
+                continue;
+            }
+            let answered = error.kind().is_some();
+            let failed = Error::from(error);
+            return Err(match answered && effect.creates() {
+                true => failed.with_hint(format!(
+                    "should the CPI have made something before it failed, it is {}",
+                    effect.how_to_find()
+                )),
+                false => failed,
+            });
         }
+    }
+
+    fn announce(&self, call: &Call, effect: &Effect, why: &str) -> Result<OpenCall> {
+        self.store.journal().begin(&Intent {
+            request_id: call.request_id.clone(),
+            method: call.method.name().to_owned(),
+            terms: self.connection.terms(),
+            why: why.to_owned(),
+            effect: effect.clone(),
+        })
+    }
+
+    /// Makes an announced call, so that another run could read its answer.
+    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Result<Answer, CpiError>> {
+        let answer = match open.answer_file() {
+            Ok(answer) => answer,
+            Err(source) => {
+                let what = "creating the answer file of a call failed".to_owned();
+                return Ok(Err(CpiError::Local { what, source }));
+            }
+        };
+        let files = Files {
+            answer,
+            prepared_path: Some(open.prepared_path()),
+            answer_path: open.answer_path(),
+            log_path: open.log_path(),
+        };
+        Ok(self.connection.call(call, files, stage))
+    }
+
+    /// Records what a call came to, and forgets the call.
+    fn settle(&mut self, open: OpenCall, changes: Vec<Change>) -> Result<()> {
+        for change in changes {
+            self.store.commit(change)?;
+        }
+        open.settle()
     }
 
     /// Whether something that a deletion did not find exists all the same, as far as the CPI can tell.
     fn still_there(&self, stage: &Stage, effect: &Effect) -> Result<bool> {
         let (method, cid) = match effect {
-            Effect::DeleteVm { cid } => ("has_vm", cid),
-            Effect::DeleteDisk { cid } => ("has_disk", cid),
+            Effect::DeleteVm { cid } => (Method::HasVm, cid),
+            Effect::DeleteDisk { cid } => (Method::HasDisk, cid),
             _ => return Ok(false),
         };
-        Ok(matches!(self.ask(stage, method, vec![json!(cid)])?, Ok(Value::Bool(true))))
-    }
-
-    /// Says that a call is made again, and waits before it.
-    fn announce_retry(&self, stage: &Stage, method: &str, message: &str, attempt: u32) -> Result<()> {
-        let pause = RETRY_PAUSE * 2u32.pow(attempt - 1);
-        stage.reporter().warn(format!(
-            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
-            attempt + 1,
-            RETRIES + 1,
-            pause.as_secs()
-        ));
-        signals::pause(self.environment, pause)
-    }
-
-    /// Makes a call that changes nothing, or nothing that cannot be repeated.
-    pub(super) fn ask(
-        &self,
-        stage: &Stage,
-        method: &str,
-        arguments: Vec<Value>,
-    ) -> Result<Result<Value, CpiError>> {
-        let mut attempt = 0;
-        loop {
-            let call = self.call(method, arguments.clone());
-            let outcome = {
-                let _call = self.calling();
-                self.cpi.ask(call, &mut watch(self.environment, stage))
-            };
-            match outcome {
-                Err(CpiError::Answered { ok_to_retry: true, ref message, .. }) if attempt < RETRIES => {
-                    attempt += 1;
-                    self.announce_retry(stage, method, message, attempt)?;
-                }
-                outcome => return Ok(outcome),
-            }
-        }
+        let answer = self.connection.ask(stage, method, vec![json!(cid)])?;
+        Ok(matches!(answer, Ok(Answer::Boolean(true))))
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
     pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
-        match self.ask(stage, "has_vm", vec![json!(cid)])? {
-            Ok(Value::Bool(exists)) => Ok(exists),
-            Ok(other) => {
-                Err(Error::environment(format!("the CPI's `has_vm` must answer true or false, not {other}")))
-            }
-            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
-            Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.connection.has_vm(stage, cid)
     }
 
     /// Sets metadata, which a CPI need not implement.
-    pub(super) fn set_metadata(&self, stage: &Stage, method: &str, cid: &str, metadata: Value) -> Result<()> {
-        match self.ask(stage, method, vec![json!(cid), metadata])? {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
-                tracing::info!(method, "the CPI does not implement it");
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
+    pub(super) fn set_metadata(
+        &self,
+        stage: &Stage,
+        method: Method,
+        cid: &str,
+        metadata: Value,
+    ) -> Result<()> {
+        self.connection.set_metadata(stage, method, cid, metadata)
     }
 }
 
@@ -263,15 +188,4 @@ fn is_gone(effect: &Effect, kind: &CpiErrorKind) -> bool {
             | (Effect::DeleteDisk { .. }, CpiErrorKind::DiskNotFound)
             | (Effect::DeleteStemcell { .. }, CpiErrorKind::StemcellNotFound)
     )
-}
-
-/// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
-fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
-    Watch {
-        on_log: Box::new(move |line: &str| {
-            tracing::debug!(target: "cpi", "{line}");
-            stage.log_line(line);
-        }),
-        stop: Box::new(move || signals::insisted(environment)),
-    }
 }

@@ -52,7 +52,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
+    let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
     check_formats(cloud.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = cloud.negotiate(opened.stemcell.api_version);
     connecting.finish();

@@ -48,7 +48,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     validating.finish();
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
+    let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
     let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
     let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
     let contract = cloud.negotiate(version);

@@ -7,6 +7,7 @@ use super::effect::Effect;
 use super::run::Run;
 use super::vm;
 use crate::agent::Agent;
+use crate::cpi::{Contract, Method};
 use crate::manifest::deployment::DiskSpec;
 use crate::state::{Change, Disk};
 use crate::ui::Stage;
@@ -48,9 +49,10 @@ pub(super) fn attach(
     let attaching = stage.reporter().stage(format!("Attaching disk '{cid}' to VM '{vm}'"));
     let effect = Effect::AttachDisk { vm: vm.clone(), cid: cid.to_owned() };
     cloud.effect(&attaching, why, &effect, vec![json!(vm), json!(cid)])?;
-    cloud.set_metadata(&attaching, "set_disk_metadata", cid, vm::disk_metadata(&run.prepared.deployment))?;
+    let metadata = vm::disk_metadata(&run.prepared.deployment);
+    cloud.set_metadata(&attaching, Method::SetDiskMetadata, cid, metadata)?;
     let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
-    let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == crate::cpi::Contract::V2));
+    let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
         // An agent that does not know the first message gets the hint with the second.
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,

@@ -4,9 +4,8 @@
 //! reads the answer may be another one than the run that asked.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::cpi::{self, CreatedVm};
+use crate::cpi::{Answer, CreatedVm, Method};
 use crate::state::{Change, Disk, Stemcell, Vm};
 
 /// A call that changes the world. Records hold an empty CID until the CPI has said it.
@@ -61,16 +60,16 @@ pub enum Effect {
 
 impl Effect {
     /// The CPI method.
-    pub fn method(&self) -> &'static str {
+    pub fn method(&self) -> Method {
         match self {
-            Effect::CreateStemcell { .. } => "create_stemcell",
-            Effect::CreateVm { .. } => "create_vm",
-            Effect::DeleteVm { .. } => "delete_vm",
-            Effect::CreateDisk { .. } => "create_disk",
-            Effect::AttachDisk { .. } => "attach_disk",
-            Effect::DetachDisk { .. } => "detach_disk",
-            Effect::DeleteDisk { .. } => "delete_disk",
-            Effect::DeleteStemcell { .. } => "delete_stemcell",
+            Effect::CreateStemcell { .. } => Method::CreateStemcell,
+            Effect::CreateVm { .. } => Method::CreateVm,
+            Effect::DeleteVm { .. } => Method::DeleteVm,
+            Effect::CreateDisk { .. } => Method::CreateDisk,
+            Effect::AttachDisk { .. } => Method::AttachDisk,
+            Effect::DetachDisk { .. } => Method::DetachDisk,
+            Effect::DeleteDisk { .. } => Method::DeleteDisk,
+            Effect::DeleteStemcell { .. } => Method::DeleteStemcell,
         }
     }
 
@@ -90,35 +89,28 @@ impl Effect {
         }
     }
 
-    /// The changes that a successful answer means; an answer of the wrong shape is described instead.
-    pub fn changes(&self, result: &Value) -> Result<Vec<Change>, String> {
-        Ok(match self {
-            Effect::CreateStemcell { record } => {
-                vec![Change::StemcellCreated(Stemcell {
-                    cid: cpi::cid(self.method(), result)?,
-                    ..record.clone()
-                })]
+    /// The changes that the answer means; one to another method is described instead.
+    pub fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
+        Ok(match (self, answer) {
+            (Effect::CreateStemcell { record }, Answer::Cid(cid)) => {
+                vec![Change::StemcellCreated(Stemcell { cid: cid.clone(), ..record.clone() })]
             }
-            Effect::CreateVm { record } => {
-                let CreatedVm { cid, networks } = CreatedVm::from_result(result)?;
-                vec![Change::VmCreated(Box::new(Vm { cid, networks, ..record.clone() }))]
+            (Effect::CreateVm { record }, Answer::Vm(CreatedVm { cid, networks })) => {
+                let made = Vm { cid: cid.clone(), networks: networks.clone(), ..record.clone() };
+                vec![Change::VmCreated(Box::new(made))]
             }
-            Effect::CreateDisk { record } => {
-                vec![Change::DiskCreated(Disk { cid: cpi::cid(self.method(), result)?, ..record.clone() })]
+            (Effect::CreateDisk { record }, Answer::Cid(cid)) => {
+                vec![Change::DiskCreated(Disk { cid: cid.clone(), ..record.clone() })]
             }
-            Effect::AttachDisk { cid, .. } => {
-                let hint = match result {
-                    Value::Null => None,
-                    Value::String(text) if text.is_empty() => None,
-                    hint @ (Value::String(_) | Value::Object(_)) => Some(hint.clone()),
-                    other => {
-                        return Err(format!("`attach_disk` must answer a string or a hash, not {other}"));
-                    }
-                };
-                vec![Change::DiskAttached { cid: cid.clone(), hint }]
+            (Effect::AttachDisk { cid, .. }, Answer::Hint(hint)) => {
+                vec![Change::DiskAttached { cid: cid.clone(), hint: hint.clone() }]
             }
-            Effect::DetachDisk { .. } => Vec::new(),
-            effect => effect.deleted(),
+            // API version 1 knows no hints.
+            (Effect::AttachDisk { cid, .. }, Answer::Nothing) => {
+                vec![Change::DiskAttached { cid: cid.clone(), hint: None }]
+            }
+            (effect, Answer::Nothing) => effect.deleted(),
+            (effect, answer) => return Err(format!("{answer:?} is no answer to `{}`", effect.method())),
         })
     }
 

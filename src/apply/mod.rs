@@ -6,6 +6,7 @@
 
 mod cloud;
 mod compiled;
+mod connection;
 mod cpi_source;
 mod create_env;
 mod delete_env;

@@ -98,6 +98,8 @@ pub struct CreateEnv {
     pub forget_open_calls: bool,
     /// `--templates`: what renders templates.
     pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
 }
 
 /// `delete-env`.
@@ -111,6 +113,8 @@ pub struct DeleteEnv {
     pub forget_open_calls: bool,
     /// `--templates`: what renders templates.
     pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
 }
 
 /// `stop-env`.

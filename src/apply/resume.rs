@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
 use crate::agent::Backoff;
-use crate::cpi::{CpiError, parse_answer};
+use crate::cpi::{self, CpiError, read_answer};
 use crate::state::{Answer, Change, Intent, OpenCall, Store};
 use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
@@ -40,8 +38,8 @@ fn settle(
         stage.skip("the CPI was not yet called");
         return Ok(());
     };
-    let problem = match parse_answer(&bytes, &intent.method, &intent.request_id) {
-        Ok(result) => match fitting_changes(store, intent, &result) {
+    let problem = match read(intent, &bytes) {
+        Ok(answer) => match fitting_changes(store, intent, &answer) {
             Ok(changes) => {
                 for change in changes {
                     store.commit(change)?;
@@ -62,12 +60,7 @@ fn settle(
     };
     if intent.effect.creates() {
         if !forget {
-            let cause = CpiError::NoAnswer {
-                method: intent.method.clone(),
-                request_id: intent.request_id.clone(),
-                problem,
-                log_tail: String::new(),
-            };
+            let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
             return Err(unknown_outcome(&intent.effect, &call, cause.into()));
         }
         reporter.warn(format!(
@@ -80,6 +73,11 @@ fn settle(
     call.settle()?;
     stage.skip(format!("it gave no usable answer: {problem}"));
     Ok(())
+}
+
+/// What was answered to the call, by the terms it was made under.
+fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
+    read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
 }
 
 /// What the call's process wrote, once it has ended; `None` if there never was one.
@@ -99,9 +97,10 @@ fn wait_for_answer(
             Answer::Ended(bytes) => return Ok(Some(bytes)),
             Answer::Pending => {}
         }
+        cpi::shorten_endless(&call.answer_path());
         // A process that the CPI started and left running holds the file as well; the answer is whole without it.
         let bytes = call.answer_so_far().map_err(failed)?;
-        match parse_answer(&bytes, &intent.method, &intent.request_id) {
+        match read(intent, &bytes) {
             Ok(_) | Err(CpiError::Answered { .. }) => {
                 if answered_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
                     return Ok(Some(bytes));
@@ -123,8 +122,12 @@ fn wait_for_answer(
 }
 
 /// The changes an answer means, if the state can take them.
-fn fitting_changes(store: &Store, intent: &Intent<Effect>, result: &Value) -> Result<Vec<Change>, String> {
-    let changes = intent.effect.changes(result)?;
+fn fitting_changes(
+    store: &Store,
+    intent: &Intent<Effect>,
+    answer: &cpi::Answer,
+) -> Result<Vec<Change>, String> {
+    let changes = intent.effect.changes(answer)?;
     let mut trial = store.state().clone();
     for change in &changes {
         trial.apply(change.clone()).map_err(|rejected| rejected.to_string())?;

@@ -96,7 +96,10 @@ impl<'a> Run<'a> {
             signals::check(self.environment)?;
             let why = planned.reason.as_str();
             match &planned.step {
-                Step::CreateStemcell => vm::create_stemcell(cloud, &self.opened.stemcell, why, &deploying)?,
+                Step::CreateStemcell => {
+                    let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
+                    vm::create_stemcell(cloud, stemcell, deployment, why, &deploying)?;
+                }
                 Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
                 Step::CreateDisk(spec) => new_disk = Some(disk::create(cloud, spec, why, &deploying)?),
                 Step::AttachDisk(which) => {

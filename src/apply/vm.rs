@@ -9,7 +9,7 @@ use super::request::AGENT_PATIENCE;
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError};
 use crate::artifact;
-use crate::cpi::Contract;
+use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
 use crate::state::{Change, Stemcell, Vm};
 use crate::ui::Stage;
@@ -19,6 +19,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) fn create_stemcell(
     cloud: &mut Cloud<'_>,
     stemcell: &artifact::Stemcell,
+    deployment: &Deployment,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
@@ -34,7 +35,9 @@ pub(super) fn create_stemcell(
         digest: Some(stemcell.identity().digest.to_string()),
         unknown: Map::new(),
     };
-    let arguments = vec![json!(stemcell.image), stemcell.cloud_properties.clone()];
+    // Requests of API version 3 carry the third argument (`cpi-api-v3-method/create-stemcell.md`).
+    let arguments =
+        vec![json!(stemcell.image), stemcell.cloud_properties.clone(), json!({"tags": deployment.tags})];
     cloud.effect(&uploading, why, &Effect::CreateStemcell { record }, arguments)?;
     uploading.finish();
     Ok(())
@@ -90,7 +93,7 @@ pub(super) fn create(
     cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
     cloud.commit(Change::StemcellUsed { id: stemcell.id })?;
     let cid = vm_cid(cloud)?;
-    cloud.set_metadata(&creating, "set_vm_metadata", &cid, metadata(deployment))?;
+    cloud.set_metadata(&creating, Method::SetVmMetadata, &cid, metadata(deployment))?;
     creating.finish();
 
     let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));

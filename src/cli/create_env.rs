@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{CpiArgs, ManifestArgs, duration, paths, session::Session};
 use crate::Result;
 use crate::apply;
 use crate::template::Mode;
@@ -56,6 +56,9 @@ pub struct CreateEnvArgs {
     /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
     #[arg(long)]
     keep_workdir: bool,
+
+    #[command(flatten)]
+    cpi: CpiArgs,
 }
 
 impl CreateEnvArgs {
@@ -69,6 +72,7 @@ impl CreateEnvArgs {
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
+            cpi_api_version: self.cpi.cpi_api_version,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)

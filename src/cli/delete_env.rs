@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{CpiArgs, ManifestArgs, duration, paths, session::Session};
 use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
@@ -43,6 +43,9 @@ pub struct DeleteEnvArgs {
     /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
     #[arg(long)]
     keep_workdir: bool,
+
+    #[command(flatten)]
+    cpi: CpiArgs,
 }
 
 impl DeleteEnvArgs {
@@ -58,6 +61,7 @@ impl DeleteEnvArgs {
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
+            cpi_api_version: self.cpi.cpi_api_version,
         };
         let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)

@@ -6,6 +6,7 @@
 
 mod cache;
 mod completion;
+mod cpi_args;
 mod create_env;
 mod delete_env;
 mod duration;
@@ -39,6 +40,7 @@ use crate::artifact::Algorithm;
 use globals::Globals;
 use session::Session;
 
+pub use cpi_args::CpiArgs;
 pub use manifest_args::ManifestArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.

@@ -1,35 +1,57 @@
 //! One CPI, asked once what it is and then called.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::contract::HIGHEST_API_VERSION;
+use super::answer::{Answer, Info, Reading, Terms};
+use super::contract::{Contract, HIGHEST_API_VERSION};
 use super::error::{CpiError, CpiErrorKind};
+use super::methods::Method;
 use super::process::{Executable, Files, Outcome, scratch_files};
-use super::rpc::{Info, parse_answer};
+use super::rpc::parse_answer;
+
+/// What it takes to call a CPI.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The program.
+    pub executable: Executable,
+    /// Who calls.
+    pub director_uuid: String,
+    /// A private directory.
+    pub scratch: PathBuf,
+    /// The properties of its entry in the CPI config.
+    pub context: Map<String, Value>,
+    /// `--cpi-api-version`: speak no higher version, whatever the CPI says.
+    pub highest_api_version: Option<u32>,
+}
 
 /// A CPI that has said what it is.
 #[derive(Debug, Clone)]
 pub struct Cpi {
-    executable: Executable,
-    director_uuid: String,
-    scratch: PathBuf,
-    context: Map<String, Value>,
+    setup: Setup,
     info: Info,
 }
 
 /// One request.
-#[derive(Debug)]
-pub struct Call<'a> {
+#[derive(Debug, Clone)]
+pub struct Call {
     /// The method.
-    pub method: &'a str,
-    /// Its arguments, in order.
+    pub method: Method,
+    /// Its arguments, in order, up to the highest version; older requests carry fewer.
     pub arguments: Vec<Value>,
     /// The `api_version` of the stemcell the call is about, where there is one.
     pub stemcell_api_version: Option<u32>,
     /// The request's id: fresh for every process.
     pub request_id: String,
+}
+
+impl Call {
+    /// A call with an id of its own.
+    pub fn new(method: Method, arguments: Vec<Value>, stemcell_api_version: Option<u32>) -> Self {
+        let request_id = uuid::Uuid::new_v4().to_string();
+        Call { method, arguments, stemcell_api_version, request_id }
+    }
 }
 
 /// What a caller sees of a call while it runs.
@@ -41,39 +63,14 @@ pub struct Watch<'a> {
 }
 
 impl Cpi {
-    /// Asks the CPI for its `info`, first of all and once. `context` holds the properties of its entry in the
-    /// CPI config; `scratch` is a private directory.
-    pub fn connect(
-        executable: Executable,
-        director_uuid: &str,
-        scratch: &Path,
-        context: Map<String, Value>,
-        watch: &mut Watch<'_>,
-    ) -> Result<Self, CpiError> {
-        let unknown = Info { api_version: 1, stemcell_formats: None };
-        let mut cpi = Cpi {
-            executable,
-            director_uuid: director_uuid.to_owned(),
-            scratch: scratch.to_owned(),
-            context,
-            info: unknown,
-        };
-        let request_id = uuid::Uuid::new_v4().to_string();
-        let request = json!({
-            "method": "info",
-            "arguments": [],
-            "context": cpi.request_context(&request_id),
-        });
-        let files = scratch_files(scratch, &request_id)?;
-        match cpi.exchange("info", &request_id, &request, files, watch) {
-            Ok(result) => {
-                cpi.info = Info::from_result(&result).map_err(|problem| CpiError::NoAnswer {
-                    method: "info".to_owned(),
-                    request_id,
-                    problem,
-                    log_tail: String::new(),
-                })?;
-            }
+    /// Asks the CPI for its `info`, first of all and once.
+    pub fn connect(setup: Setup, watch: &mut Watch<'_>) -> Result<Self, CpiError> {
+        let mut cpi = Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } };
+        let call = Call::new(Method::Info, Vec::new(), None);
+        let files = scratch_files(&cpi.setup.scratch, &call.request_id)?;
+        match cpi.exchange(&call, files, watch) {
+            Ok(Answer::Info(info)) => cpi.info = info,
+            Ok(_) => {}
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {}
             Err(error) => return Err(error),
         }
@@ -88,69 +85,149 @@ impl Cpi {
 
     /// The API version that requests carry.
     pub fn api_version(&self) -> u32 {
-        self.info.api_version.min(HIGHEST_API_VERSION)
+        let highest = self.setup.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
+        self.info.api_version.min(HIGHEST_API_VERSION).min(highest)
+    }
+
+    /// The contract with a stemcell of this `api_version`.
+    pub fn contract(&self, stemcell_api_version: u32) -> Contract {
+        Contract::negotiate(self.api_version(), stemcell_api_version)
+    }
+
+    /// What a call's answer is read by.
+    pub fn terms(&self, stemcell_api_version: Option<u32>) -> Terms {
+        Terms::new(self.api_version(), stemcell_api_version)
     }
 
     /// Makes a call that changes nothing, or whose effect nobody needs to find again.
-    pub fn ask(&self, call: Call<'_>, watch: &mut Watch<'_>) -> Result<Value, CpiError> {
-        let files = scratch_files(&self.scratch, &call.request_id)?;
+    pub fn ask(&self, call: &Call, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+        let files = scratch_files(&self.setup.scratch, &call.request_id)?;
         self.call(call, files, watch)
     }
 
     /// Makes a call whose answer and log go into the files given.
-    pub fn call(&self, call: Call<'_>, files: Files, watch: &mut Watch<'_>) -> Result<Value, CpiError> {
-        let mut context = self.request_context(&call.request_id);
+    pub fn call(&self, call: &Call, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+        call.method
+            .check_arguments(HIGHEST_API_VERSION, &call.arguments)
+            .map_err(|problem| CpiError::NotSent { method: call.method, problem })?;
+        self.exchange(call, files, watch)
+    }
+
+    /// The request of a call, as the CPI gets it. `info` asks which version to speak, so it says none.
+    pub fn request(&self, call: &Call) -> Value {
+        let mut context = self.setup.context.clone();
+        context.insert("director_uuid".to_owned(), json!(self.setup.director_uuid));
+        context.insert("request_id".to_owned(), json!(call.request_id));
         if let Some(version) = call.stemcell_api_version {
             context.insert("vm".to_owned(), json!({"stemcell": {"api_version": version}}));
         }
-        let request = json!({
-            "method": call.method,
-            "arguments": call.arguments,
+        let carried = call.method.arguments(self.api_version()).count().min(call.arguments.len());
+        let mut request = json!({
+            "method": call.method.name(),
+            "arguments": &call.arguments[..carried],
             "context": context,
-            "api_version": self.api_version(),
         });
-        self.exchange(call.method, &call.request_id, &request, files, watch)
+        if call.method != Method::Info {
+            request["api_version"] = json!(self.api_version());
+        }
+        request
     }
 
-    fn request_context(&self, request_id: &str) -> Map<String, Value> {
-        let mut context = self.context.clone();
-        context.insert("director_uuid".to_owned(), self.director_uuid.clone().into());
-        context.insert("request_id".to_owned(), request_id.into());
-        context
-    }
-
-    fn exchange(
-        &self,
-        method: &str,
-        request_id: &str,
-        request: &Value,
-        files: Files,
-        watch: &mut Watch<'_>,
-    ) -> Result<Value, CpiError> {
-        tracing::debug!(method, request_id, "calling the CPI");
-        let text = request.to_string();
-        match self.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
-            Outcome::Abandoned(signal) => Err(CpiError::Abandoned {
-                method: method.to_owned(),
-                request_id: request_id.to_owned(),
-                signal,
-            }),
-            Outcome::Unreadable(error) => Err(CpiError::NoAnswer {
-                method: method.to_owned(),
-                request_id: request_id.to_owned(),
-                problem: format!("it cannot be read: {error}"),
-                log_tail: String::new(),
-            }),
-            Outcome::Answer { bytes, log_tail } => {
-                let parsed = parse_answer(&bytes, method, request_id);
-                tracing::debug!(method, request_id, ok = parsed.is_ok(), "the CPI answered");
-                match parsed {
-                    Err(CpiError::NoAnswer { method, request_id, problem, .. }) => {
-                        Err(CpiError::NoAnswer { method, request_id, problem, log_tail })
-                    }
-                    other => other,
-                }
+    fn exchange(&self, call: &Call, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+        let (method, request_id) = (call.method, &call.request_id);
+        tracing::debug!(%method, request_id, "calling the CPI");
+        let text = self.request(call).to_string();
+        match self.setup.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
+            Outcome::Abandoned(signal) => {
+                Err(CpiError::Abandoned { method, request_id: request_id.clone(), signal })
+            }
+            Outcome::Unreadable(error) => {
+                Err(CpiError::no_answer(method, request_id, format!("it cannot be read: {error}")))
+            }
+            Outcome::Answer { bytes, log_tail, status } => {
+                let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
+                tracing::debug!(%method, request_id, ok = answer.is_ok(), ?status, "the CPI answered");
+                answer.map_err(|error| error.with_end(status, log_tail))
             }
         }
+    }
+}
+
+/// Reads all that a CPI wrote, be it to this run or to an earlier one: the result of a call, or why there is none.
+pub fn read_answer(bytes: &[u8], method: Method, request_id: &str, terms: Terms) -> Result<Answer, CpiError> {
+    let result = parse_answer(bytes, method, request_id)?;
+    let Reading { answer, remark } = Reading::of(method, terms, &result)
+        .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
+    if let Some(remark) = remark {
+        tracing::warn!(request_id, "the CPI departs from the contract: {remark}");
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpi(said: u32, cap: Option<u32>) -> Cpi {
+        let executable = Executable { program: "cpi".into(), arguments: Vec::new(), environment: Vec::new() };
+        let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
+        let setup = Setup {
+            executable,
+            director_uuid: "d".into(),
+            scratch: PathBuf::new(),
+            context,
+            highest_api_version: cap,
+        };
+        Cpi { setup, info: Info { api_version: said, stemcell_formats: None } }
+    }
+
+    #[test]
+    fn requests_carry_what_both_sides_speak() {
+        for (said, cap, version, arguments) in [
+            (1, None, 1, 2),
+            (2, None, 2, 2),
+            (3, None, 3, 3),
+            (99, None, 3, 3),
+            (3, Some(2), 2, 2),
+            (1, Some(3), 1, 2),
+        ] {
+            let call = Call::new(
+                Method::CreateStemcell,
+                vec![json!("image"), json!({}), json!({"tags": {}})],
+                Some(2),
+            );
+            let request = cpi(said, cap).request(&call);
+            assert_eq!(request["api_version"], version, "{said} {cap:?}");
+            assert_eq!(request["arguments"].as_array().unwrap().len(), arguments);
+            let context = json!({
+                "region": "r1", "director_uuid": "d", "request_id": call.request_id,
+                "vm": {"stemcell": {"api_version": 2}},
+            });
+            assert_eq!(request["context"], context);
+        }
+    }
+
+    #[test]
+    fn info_is_asked_without_a_version_or_a_vm() {
+        let call = Call::new(Method::Info, Vec::new(), None);
+        let request = cpi(2, None).request(&call);
+        assert_eq!(
+            request,
+            json!({
+                "method": "info", "arguments": [],
+                "context": {"region": "r1", "director_uuid": "d", "request_id": call.request_id},
+            })
+        );
+    }
+
+    #[test]
+    fn an_empty_cid_is_never_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut cpi = cpi(2, None);
+        cpi.setup.scratch = directory.path().to_owned();
+        let call = Call::new(Method::DeleteVm, vec![json!("")], None);
+        let mut watch = Watch { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
+        let error = cpi.ask(&call, &mut watch).unwrap_err();
+        assert!(matches!(error, CpiError::NotSent { .. }), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The highest CPI API version spoken here.
-pub const HIGHEST_API_VERSION: u32 = 2;
+pub const HIGHEST_API_VERSION: u32 = 3;
 
 /// The contract of one environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

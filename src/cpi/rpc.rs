@@ -1,37 +1,26 @@
-//! Answers of a CPI: the envelope and the shapes of results.
+//! The envelope of an answer; what is in it is read by `answer`.
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::error::{CpiError, CpiErrorKind};
+use super::methods::Method;
 
 /// The largest answer that is read, in bytes.
 pub(crate) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// What `info` says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Info {
-    /// The CPI's API version; 1 when it does not say or does not know the method.
-    pub api_version: u32,
-    /// The stemcell formats it takes; `None` when unknown.
-    pub stemcell_formats: Option<Vec<String>>,
-}
-
-/// What `create_vm` made.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CreatedVm {
-    /// The VM's CID.
-    pub cid: String,
-    /// The networks as the IaaS gave them.
-    pub networks: Option<Value>,
-}
-
+/// Both are `None` when they are not there; a null is one.
 #[derive(Deserialize)]
 struct Envelope {
-    #[serde(default)]
-    result: Value,
-    #[serde(default)]
-    error: Option<ErrorBody>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -43,9 +32,9 @@ struct ErrorBody {
 }
 
 /// Reads the one JSON document a CPI wrote: its result, or its error.
-pub fn parse_answer(bytes: &[u8], method: &str, request_id: &str) -> Result<Value, CpiError> {
+pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Value, CpiError> {
     let no_answer = |problem: String| CpiError::NoAnswer {
-        method: method.to_owned(),
+        method,
         request_id: request_id.to_owned(),
         problem,
         log_tail: String::new(),
@@ -56,31 +45,42 @@ pub fn parse_answer(bytes: &[u8], method: &str, request_id: &str) -> Result<Valu
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_answer("it wrote nothing".to_owned()));
     }
-    let document: Value = serde_json::from_slice(bytes)
-        .map_err(|error| no_answer(format!("it is not one JSON document: {error}")))?;
-    if !document.is_object() || (document.get("result").is_none() && document.get("error").is_none()) {
-        return Err(no_answer("it has neither `result` nor `error`".to_owned()));
+    let neither = || no_answer("it has neither `result` nor `error`".to_owned());
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| no_answer(not_json(&error)))?;
+        return Err(neither());
     }
-    let envelope: Envelope = serde_json::from_value(document)
-        .map_err(|error| no_answer(format!("its shape is wrong: {error}")))?;
-    match envelope.error {
-        None => Ok(envelope.result),
-        Some(_) if !envelope.result.is_null() => {
-            Err(no_answer("it has both a result and an error".to_owned()))
-        }
+    let Envelope { result, error } =
+        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(&error)))?;
+    if result.is_none() && error.is_none() {
+        return Err(neither());
+    }
+    let result = result.unwrap_or_default();
+    match error.filter(|error| !error.is_null()) {
+        None => Ok(result),
+        Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
         Some(error) => {
+            let error: ErrorBody = serde_json::from_value(error)
+                .map_err(|error| no_answer(format!("the shape of its error is wrong: {error}")))?;
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
             let said = [message, error_type].into_iter().find(|text| !text.trim().is_empty());
             Err(CpiError::Answered {
-                method: method.to_owned(),
+                method,
                 request_id: request_id.to_owned(),
                 kind,
                 message: said.map_or_else(|| "it does not say why".to_owned(), shortened),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
             })
         }
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    match error.is_data() {
+        true => format!("its shape is wrong: {error}"),
+        false => format!("it is not one JSON document: {error}"),
     }
 }
 
@@ -92,66 +92,6 @@ fn shortened(mut message: String) -> String {
         message.push('…');
     }
     message
-}
-
-impl Info {
-    /// Reads the result of `info`.
-    pub(super) fn from_result(result: &Value) -> Result<Self, String> {
-        if !result.is_object() {
-            return Err(format!("`info` must answer a hash, not {result}"));
-        }
-        let api_version = match result.get("api_version") {
-            None | Some(Value::Null) => 1,
-            Some(version) => version
-                .as_u64()
-                .and_then(|version| u32::try_from(version).ok())
-                .filter(|version| *version > 0)
-                .ok_or_else(|| format!("`api_version` must be a positive integer, not {version}"))?,
-        };
-        let stemcell_formats = match result.get("stemcell_formats") {
-            None | Some(Value::Null) => None,
-            Some(formats) => Some(
-                serde_json::from_value(formats.clone())
-                    .map_err(|_| format!("`stemcell_formats` must be a list of strings, not {formats}"))?,
-            ),
-        };
-        Ok(Info { api_version, stemcell_formats })
-    }
-}
-
-impl CreatedVm {
-    /// Reads the result of `create_vm`: a CID, or a CID with networks. Both are taken under both contracts.
-    pub fn from_result(result: &Value) -> Result<Self, String> {
-        let (cid, networks) = match result {
-            Value::String(cid) => (cid, None),
-            Value::Array(pair) => match pair.as_slice() {
-                [Value::String(cid), networks] => {
-                    (cid, Some(networks).filter(|networks| !networks.is_null()).cloned())
-                }
-                _ => {
-                    return Err(format!(
-                        "`create_vm` must answer a CID, or a CID and networks, not {result}"
-                    ));
-                }
-            },
-            _ => return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}")),
-        };
-        Ok(CreatedVm { cid: not_blank(cid)?, networks })
-    }
-}
-
-/// Reads a CID.
-pub fn cid(method: &str, result: &Value) -> Result<String, String> {
-    match result {
-        Value::String(cid) => not_blank(cid),
-        // Some CPIs answer numbers.
-        Value::Number(number) if number.is_u64() => Ok(number.to_string()),
-        other => Err(format!("`{method}` must answer a CID, not {other}")),
-    }
-}
-
-fn not_blank(cid: &str) -> Result<String, String> {
-    if cid.trim().is_empty() { Err("the CID is empty".to_owned()) } else { Ok(cid.to_owned()) }
 }
 
 #[cfg(test)]
@@ -170,11 +110,16 @@ mod tests {
             ("\u{feff}x", "not one JSON document"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
             (r#"{"error": 7}"#, "shape"),
+            (r#"{"result": 1, "result": 2}"#, "duplicate"),
+            (r#"{"error": null, "result": 1, "error": {}}"#, "duplicate"),
+            ("7", "shape"),
+            (r#"[1, null]"#, "neither"),
+            (r#"{"result": 1e999}"#, "not one JSON document"),
             (r#"{"error": {"ok_to_retry": "maybe"}}"#, "shape"),
             (" \n\t", "wrote nothing"),
             ("\0", "not one JSON document"),
         ] {
-            match parse_answer(text.as_bytes(), "info", "r") {
+            match parse_answer(text.as_bytes(), Method::Info, "r") {
                 Err(CpiError::NoAnswer { problem: found, .. }) => {
                     assert!(found.contains(problem), "{text}: {found}")
                 }
@@ -182,7 +127,7 @@ mod tests {
             }
         }
         assert_eq!(
-            parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, "m", "r").unwrap(),
+            parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, Method::DeleteVm, "r").unwrap(),
             Value::Null
         );
     }
@@ -193,7 +138,7 @@ mod tests {
             r#"{"error": {}}"#,
             r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
         ] {
-            match parse_answer(text.as_bytes(), "info", "r") {
+            match parse_answer(text.as_bytes(), Method::Info, "r") {
                 Err(CpiError::Answered { message, ok_to_retry: false, .. }) => {
                     assert_eq!(message, "it does not say why")
                 }
@@ -201,7 +146,7 @@ mod tests {
             }
         }
         let long = json!({"error": {"type": "X", "message": "ü".repeat(1 << 20)}}).to_string();
-        match parse_answer(long.as_bytes(), "info", "r") {
+        match parse_answer(long.as_bytes(), Method::Info, "r") {
             Err(CpiError::Answered { message, .. }) => assert!(message.len() < 20_000),
             other => panic!("{other:?}"),
         }
@@ -210,23 +155,7 @@ mod tests {
     #[test]
     fn what_is_not_text_or_too_large_is_no_answer() {
         for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
-            assert!(matches!(parse_answer(&bytes, "info", "r"), Err(CpiError::NoAnswer { .. })));
+            assert!(matches!(parse_answer(&bytes, Method::Info, "r"), Err(CpiError::NoAnswer { .. })));
         }
-    }
-
-    #[test]
-    fn vms_come_with_or_without_networks_but_never_without_a_cid() {
-        assert_eq!(CreatedVm::from_result(&json!("vm")).unwrap().networks, None);
-        assert_eq!(CreatedVm::from_result(&json!(["vm", {"a": 1}])).unwrap().networks, Some(json!({"a": 1})));
-        for bad in [json!([]), json!(""), json!(["", {}]), json!(null), json!(7), json!(["a", {}, 1])] {
-            assert!(CreatedVm::from_result(&bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn info_without_a_version_means_one() {
-        assert_eq!(Info::from_result(&json!({})).unwrap().api_version, 1);
-        assert!(Info::from_result(&json!({"api_version": "two"})).is_err());
-        assert!(Info::from_result(&json!([])).is_err());
     }
 }

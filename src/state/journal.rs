@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cpi::Terms;
 use crate::durable::{create_private, remove_durably, sync_directory, sync_parent, write_atomically};
 use crate::{Error, Result};
 
@@ -27,6 +28,8 @@ pub struct Intent<E> {
     pub request_id: String,
     /// The CPI method.
     pub method: String,
+    /// What was in force: its answer is read by it.
+    pub terms: Terms,
     /// Why it is called, for a person.
     pub why: String,
     /// What it will have done.
@@ -298,6 +301,7 @@ mod tests {
         let intent = Intent {
             request_id: "r".into(),
             method: "create_vm".into(),
+            terms: Terms::new(2, None),
             why: "test".into(),
             effect: serde_json::json!({}),
         };

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::World;
-use super::gate::until;
+use super::scripted::until;
 
 /// The namespace and its sshd.
 pub struct Island {

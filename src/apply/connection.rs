@@ -1,0 +1,192 @@
+//! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cpi_source::Located;
+use super::request::Environment;
+use super::signals;
+use crate::cpi::install::Installed;
+use crate::cpi::{Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Terms, Watch};
+use crate::timing::{Activity, Spending};
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// How often a call is made again when the CPI says that this may help.
+const RETRIES: u32 = 3;
+/// The wait before the first retry; it doubles.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// A CPI that has said what it is.
+pub(super) struct Connection<'a> {
+    environment: &'a Environment,
+    cpi: Cpi,
+    /// The version of the stemcell that calls are about, once it is known.
+    stemcell_api_version: Option<u32>,
+    /// Nobody may take the CPI's packages away while it is in use.
+    _installed: Option<Installed>,
+}
+
+/// How often a call was made again.
+#[derive(Default)]
+pub(super) struct Retries(u32);
+
+impl Retries {
+    /// Whether the call is to be made again after this error: the CPI says that it may help, and has not said so
+    /// too often. Announces it, and waits.
+    pub(super) fn allow(
+        &mut self,
+        environment: &Environment,
+        stage: &Stage,
+        error: &CpiError,
+    ) -> Result<bool> {
+        let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
+        if self.0 == RETRIES {
+            return Ok(false);
+        }
+        let pause = RETRY_PAUSE * 2u32.pow(self.0);
+        self.0 += 1;
+        stage.reporter().warn(format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            self.0 + 1,
+            RETRIES + 1,
+            pause.as_secs()
+        ));
+        signals::pause(environment, pause)?;
+        Ok(true)
+    }
+}
+
+impl<'a> Connection<'a> {
+    /// Asks the CPI what it is. No higher API version than `highest` is spoken.
+    pub(super) fn open(
+        environment: &'a Environment,
+        located: Located,
+        director_uuid: &str,
+        highest: Option<u32>,
+        stage: &Stage,
+    ) -> Result<Self> {
+        let setup = Setup {
+            executable: located.executable,
+            director_uuid: director_uuid.to_owned(),
+            scratch: environment.paths.work.clone(),
+            context: located.context,
+            highest_api_version: highest,
+        };
+        let mut retries = Retries::default();
+        loop {
+            signals::check(environment)?;
+            let connected = {
+                let _calling = count_and_measure(environment);
+                Cpi::connect(setup.clone(), &mut watch(environment, stage))
+            };
+            match connected {
+                Err(error) if retries.allow(environment, stage, &error)? => {}
+                connected => {
+                    let (cpi, stemcell_api_version) = (connected?, None);
+                    return Ok(Connection {
+                        environment,
+                        cpi,
+                        stemcell_api_version,
+                        _installed: located.installed,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Decides the contract with a stemcell; calls say its version from now on.
+    pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
+        self.stemcell_api_version = Some(stemcell_api_version);
+        self.cpi.contract(stemcell_api_version)
+    }
+
+    /// The stemcell formats the CPI takes, where it says so.
+    pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
+        self.cpi.info().stemcell_formats.as_deref()
+    }
+
+    /// What the answers to its calls are read by.
+    pub(super) fn terms(&self) -> Terms {
+        self.cpi.terms(self.stemcell_api_version)
+    }
+
+    /// A call with a request id of its own.
+    pub(super) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
+        Call::new(method, arguments, self.stemcell_api_version)
+    }
+
+    /// Makes a call once, with its answer and log in `files`.
+    pub(super) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
+        let _calling = count_and_measure(self.environment);
+        self.cpi.call(call, files, &mut watch(self.environment, stage))
+    }
+
+    /// Makes a call that changes nothing, or nothing that cannot be repeated.
+    pub(super) fn ask(
+        &self,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        let mut retries = Retries::default();
+        loop {
+            signals::check(self.environment)?;
+            let call = self.prepare(method, arguments.clone());
+            let outcome = {
+                let _calling = count_and_measure(self.environment);
+                self.cpi.ask(&call, &mut watch(self.environment, stage))
+            };
+            match outcome {
+                Err(error) if retries.allow(self.environment, stage, &error)? => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
+        match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
+            Ok(answer) => Ok(answer == Answer::Boolean(true)),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
+            Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sets metadata, which a CPI need not implement.
+    pub(super) fn set_metadata(
+        &self,
+        stage: &Stage,
+        method: Method,
+        cid: &str,
+        metadata: Value,
+    ) -> Result<()> {
+        match self.ask(stage, method, vec![json!(cid), metadata])? {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                tracing::info!(%method, "the CPI does not implement it");
+                Ok(())
+            }
+            Err(error) => Err(Error::from(error)),
+        }
+    }
+}
+
+/// A process of the CPI is about to run.
+fn count_and_measure(environment: &Environment) -> Spending<'_> {
+    environment.clock.count(|counts| counts.cpi_calls += 1);
+    environment.clock.spend(Activity::Cpi)
+}
+
+/// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
+fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+    Watch {
+        on_log: Box::new(move |line: &str| {
+            tracing::debug!(target: "cpi", "{line}");
+            stage.log_line(line);
+        }),
+        stop: Box::new(move || signals::insisted(environment)),
+    }
+}

@@ -1,0 +1,261 @@
+//! Every method of the CPI API, v1 to v3: its arguments, whether it changes the world, what it answers, who calls
+//! it and whether a CPI may leave it out.
+//!
+//! Sources: the method pages below `cpi-api-v1.md`, `cpi-api-v2.md` and `cpi-api-v3.md` of the BOSH
+//! documentation, and what the director (`external_cpi.rb` and its callers) and `bosh create-env`
+//! (`cloud/cloud.go`) do with them.
+
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::answer::Shape;
+use table::TABLE;
+
+/// A method of the CPI API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is described by its facts")]
+pub enum Method {
+    Info,
+    CreateStemcell,
+    DeleteStemcell,
+    CreateVm,
+    DeleteVm,
+    HasVm,
+    RebootVm,
+    SetVmMetadata,
+    CalculateVmCloudProperties,
+    CreateDisk,
+    DeleteDisk,
+    ResizeDisk,
+    UpdateDisk,
+    HasDisk,
+    AttachDisk,
+    DetachDisk,
+    SetDiskMetadata,
+    GetDisks,
+    SnapshotDisk,
+    DeleteSnapshot,
+    CreateNetwork,
+    DeleteNetwork,
+    ConfigureNetworks,
+    CurrentVmId,
+    Ping,
+}
+
+/// What is known of a method.
+#[derive(Debug)]
+pub struct Facts {
+    /// Which method it is.
+    pub method: Method,
+    /// Its name in requests.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub purpose: &'static str,
+    /// Its arguments, in order.
+    pub arguments: &'static [Argument],
+    /// Whether it changes anything in the IaaS.
+    pub changes: bool,
+    /// What it answers to requests with `api_version` 1.
+    pub v1: Shape,
+    /// What it answers to requests with `api_version` 2 or higher.
+    pub v2: Shape,
+    /// What becomes of a caller when the CPI does not implement it.
+    pub absence: Absence,
+    /// Who calls it, and when.
+    pub callers: &'static str,
+    /// Whether only contract v1 has it; a new CPI does without.
+    pub deprecated: bool,
+}
+
+/// What a missing method means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// No caller gets by without it.
+    Breaks,
+    /// Every caller gets by without it.
+    Tolerated,
+    /// Callers get by without it, and the feature that is made of it does not exist.
+    Feature,
+}
+
+/// One argument of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name in the documentation; requests carry arguments by position.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: ArgumentKind,
+    /// The lowest `api_version` whose requests carry it.
+    pub since: u32,
+    /// Whether a caller may leave it out.
+    pub optional: bool,
+}
+
+/// The type of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentKind {
+    /// Text.
+    Text,
+    /// The cloud ID of something that exists; never empty.
+    Cid,
+    /// A whole number.
+    Integer,
+    /// A hash.
+    Hash,
+    /// An array of cloud IDs.
+    Cids,
+}
+
+impl ArgumentKind {
+    /// Whether a value is one.
+    pub fn fits(self, value: &serde_json::Value) -> bool {
+        match self {
+            ArgumentKind::Text => value.is_string(),
+            ArgumentKind::Cid => value.as_str().is_some_and(|cid| !cid.trim().is_empty()),
+            ArgumentKind::Integer => value.is_u64(),
+            ArgumentKind::Hash => value.is_object(),
+            ArgumentKind::Cids => {
+                value.as_array().is_some_and(|cids| cids.iter().all(|cid| ArgumentKind::Cid.fits(cid)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ArgumentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ArgumentKind::Text => "a string",
+            ArgumentKind::Cid => "a cloud ID that is not empty",
+            ArgumentKind::Integer => "a whole number",
+            ArgumentKind::Hash => "a hash",
+            ArgumentKind::Cids => "an array of cloud IDs",
+        })
+    }
+}
+
+impl Method {
+    /// Every method, in the order of a life.
+    pub fn all() -> impl Iterator<Item = Method> {
+        TABLE.iter().map(|facts| facts.method)
+    }
+
+    /// What is known of it.
+    pub fn facts(self) -> &'static Facts {
+        // The table has every method: a test holds it to that, and the first row stands in for none.
+        TABLE.iter().find(|facts| facts.method == self).unwrap_or(&TABLE[0])
+    }
+
+    /// Its name in requests.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The arguments that requests with this `api_version` carry.
+    pub fn arguments(self, api_version: u32) -> impl Iterator<Item = &'static Argument> {
+        self.facts().arguments.iter().filter(move |argument| argument.since <= api_version)
+    }
+
+    /// What it answers to requests with this `api_version`.
+    pub fn answer(self, api_version: u32) -> Shape {
+        if api_version >= 2 { self.facts().v2 } else { self.facts().v1 }
+    }
+
+    /// How it is called: `create_disk SIZE CLOUD_PROPERTIES [VM_CID]`.
+    pub fn usage(self, api_version: u32) -> String {
+        self.arguments(api_version).fold(self.name().to_owned(), |usage, argument| {
+            let name = argument.name.to_uppercase();
+            if argument.optional { format!("{usage} [{name}]") } else { format!("{usage} {name}") }
+        })
+    }
+
+    /// Says what is wrong with the arguments of a request with this `api_version`.
+    pub fn check_arguments(self, api_version: u32, values: &[serde_json::Value]) -> Result<(), String> {
+        let known: Vec<&Argument> = self.arguments(api_version).collect();
+        let least = known.iter().filter(|argument| !argument.optional).count();
+        if values.len() < least || values.len() > known.len() {
+            return Err(format!(
+                "`{}` does not take {} arguments; it is {}",
+                self.name(),
+                values.len(),
+                self.usage(api_version)
+            ));
+        }
+        match known.iter().zip(values).find(|(argument, value)| !argument.kind.fits(value)) {
+            Some((argument, _)) => {
+                Err(format!("`{}`: {} must be {}", self.name(), argument.name, argument.kind))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
+        Method::all().find(|method| method.name() == name).ok_or_else(|| UnknownMethod(name.to_owned()))
+    }
+}
+
+/// No method has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("the CPI API has no method '{0}'")]
+pub struct UnknownMethod(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_method_has_facts_and_a_name_of_its_own() {
+        let names: std::collections::HashSet<&str> = Method::all().map(Method::name).collect();
+        assert_eq!(names.len(), TABLE.len());
+        for (row, method) in TABLE.iter().zip(Method::all()) {
+            assert_eq!(method.facts().name, row.name);
+            assert_eq!(row.name.parse::<Method>().unwrap(), method);
+            assert!(!row.purpose.is_empty() && !row.callers.is_empty(), "{method}");
+        }
+        // The last variant: as many rows as variants.
+        assert_eq!(Method::Ping as usize + 1, TABLE.len());
+        assert!("create_vms".parse::<Method>().is_err());
+    }
+
+    #[test]
+    fn arguments_follow_the_version_of_the_request() {
+        assert_eq!(Method::CreateStemcell.usage(2), "create_stemcell IMAGE_PATH CLOUD_PROPERTIES");
+        assert_eq!(Method::CreateStemcell.usage(3), "create_stemcell IMAGE_PATH CLOUD_PROPERTIES [ENV]");
+        assert_eq!(Method::Info.usage(1), "info");
+    }
+
+    #[test]
+    fn arguments_are_checked_in_number_and_type() {
+        let check = |method: Method, values: &[serde_json::Value]| method.check_arguments(2, values);
+        assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({})]), Ok(()));
+        assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({}), json!("vm")]), Ok(()));
+        for (method, values, problem) in [
+            (Method::DeleteVm, vec![], "DELETE"),
+            (Method::DeleteVm, vec![json!("")], "vm_cid must be"),
+            (Method::DeleteVm, vec![json!(7)], "vm_cid must be"),
+            (Method::CreateDisk, vec![json!("1"), json!({})], "size must be"),
+            (Method::CreateStemcell, vec![json!("i"), json!({}), json!({})], "does not take 3"),
+            (
+                Method::CreateVm,
+                vec![json!("a"), json!("s"), json!({}), json!({}), json!([""])],
+                "disk_cids must be",
+            ),
+        ] {
+            let found = check(method, &values).unwrap_err();
+            let problem = problem.replace("DELETE", "it is delete_vm VM_CID");
+            assert!(found.contains(&problem), "{found}");
+        }
+    }
+}
