@@ -19,7 +19,6 @@ pub mod manifest;
 mod notation;
 pub mod plan;
 mod schedule;
-#[cfg(unix)]
 mod ssh;
 pub mod state;
 pub mod template;

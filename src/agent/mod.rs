@@ -9,9 +9,7 @@ mod client;
 mod endpoint;
 mod error;
 mod messages;
-#[cfg(unix)]
 pub mod registry;
-#[cfg(unix)]
 pub(crate) mod tunnel;
 
 pub use client::{Agent, Backoff};

@@ -62,7 +62,9 @@ struct Shared {
     content: Content,
     /// SHA-256 of the one `Authorization` header that is right.
     wanted: [u8; 32],
-    connections: Arc<Semaphore>,
+    /// Room for connections of this machine and of the VM: neither can take the other's.
+    here: Arc<Semaphore>,
+    there: Arc<Semaphore>,
 }
 
 impl Drop for Registry {
@@ -100,7 +102,8 @@ impl Registry {
         let shared = Arc::new(Shared {
             content,
             wanted: Sha256::digest(authorization).into(),
-            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
         tracing::debug!(%address, "the registry listens");
@@ -113,16 +116,28 @@ impl Registry {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        move |stream| tokio::spawn(serve(Arc::clone(&shared), stream, Origin::Tunnel))
+        move |stream| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                if let Ok(_place) = Arc::clone(&shared.there).acquire_owned().await {
+                    serve(shared, stream, Origin::Tunnel).await;
+                }
+            })
+        }
     }
 }
 
 async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
-    loop {
+    // Whoever finds no room waits in the system's queue.
+    while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(Arc::clone(&shared), stream, Origin::Loopback));
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    serve(shared, stream, Origin::Loopback).await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 // Out of file descriptors, or a client that left already: neither ends the registry.
@@ -137,7 +152,6 @@ async fn serve<S>(shared: Arc<Shared>, stream: S, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Ok(_place) = Arc::clone(&shared.connections).acquire_owned().await else { return };
     let app = Router::new()
         .route("/instances/{id}/settings", any(settings))
         .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))

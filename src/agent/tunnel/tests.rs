@@ -44,6 +44,7 @@ impl Sshd {
             "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat good.pub > authorized",
         );
         let at = |name: &str| directory.path().join(name).display().to_string();
+        // What comes first, counts.
         let config = format!(
             "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
@@ -55,9 +56,27 @@ impl Sshd {
     }
 
     fn start(&mut self) {
+        self.spawn(Command::new("/usr/sbin/sshd"));
+    }
+
+    /// With this password for root. Only this sshd sees it: its `/etc/shadow` is another one.
+    fn start_with_password(&mut self, password: &str) {
+        let script = format!(
+            "hash=$(openssl passwd -6 {password})
+             sed \"s|^root:[^:]*:|root:$hash:|\" /etc/shadow > shadow; chmod 600 shadow"
+        );
+        shell(self.directory.path(), &script);
+        let shadow = self.directory.path().join("shadow").display().to_string();
+        let mut command = Command::new("unshare");
+        let script = format!("mount --bind {shadow} /etc/shadow && exec /usr/sbin/sshd \"$@\"");
+        command.args(["--mount", "bash", "-c", &script, "-"]);
+        self.spawn(command);
+    }
+
+    fn spawn(&mut self, mut command: Command) {
         // Where it separates privileges, it wants this directory.
         let _ = std::fs::create_dir_all("/run/sshd");
-        let process = Command::new("/usr/sbin/sshd")
+        let process = command
             .args(["-D", "-e", "-f"])
             .arg(self.directory.path().join("config"))
             .stderr(std::fs::File::create(self.directory.path().join("log")).unwrap())
@@ -308,6 +327,31 @@ fn a_server_that_does_not_forward_is_told() {
     let refused = wait(&tunnel).0.unwrap_err();
     assert!(matches!(refused, SshError::ForwardingRefused { .. }), "{refused}");
     assert!(refused.to_string().contains(&ends.port.to_string()), "{refused}");
+}
+
+#[test]
+fn a_password_opens_it() {
+    let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
+    sshd.start_with_password("0pen-sesame");
+    let ends = Ends::new();
+    let with = |password: &str, key| Server {
+        user: "root".into(),
+        key,
+        password: Some(password.into()),
+        ..sshd.server("good", None)
+    };
+    wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();
+    // After a key that is not accepted.
+    shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
+    let stranger = sshd.server("stranger", None).key;
+    let tunnel = ends.open(with("0pen-sesame", stranger.clone()), LONG);
+    wait(&tunnel).0.unwrap();
+    assert_eq!(ends.ask(), "THROUGH\n");
+    drop(tunnel);
+    let refused = wait(&ends.open(with("wrong", stranger), Duration::from_millis(700))).0.unwrap_err();
+    let refused_both =
+        matches!(refused, SshError::Refused { credentials: "the private key or the password", .. });
+    assert!(refused_both, "{refused}");
 }
 
 #[test]

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((problem.as_str(), tunnel), ("", None));
         let registry = registry.unwrap();
         assert_eq!((registry.host.as_str(), registry.port), ("localhost", 7000));
-        assert_eq!(registry.place, "m.yml:1:25: `properties.registry`");
+        assert_eq!(registry.place, "m.yml:1:24: `properties.registry`");
         assert_eq!(properties["registry"]["endpoint"], "x");
         assert_eq!(format!("{registry:?}"), "RegistryConfig(localhost:7000)");
     }
