@@ -92,14 +92,14 @@ impl<'a> Cloud<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
+        signals::check(self.environment)?;
         // The director id must be on record before a CPI tags anything with it.
         self.store.establish()?;
         let mut retries = Retries::default();
         loop {
-            signals::check(self.environment)?;
             let call = self.connection.prepare(effect.method(), arguments.clone());
             let open = self.announce(&call, effect, why)?;
-            let error = match self.make(&call, &open, stage)? {
+            let error = match self.make(&call, &open, stage) {
                 Ok(answer) => match effect.changes(&answer) {
                     Ok(changes) => {
                         self.settle(open, changes)?;
@@ -136,21 +136,18 @@ impl<'a> Cloud<'a> {
     }
 
     /// Makes an announced call, so that another run could read its answer.
-    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Result<Answer, CpiError>> {
-        let answer = match open.answer_file() {
-            Ok(answer) => answer,
-            Err(source) => {
-                let what = "creating the answer file of a call failed".to_owned();
-                return Ok(Err(CpiError::Local { what, source }));
-            }
-        };
+    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Answer, CpiError> {
+        let answer = open.answer_file().map_err(|source| CpiError::Local {
+            what: "creating the answer file of a call failed".to_owned(),
+            source,
+        })?;
         let files = Files {
             answer,
             prepared_path: Some(open.prepared_path()),
             answer_path: open.answer_path(),
             log_path: open.log_path(),
         };
-        Ok(self.connection.call(call, files, stage))
+        self.connection.call(call, files, stage)
     }
 
     /// Records what a call came to, and forgets the call.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Script, Speaks, When};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
@@ -67,10 +67,6 @@ impl Far {
         far
     }
 
-    fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
     /// Writes the ops file of the tunnel, with this key.
     fn tunnel_with(&self, key: &str) {
         let user = Command::new("id").arg("-un").output().unwrap().stdout;
@@ -83,20 +79,20 @@ impl Far {
         let ops = serde_json::json!([
             {"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel},
         ]);
-        self.hello().world.write("tunnel.yml", ops.to_string());
+        self.hello.world.write("tunnel.yml", ops.to_string());
     }
 
     fn create(&self, more: &[&str]) -> Run {
-        self.hello().create(&[&["-o", "tunnel.yml"], more].concat())
+        self.hello.create(&[&["-o", "tunnel.yml"], more].concat())
     }
 
     fn delete(&self) -> Run {
-        self.hello().delete(&["-o", "tunnel.yml"])
+        self.hello.delete(&["-o", "tunnel.yml"])
     }
 
     /// What the registry holds on disk: ids and settings.
     fn stored(&self) -> Vec<(String, Value)> {
-        let path = self.hello().world.path("state.json.journal/registry.json");
+        let path = self.hello.world.path("state.json.journal/registry.json");
         let Ok(text) = std::fs::read(&path) else { return Vec::new() };
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let entries: serde_json::Map<String, Value> = serde_json::from_slice(&text).unwrap();
@@ -109,8 +105,8 @@ impl Far {
     /// Checks that nothing is left, of the environment or of the island.
     fn gone(mut self) {
         self.island.stop_sshd();
-        assert!(!self.hello().world.exists("state.json.journal"), "the registry outlives its VM");
-        let mut left = self.hello().leftovers();
+        assert!(!self.hello.world.exists("state.json.journal"), "the registry outlives its VM");
+        let mut left = self.hello.leftovers();
         // Runs that are killed leave scratch files for the next one in their place.
         left.retain(|left| !left.starts_with("file "));
         assert_eq!(left, Vec::<String>::new());
@@ -132,8 +128,8 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     for text in [&run.stdout, &run.stderr] {
         assert!(!text.contains(PASSWORD), "{text}");
     }
-    assert_eq!(far.hello().ask().1, 1);
-    let state = far.hello().state();
+    assert_eq!(far.hello.ask().1, 1);
+    let state = far.hello.state();
     assert!(vm(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
     assert_eq!(vm(&state)["networks"], Value::Null);
     assert_eq!(state["disks"][0].get("hint"), None);
@@ -144,8 +140,8 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
 
     // The settings came through the tunnel: the CPI gave the VM none, and it has no other way.
-    assert!(far.hello().find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
-    assert!(!far.hello().world.exists(format!("cloud/vms/{cid}/settings.json")));
+    assert!(far.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
+    assert!(!far.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
     for host in ["127.0.0.1", &far.island.ip(), &far.island.ip().replace(".2", ".1")] {
         assert!(!far.island.reaches(host, far.port), "{host} leads to the registry without a tunnel");
     }
@@ -157,25 +153,25 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
 
     let command = |name: &str| {
-        far.hello().world.finish(far.hello().command(name, &["-o", "tunnel.yml"])).success();
+        far.hello.world.finish(far.hello.command(name, &["-o", "tunnel.yml"])).success();
     };
     command("stop-env");
     command("start-env");
-    assert_eq!(far.hello().ask().1, 2);
+    assert_eq!(far.hello.ask().1, 2);
 
     // Another VM and another disk: the agent asks the registry again for each of them.
-    far.hello()
+    far.hello
         .world
         .write("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
-    far.hello().requests();
+    far.hello.requests();
     far.create(&["-o", "grow.yml"]).success();
-    assert_eq!(far.hello().ask().1, 3);
-    let requests = far.hello().requests();
+    assert_eq!(far.hello.ask().1, 3);
+    let requests = far.hello.requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "create_vm", "create_disk", "attach_disk", "detach_disk", "delete_disk"] {
         assert!(methods.contains(&method), "{methods:?}");
     }
-    let state = far.hello().state();
+    let state = far.hello.state();
     let stored = far.stored();
     assert_eq!((stored.len(), stored[0].0.as_str()), (1, state["current_vm_cid"].as_str().unwrap()));
     let disks = stored[0].1["disks"]["persistent"].as_object().unwrap();
@@ -193,7 +189,7 @@ fn an_sshd_that_comes_late_is_waited_for() {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
             // So long after the VM is there.
-            until("the VM is made", || {
+            crate::support::scripted::until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
             });
@@ -218,7 +214,7 @@ fn what_the_registry_holds_survives_a_kill() {
     assert_eq!(far.create(&[]).code, -1);
     let stored = far.stored();
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
-    assert!(far.hello().world.exists(format!("cloud/vms/{}", stored[0].0)));
+    assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
 
     far.hello.script(Script::speaking(Speaks::Local));
     let run = far.create(&["--verbose"]).success();
@@ -226,10 +222,10 @@ fn what_the_registry_holds_survives_a_kill() {
     let again = far.stored();
     assert_eq!(
         (again.len(), again[0].0.as_str()),
-        (1, far.hello().state()["current_vm_cid"].as_str().unwrap())
+        (1, far.hello.state()["current_vm_cid"].as_str().unwrap())
     );
     assert_ne!(again[0].0, stored[0].0, "the VM of the killed run was replaced");
-    assert_eq!(far.hello().ask().1, 1);
+    assert_eq!(far.hello.ask().1, 1);
     assert_eq!(far.hello.cloud(), far.hello.recorded());
 
     // Killed in the middle of a deletion, too.
@@ -249,7 +245,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     let run = far.create(&["--agent-timeout", "2s"]).failure(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
-    assert_eq!(vm(&far.hello().state()).get("ssh_host_key"), None, "nobody was let in");
+    assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "nobody was let in");
     far.tunnel_with(&far.island.file("key"));
 
     far.island.stop_sshd();
@@ -259,7 +255,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
 
     // Now the VM on record has a host key on record; another one is not talked to.
-    assert!(vm(&far.hello().state())["ssh_host_key"].is_string());
+    assert!(vm(&far.hello.state())["ssh_host_key"].is_string());
     far.island.stop_sshd();
     far.island.keygen("host_key", "-t ed25519 -N ''");
     far.island.start_sshd("");
@@ -268,7 +264,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
     // It was forgotten with its VM, and the new one's was learned.
     let known = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
-    let learned = vm(&far.hello().state())["ssh_host_key"].as_str().unwrap().to_owned();
+    let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
     assert!(known.starts_with(&learned), "{known} {learned}");
     far.delete().success();
     far.gone();
@@ -300,10 +296,10 @@ fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
 /// the screen.
 fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
     use std::io::{Read, Write};
-    let command = far.hello().command("create-env", &["-o", "tunnel.yml"]);
+    let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
     let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut script = Command::new("script");
-    far.hello().world.enter(&mut script).env("TERM", "xterm").args([
+    far.hello.world.enter(&mut script).env("TERM", "xterm").args([
         "--quiet",
         "--return",
         "--command",
@@ -343,12 +339,12 @@ fn a_passphrase_is_asked_for_before_anything_is_made() {
     let run = far.create(&[]).failure(3);
     assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
     assert!(run.stderr.contains("run this at a terminal"), "{}", run.stderr);
-    assert!(!far.hello().world.exists("cloud"), "something was made");
+    assert!(!far.hello.world.exists("cloud"), "something was made");
 
     let run = on_a_terminal(&far, &["wrong one", "open sesame"]).failure(0);
     assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
-    assert_eq!(far.hello().ask().1, 1);
+    assert_eq!(far.hello.ask().1, 1);
     far.tunnel_with(&far.island.file("key"));
     far.island.admit("key");
     far.delete().success();
