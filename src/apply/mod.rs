@@ -17,6 +17,7 @@ mod jobs;
 mod lifecycle;
 mod logs;
 mod obtain;
+mod open_cpi;
 mod packages;
 mod prepare;
 mod render;
@@ -31,6 +32,7 @@ mod vm;
 
 pub use create_env::create_env;
 pub use delete_env::delete_env;
+pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use render_job::{File, render_job};
 pub use request::{CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping};
 pub use start_env::start_env;

@@ -16,6 +16,8 @@ pub(super) enum Finished {
     Summary(String),
     /// The command's product, for standard output as it is.
     Output(Vec<u8>),
+    /// A product that says itself how it went, and the exit code that says the same.
+    Verdict(Vec<u8>, u8),
 }
 
 impl Finished {
@@ -26,6 +28,14 @@ impl Finished {
         text.push('\n');
         Ok(Finished::Output(text.into_bytes()))
     }
+
+    /// The same product, with an exit code that says how it went.
+    pub(super) fn with_exit_code(self, exit_code: u8) -> Self {
+        match self {
+            Finished::Output(bytes) => Finished::Verdict(bytes, exit_code),
+            other => other,
+        }
+    }
 }
 
 /// Shows the result and turns it into the exit code.
@@ -35,12 +45,13 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     // A command that asked nobody has nothing to split.
     let timings = (timings.counts != Counts::default()).then_some(timings);
     let result = result.and_then(|finished| match finished {
-        Finished::Summary(summary) => Ok(Some(summary)),
-        Finished::Output(bytes) => write_output(&bytes).map(|()| None),
+        Finished::Summary(summary) => Ok((Some(summary), 0)),
+        Finished::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
+        Finished::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
     });
     match result {
-        Ok(None) => ExitCode::SUCCESS,
-        Ok(Some(summary)) => {
+        Ok((None, exit_code)) => ExitCode::from(exit_code),
+        Ok((Some(summary), _)) => {
             session.reporter.emit(Event::RunFinished {
                 success: true,
                 summary,

@@ -6,6 +6,7 @@
 
 mod cache;
 mod completion;
+mod cpi;
 mod cpi_args;
 mod create_env;
 mod delete_env;
@@ -89,6 +90,7 @@ enum Command {
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
+    Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
     Completion(completion::CompletionArgs),
 }
@@ -110,6 +112,7 @@ impl Command {
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
+            | Command::Cpi(_)
             | Command::Cache(_)
             | Command::Completion(_) => true,
         }
@@ -153,6 +156,7 @@ fn run() -> ExitCode {
         Command::RepackStemcell(args) => args.run(&session),
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
+        Command::Cpi(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };

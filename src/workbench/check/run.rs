@@ -1,0 +1,511 @@
+//! The machinery of a conformance run: one check after the other, each of one or more calls, and at the end
+//! everything that was made is deleted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::ledger::{Kind, Ledger, Thing};
+use super::report::{Check, Counts, Left, Report, Verdict, timings};
+use super::{Settings, Surroundings};
+use crate::cpi::{Absence, Answer, CpiErrorKind, Info, Method, Reading, Terms};
+use crate::ui::Stage;
+use crate::workbench::bench::{Bench, Source, Versions};
+use crate::workbench::exchange::{Ended, Exchange};
+use crate::workbench::reply::{self, Refusal, Said};
+use crate::{Error, Result};
+
+/// How often a call is made again when the CPI says that this may help.
+const RETRIES: u32 = 3;
+
+/// A run under way.
+pub(super) struct Run<'a> {
+    pub(super) bench: &'a Bench,
+    pub(super) settings: &'a Settings,
+    pub(super) surroundings: &'a Surroundings<'a>,
+    pub(super) ledger: Ledger,
+    /// What checks belong to from now on.
+    pub(super) group: String,
+    /// What requests say from now on.
+    pub(super) versions: Versions,
+    pub(super) info: Option<Info>,
+    checks: Vec<Check>,
+    calls: Vec<(String, Duration)>,
+    /// Methods that the CPI does not have.
+    absent: Vec<Method>,
+    /// Why there is no sense in going on, such as an executable that cannot be run.
+    broken: Option<Error>,
+}
+
+/// Why a check ends before its end.
+pub(super) enum Halt {
+    /// The CPI did not do as it should.
+    Failed(String),
+    /// There is no sense in it.
+    Skipped(String),
+    /// Something on this machine does not work.
+    Broken(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Broken(error)
+    }
+}
+
+pub(super) type Checked<T = ()> = std::result::Result<T, Halt>;
+
+/// The check fails for this reason.
+pub(super) fn failed<T>(reason: impl Into<String>) -> Checked<T> {
+    Err(Halt::Failed(reason.into()))
+}
+
+/// What was heard from one call.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A result, of whatever shape.
+    Result(Value),
+    Refused(Refusal),
+    /// Nothing of use; why is among the problems of the check.
+    Nothing,
+}
+
+/// One check under way.
+pub(super) struct Step<'r, 'a> {
+    run: &'r mut Run<'a>,
+    stage: &'r Stage,
+    problems: Vec<String>,
+    notes: Vec<String>,
+    duration: Duration,
+    /// What the check made, the last one last.
+    made: Vec<Thing>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(bench: &'a Bench, settings: &'a Settings, surroundings: &'a Surroundings<'a>) -> Self {
+        Run {
+            bench,
+            settings,
+            surroundings,
+            ledger: Ledger::default(),
+            group: "rpc".to_owned(),
+            versions: Versions::default(),
+            info: None,
+            checks: Vec::new(),
+            calls: Vec::new(),
+            absent: Vec::new(),
+            broken: None,
+        }
+    }
+
+    /// The API version that both sides speak.
+    pub(super) fn api_version(&self) -> u32 {
+        self.info.as_ref().map_or(1, |info| info.api_version).min(self.settings.highest_api_version)
+    }
+
+    /// Makes a check, unless the run is to end. Returns what it found, if it passed.
+    pub(super) fn check<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+    ) -> Option<T> {
+        self.check_making(name, body).0
+    }
+
+    /// As [`Self::check`]; also returns what the check made, whether it passed or not.
+    pub(super) fn check_making<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+    ) -> (Option<T>, Vec<Thing>) {
+        if self.is_over() {
+            return (None, Vec::new());
+        }
+        self.check_always(name, body)
+    }
+
+    fn check_always<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+    ) -> (Option<T>, Vec<Thing>) {
+        let stage = self.surroundings.stage.reporter().stage(format!("{}: {name}", self.group));
+        let mut step = Step {
+            run: self,
+            stage: &stage,
+            problems: Vec::new(),
+            notes: Vec::new(),
+            duration: Duration::ZERO,
+            made: Vec::new(),
+        };
+        let outcome = body(&mut step);
+        let Step { mut problems, notes, duration, made, .. } = step;
+        let (value, skipped) = match outcome {
+            Ok(value) => (Some(value), None),
+            // What is wrong with the form of an answer explains why there is none.
+            Err(Halt::Failed(reason)) => {
+                if !problems.contains(&reason) {
+                    problems.insert(0, reason);
+                }
+                (None, None)
+            }
+            Err(Halt::Skipped(reason)) => (None, Some(reason)),
+            Err(Halt::Broken(error)) => {
+                self.broken = Some(error);
+                return (None, made);
+            }
+        };
+        let (result, reasons) = match (problems.is_empty(), skipped) {
+            (false, _) => (Verdict::Fail, problems),
+            (true, Some(reason)) => (Verdict::Skip, vec![reason]),
+            (true, None) => (Verdict::Pass, notes),
+        };
+        match result {
+            Verdict::Pass => stage.finish(),
+            Verdict::Skip => stage.skip(reasons.join("; ")),
+            // Dropped, it counts as failed.
+            Verdict::Fail => drop(stage),
+        }
+        let hide = |reason: &String| self.bench.redactor.apply(reason).into_owned();
+        let reasons = reasons.iter().map(hide).collect();
+        self.checks.push(Check {
+            group: self.group.clone(),
+            name: name.to_owned(),
+            result,
+            reasons,
+            duration,
+        });
+        (value.filter(|_| result == Verdict::Pass), made)
+    }
+
+    /// A check of something that may not be there.
+    pub(super) fn check_of<G: ?Sized>(
+        &mut self,
+        name: &str,
+        given: Option<&G>,
+        otherwise: &str,
+        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> Checked,
+    ) -> bool {
+        self.check(name, |step| match given {
+            Some(given) => body(step, given),
+            None => Err(Halt::Skipped(otherwise.to_owned())),
+        })
+        .is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.broken.is_some() || (self.surroundings.interrupted)().is_some()
+    }
+
+    /// Deletes everything that was made and says what came of the run.
+    pub(super) fn end(mut self) -> Result<Report> {
+        self.group = "cleanup".to_owned();
+        let mut left = Vec::new();
+        // What made the run impossible may pass: all of it is tried.
+        let broken = self.broken.take();
+        for thing in self.ledger.to_delete() {
+            let what = format!("{} '{}'", thing.kind.name(), thing.cid);
+            let (deleted, _) =
+                self.check_always(&format!("delete {what}"), |step| step.delete_for_good(&thing));
+            if deleted.is_none() {
+                let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
+                let why = match self.broken.take() {
+                    Some(error) => error.chain().join(": "),
+                    None => reasons,
+                };
+                left.push(Left { kind: thing.kind.name().to_owned(), cid: Some(thing.cid.clone()), why });
+            }
+        }
+        left.extend_from_slice(self.ledger.doubtful());
+        for left in &mut left {
+            left.why = self.bench.redactor.apply(&left.why).into_owned();
+        }
+        let interrupted = (self.surroundings.interrupted)();
+        match broken {
+            Some(error) if left.is_empty() && self.checks.is_empty() => return Err(error),
+            Some(error) => self.checks.push(Check {
+                group: "rpc".to_owned(),
+                name: "run the CPI".to_owned(),
+                result: Verdict::Fail,
+                reasons: vec![self.bench.redactor.apply(&error.chain().join(": ")).into_owned()],
+                duration: Duration::ZERO,
+            }),
+            None => {}
+        }
+        Ok(Report {
+            cpi: self.settings.name.clone(),
+            info: self.info,
+            counts: Counts::of(&self.checks),
+            timings: timings(&self.calls),
+            checks: self.checks,
+            deleted: self.ledger.deleted(),
+            left_behind: left,
+            interrupted,
+        })
+    }
+}
+
+impl Step<'_, '_> {
+    /// The settings of the run.
+    pub(super) fn settings(&self) -> &Settings {
+        self.run.settings
+    }
+
+    /// What the check has made so far.
+    pub(super) fn made(&self) -> &[Thing] {
+        &self.made
+    }
+
+    /// A request of any method, with the versions of the hour.
+    pub(super) fn request(&self, method: &str, arguments: &[Value]) -> Vec<u8> {
+        self.run.bench.request(method, arguments, self.run.versions).to_string().into_bytes()
+    }
+
+    /// Something worth knowing about a check that passes.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Something that makes the check fail, although it goes on.
+    pub(super) fn problem(&mut self, problem: impl Into<String>) {
+        let problem = problem.into();
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Sends bytes that are no ordinary request.
+    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> Checked<Heard> {
+        let exchange = exchange(self.run, self.stage, input)?;
+        Ok(self.take(exchange, method))
+    }
+
+    /// Makes a call, and makes it again where the CPI says that this may help.
+    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> Checked<Heard> {
+        let mut pause = Duration::from_secs(1);
+        for retry in 0.. {
+            let request = self.run.bench.request(method.name(), arguments, self.run.versions);
+            let heard = self.send(request.to_string().as_bytes(), Some(method))?;
+            match heard {
+                Heard::Refused(refusal) if refusal.ok_to_retry && retry < RETRIES => {
+                    self.note(format!("`{method}` was called again, as it allowed: {}", refusal.text()));
+                    self.wait(pause);
+                    pause *= 2;
+                }
+                heard => return Ok(heard),
+            }
+        }
+        Ok(Heard::Nothing)
+    }
+
+    fn wait(&self, pause: Duration) {
+        // A transcript has nothing to wait for.
+        if matches!(self.run.bench.source, Source::Program(_)) {
+            let end = std::time::Instant::now() + pause;
+            while std::time::Instant::now() < end && (self.run.surroundings.interrupted)().is_none() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+
+    /// Makes several calls at once.
+    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> Checked<Vec<Heard>> {
+        let requests: Vec<Vec<u8>> = arguments
+            .iter()
+            .map(|arguments| self.run.bench.request(method.name(), arguments, self.run.versions))
+            .map(|request| request.to_string().into_bytes())
+            .collect();
+        let (run, stage) = (&*self.run, self.stage);
+        let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                requests.iter().map(|request| scope.spawn(move || exchange(run, stage, request))).collect();
+            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            joined
+                .map(|result| result.unwrap_or_else(|_| Err(Error::environment("a call panicked"))))
+                .collect()
+        });
+        // All of them are looked at before the first error counts: each may have made something.
+        let heard: Vec<Result<Heard>> = exchanges
+            .into_iter()
+            .map(|exchange| exchange.map(|exchange| self.take(exchange, Some(method))))
+            .collect();
+        Ok(heard.into_iter().collect::<Result<Vec<Heard>>>()?)
+    }
+
+    /// Takes what a process said: what it made goes on the ledger first of all.
+    fn take(&mut self, exchange: Exchange, method: Option<Method>) -> Heard {
+        self.duration += exchange.duration;
+        let reply = reply::read(&exchange);
+        if let Some(method) = method {
+            self.run.calls.push((method.name().to_owned(), exchange.duration));
+            if let Some(kind) = Kind::made_by(method) {
+                self.enter(kind, method, &exchange, &reply);
+            }
+        }
+        for problem in reply.problems {
+            let problem = match method {
+                Some(method) => format!("`{method}`: {problem}"),
+                None => problem,
+            };
+            self.problem(problem);
+        }
+        match reply.said {
+            Said::Result(result) => Heard::Result(result),
+            Said::Error(refusal) => Heard::Refused(refusal),
+            Said::Nothing => Heard::Nothing,
+        }
+    }
+
+    fn enter(&mut self, kind: Kind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
+        let result = match (&reply.said, &reply.beside) {
+            (Said::Result(result), _) => Some(result),
+            (_, beside) => beside.as_ref(),
+        };
+        if let Some(thing) = result.and_then(|result| self.run.ledger.made(kind, result)) {
+            if reply.beside.is_some() {
+                self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), thing.cid));
+            }
+            self.made.push(thing);
+        } else if reply.said == Said::Nothing || (method != Method::UpdateDisk && result.is_some()) {
+            let id = serde_json::from_slice::<Value>(&exchange.input).ok();
+            let id = id.as_ref().and_then(|request| request.pointer("/context/request_id")?.as_str());
+            let ended = match exchange.ended {
+                Ended::Abandoned => " and may still be at work",
+                _ => "",
+            };
+            self.run.ledger.doubt(
+                kind,
+                format!(
+                    "`{method}` (request {}) did not say what it made{ended}",
+                    id.unwrap_or("without id")
+                ),
+            );
+        }
+    }
+
+    /// The answer to a call that must succeed.
+    pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> Checked<Answer> {
+        self.expect_present(method)?;
+        match self.call(method, arguments)? {
+            Heard::Result(result) => self.reading(method, &result),
+            Heard::Refused(refusal) => self.refused(method, refusal),
+            Heard::Nothing => failed(format!("`{method}` gave no answer that can be made out")),
+        }
+    }
+
+    /// Reads a result in the shape that the method and the contract call for.
+    pub(super) fn reading(&mut self, method: Method, result: &Value) -> Checked<Answer> {
+        let api_version = self.run.versions.api.unwrap_or(1);
+        let terms = Terms::new(api_version, self.run.versions.stemcell);
+        match Reading::of(method, terms, result) {
+            Ok(Reading { answer, remark }) => {
+                if let Some(remark) = remark {
+                    self.problem(remark);
+                }
+                Ok(answer)
+            }
+            Err(problem) => failed(problem),
+        }
+    }
+
+    /// A call that must succeed did not.
+    pub(super) fn refused<T>(&mut self, method: Method, refusal: Refusal) -> Checked<T> {
+        if refusal.kind == CpiErrorKind::NotImplemented {
+            self.run.absent.push(method);
+            return self.expect_present(method).and_then(|()| failed("not implemented"));
+        }
+        // The answer that callers know how to go on from.
+        if is(&refusal, "NotSupported") && method.facts().absence == Absence::Tolerated {
+            return Err(Halt::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
+        }
+        failed(format!("`{method}` failed: {}", refusal.text()))
+    }
+
+    /// Ends the check if the method is not there, or not wanted.
+    pub(super) fn expect_present(&self, method: Method) -> Checked {
+        if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
+            return Err(Halt::Skipped(format!("`{method}` is left out (--skip)")));
+        }
+        if !self.run.absent.contains(&method) {
+            return Ok(());
+        }
+        let facts = method.facts();
+        match facts.absence {
+            Absence::Breaks => {
+                failed(format!("`{method}` is not implemented; it is called by {}", facts.callers))
+            }
+            Absence::Tolerated | Absence::Feature => {
+                Err(Halt::Skipped(format!("`{method}` is not implemented, which is allowed")))
+            }
+        }
+    }
+
+    /// Asks `has_vm` or `has_disk`; `None` where the CPI cannot tell.
+    pub(super) fn has(&mut self, thing: &Thing) -> Checked<Option<bool>> {
+        let Some(method) = thing.kind.has() else { return Ok(None) };
+        match self.answer(method, &[json!(thing.cid)]) {
+            Ok(Answer::Boolean(there)) => Ok(Some(there)),
+            Ok(_) => Ok(None),
+            Err(Halt::Skipped(_)) => Ok(None),
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Deletes a thing that is there, and looks whether it is gone.
+    pub(super) fn delete(&mut self, thing: &Thing) -> Checked {
+        self.answer(thing.kind.delete(), &[json!(thing.cid)])?;
+        self.gone_if_so(thing)
+    }
+
+    /// Something was deleted, or replaced by another, unless the CPI says that it is still there.
+    pub(super) fn gone_if_so(&mut self, thing: &Thing) -> Checked {
+        if self.has(thing)? == Some(true) {
+            return failed(format!("'{}' is still there", thing.cid));
+        }
+        self.run.ledger.gone(thing);
+        Ok(())
+    }
+
+    /// As [`Self::delete`], at the end, whatever the CPI's answers look like: what counts is that the thing is gone.
+    fn delete_for_good(&mut self, thing: &Thing) -> Checked {
+        let method = thing.kind.delete();
+        let heard = self.call(method, &[json!(thing.cid)])?;
+        let problems = std::mem::take(&mut self.problems);
+        let gone = match &heard {
+            Heard::Result(_) => true,
+            Heard::Refused(refusal) => thing.kind.not_found().is_some_and(|kind| is(refusal, kind)),
+            Heard::Nothing => false,
+        };
+        let there = match thing.kind.has() {
+            Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(thing.cid)])? {
+                Heard::Result(Value::Bool(there)) => Some(there),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.problems.clear();
+        if there.map_or(gone, |there| !there) {
+            self.run.ledger.gone(thing);
+            return Ok(());
+        }
+        failed(match heard {
+            Heard::Refused(refusal) => refusal.text(),
+            Heard::Nothing => problems.join("; "),
+            Heard::Result(_) => format!("`{method}` answered success, but it is still there"),
+        })
+    }
+}
+
+/// Whether an error has this type, with or without the namespace.
+pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
+    refusal.error_type.rsplit("::").next() == Some(error_type)
+}
+
+fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8]) -> Result<Exchange> {
+    let redactor = &run.bench.redactor;
+    let on_log = |line: &str| {
+        tracing::debug!(target: "cpi", "{line}");
+        stage.log_line(redactor.apply(line));
+    };
+    run.bench.exchange(input, &on_log, run.surroundings.insisted)
+}
