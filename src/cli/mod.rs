@@ -117,6 +117,11 @@ impl Command {
             | Command::Completion(_) => true,
         }
     }
+
+    /// Whether a person follows the command, although it has a product.
+    fn is_followed(&self) -> bool {
+        matches!(self, Command::Cpi(cpi) if cpi.is_followed())
+    }
 }
 
 /// The command line's grammar, for completions and documentation.
@@ -141,7 +146,7 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals, cli.command.has_product());
+    let session = Session::begin(&cli.globals, cli.command.has_product(), cli.command.is_followed());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),

@@ -40,8 +40,9 @@ impl Drop for Surroundings {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own.
-    pub(super) fn begin(globals: &Globals, product: bool) -> Session {
+    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own; `followed`:
+    /// it takes so long that a person wants to see how far it is all the same.
+    pub(super) fn begin(globals: &Globals, product: bool, followed: bool) -> Session {
         let redactor = Redactor::default();
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
@@ -49,8 +50,8 @@ impl Session {
         let options = ui::Options {
             format: match () {
                 () if globals.json => ui::Format::Json,
-                // A product is not followed stage by stage.
-                () if product => ui::Format::Plain,
+                // Most products are not followed stage by stage.
+                () if product && !followed => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && std::io::stderr().is_terminal() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,

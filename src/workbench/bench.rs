@@ -82,16 +82,9 @@ impl Bench {
     }
 
     /// Makes one process of the CPI with `input` on its standard input.
-    pub fn exchange(
-        &self,
-        input: &[u8],
-        on_log: &(dyn Fn(&str) + Sync),
-        give_up: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Exchange> {
+    pub fn exchange(&self, input: &[u8], watching: &Watching<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
-            Source::Program(executable) => {
-                exchange::exchange(executable, input, &Watching { on_log, give_up, limit: self.limit })?
-            }
+            Source::Program(executable) => exchange::exchange(executable, input, watching)?,
             Source::Transcript(player) => player.lock().unwrap_or_else(PoisonError::into_inner).play(input),
         };
         if let Some(recorder) = &self.recorder {

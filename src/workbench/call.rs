@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Versions};
-use super::exchange::{Ended, Exchange};
+use super::exchange::{Ended, Exchange, Watching};
 use super::redacted;
 use super::reply::{self, Said};
 use crate::Result;
@@ -51,13 +51,9 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
 }
 
 /// Asks for `info`.
-pub fn info(
-    bench: &Bench,
-    on_log: &(dyn Fn(&str) + Sync),
-    give_up: &(dyn Fn() -> bool + Sync),
-) -> Result<Called> {
+pub fn info(bench: &Bench, watching: &Watching<'_>) -> Result<Called> {
     let request = bench.request(Method::Info.name(), &[], Versions::default());
-    let exchange = bench.exchange(request.to_string().as_bytes(), on_log, give_up)?;
+    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
     Ok(called(bench, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
@@ -67,11 +63,10 @@ pub fn call(
     method: &str,
     arguments: &[Value],
     versions: Versions,
-    on_log: &(dyn Fn(&str) + Sync),
-    give_up: &(dyn Fn() -> bool + Sync),
+    watching: &Watching<'_>,
 ) -> Result<Called> {
     let request = bench.request(method, arguments, versions);
-    let exchange = bench.exchange(request.to_string().as_bytes(), on_log, give_up)?;
+    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
     Ok(called(bench, &request, &exchange, method, versions))
 }
 

@@ -19,7 +19,7 @@ mod transcript;
 pub use bench::{Bench, Source, Versions};
 pub use call::{Called, call, info, plain_or_json};
 pub use check::check;
-pub use exchange::{Ended, Exchange};
+pub use exchange::{Ended, Exchange, Watching};
 pub use player::{play_once, rewind};
 pub use reply::{Refusal, Reply, Said};
 pub use transcript::Recorder;

@@ -64,8 +64,8 @@ impl CallArgs {
             }
         };
         advise(session, &method, versions, &arguments);
-        let called = on_bench.watched(session, &format!("Calling {method}"), |bench, on_log, give_up| {
-            workbench::call(bench, &method, &arguments, versions, on_log, give_up)
+        let called = on_bench.watched(session, &format!("Calling {method}"), |bench, watching| {
+            workbench::call(bench, &method, &arguments, versions, watching)
         })?;
         let exit_code = u8::from(!called.success);
         match session.globals.json {

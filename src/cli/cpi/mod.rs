@@ -28,6 +28,11 @@ enum CpiCommand {
 }
 
 impl CpiCommandArgs {
+    /// A conformance run takes as long as the cloud does.
+    pub(super) fn is_followed(&self) -> bool {
+        matches!(self.command, CpiCommand::Check(_))
+    }
+
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         match self.command {
             CpiCommand::Info(args) => args.run(session),

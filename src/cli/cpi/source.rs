@@ -13,7 +13,7 @@ use crate::cli::{CpiArgs, duration, paths};
 use crate::cpi::{Executable, HIGHEST_API_VERSION};
 use crate::manifest;
 use crate::template::Mode;
-use crate::workbench::{Bench, Called, Recorder, Source};
+use crate::workbench::{Bench, Called, Recorder, Source, Watching};
 use crate::{Error, Result};
 
 /// Which CPI, and how it is asked.
@@ -136,11 +136,15 @@ impl SourceArgs {
             }
         }
         let record = self.record.as_ref().map(|path| Recorder::create(&expand(path)?, &session.redactor));
+        let recorder = record.transpose()?;
+        if let (Some(recorder), false) = (&recorder, life) {
+            recorder.begin(&Value::Null)?;
+        }
         let bench = Bench {
             source,
             context,
             director_uuid: director_uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
-            recorder: record.transpose()?,
+            recorder,
             redactor: session.redactor.clone(),
             limit: self.timeout,
         };
@@ -159,11 +163,16 @@ impl OnBench {
         &self,
         session: &Session,
         name: &str,
-        ask: impl FnOnce(&Bench, &(dyn Fn(&str) + Sync), &(dyn Fn() -> bool + Sync)) -> Result<Called>,
+        ask: impl FnOnce(&Bench, &Watching<'_>) -> Result<Called>,
     ) -> Result<Called> {
         let stage = session.reporter.stage(name);
         let environment = &self.surroundings.environment;
-        let called = ask(&self.bench, &|line| stage.log_line(line), &|| environment.insisted())?;
+        let watching = Watching {
+            on_log: &|line| stage.log_line(line),
+            give_up: &|| environment.insisted(),
+            limit: self.bench.limit,
+        };
+        let called = ask(&self.bench, &watching)?;
         match called.success {
             true => stage.finish(),
             false => drop(stage),

@@ -257,8 +257,12 @@ impl Life<'_, '_> {
             }
             Ok(())
         });
-        let mut distinct = disks;
-        distinct.dedup();
+        let mut distinct: Vec<Thing> = Vec::new();
+        for disk in disks {
+            if !distinct.contains(&disk) {
+                distinct.push(disk);
+            }
+        }
         let each = |things: &[Thing]| things.iter().map(|thing| vec![json!(thing.cid)]).collect::<Vec<_>>();
         let none = "there are no disks";
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());

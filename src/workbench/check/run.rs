@@ -11,12 +11,14 @@ use super::{Settings, Surroundings};
 use crate::cpi::{Absence, Answer, CpiErrorKind, Info, Method, Reading, Terms};
 use crate::ui::Stage;
 use crate::workbench::bench::{Bench, Source, Versions};
-use crate::workbench::exchange::{Ended, Exchange};
+use crate::workbench::exchange::{Ended, Exchange, Watching};
 use crate::workbench::reply::{self, Refusal, Said};
 use crate::{Error, Result};
 
 /// How often a call is made again when the CPI says that this may help.
 const RETRIES: u32 = 3;
+/// After how long a CPI that was sent no ordinary request is killed.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -204,6 +206,15 @@ impl<'a> Run<'a> {
         // What made the run impossible may pass: all of it is tried.
         let broken = self.broken.take();
         for thing in self.ledger.to_delete() {
+            if (self.surroundings.insisted)() {
+                let (kind, cid) = (thing.kind.name().to_owned(), Some(thing.cid));
+                left.push(Left {
+                    kind,
+                    cid,
+                    why: "not deleted, because nobody was to wait for it".to_owned(),
+                });
+                continue;
+            }
             let what = format!("{} '{}'", thing.kind.name(), thing.cid);
             let (deleted, _) =
                 self.check_always(&format!("delete {what}"), |step| step.delete_for_good(&thing));
@@ -276,7 +287,7 @@ impl Step<'_, '_> {
 
     /// Sends bytes that are no ordinary request.
     pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> Checked<Heard> {
-        let exchange = exchange(self.run, self.stage, input)?;
+        let exchange = exchange(self.run, self.stage, input, method.is_some())?;
         Ok(self.take(exchange, method))
     }
 
@@ -317,8 +328,10 @@ impl Step<'_, '_> {
             .collect();
         let (run, stage) = (&*self.run, self.stage);
         let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                requests.iter().map(|request| scope.spawn(move || exchange(run, stage, request))).collect();
+            let threads: Vec<_> = requests
+                .iter()
+                .map(|request| scope.spawn(move || exchange(run, stage, request, true)))
+                .collect();
             let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
             joined
                 .map(|result| result.unwrap_or_else(|_| Err(Error::environment("a call panicked"))))
@@ -501,11 +514,13 @@ pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
 }
 
-fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8]) -> Result<Exchange> {
+/// Runs the CPI once. What must be refused is refused soon.
+fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
     let redactor = &run.bench.redactor;
     let on_log = |line: &str| {
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(redactor.apply(line));
     };
-    run.bench.exchange(input, &on_log, run.surroundings.insisted)
+    let limit = if ordinary { run.bench.limit } else { run.bench.limit.min(REFUSAL_LIMIT) };
+    run.bench.exchange(input, &Watching { on_log: &on_log, give_up: run.surroundings.insisted, limit })
 }
