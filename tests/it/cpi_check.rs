@@ -234,6 +234,29 @@ fn who_insists_is_told_what_is_left() {
 }
 
 #[test]
+fn what_a_killed_run_left_is_deleted_by_the_next() {
+    let author = Author::with("held");
+    let mut child = held(&author);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    author.world.write("go", "");
+    let left = author.cloud();
+    assert_eq!(left.len(), 2);
+    // Of another CPI, by its arguments, nothing is touched.
+    let other = Author { world: author.world, bug: "" };
+    other.check(&["--contract", "v2"]).0.success();
+    assert_eq!(other.cloud(), left);
+    let author = Author { world: other.world, bug: "held" };
+    let (run, report) = author.check(&["--contract", "v2"]);
+    run.success();
+    let cleaned: Vec<_> =
+        with_result(&report, "pass").into_iter().filter(|name| name.contains("earlier")).collect();
+    assert_eq!(cleaned.len(), 2, "{cleaned:?}");
+    assert_eq!(author.cloud(), BTreeSet::new());
+    assert!(!author.world.home().join(".local/state/monopile/cpi-check").exists());
+}
+
+#[test]
 fn a_run_on_record_can_be_played_without_the_cloud() {
     let author = Author::with("");
     let context = r#"{"endpoint": "https://cloud", "password": "correct horse"}"#;

@@ -13,7 +13,7 @@ use crate::cli::session::Session;
 use crate::cli::table::Table;
 use crate::cpi::Contract;
 use crate::durable::write_atomically;
-use crate::workbench::check::{Report, Settings, StemcellImage, Surroundings, Verdict, junit};
+use crate::workbench::check::{Notes, Report, Settings, StemcellImage, Surroundings, Verdict, junit};
 use crate::workbench::{self, Source};
 use crate::{Error, Result};
 
@@ -91,8 +91,12 @@ impl CheckArgs {
         }
         let stage = session.reporter.stage("Checking the CPI");
         let environment = &on_bench.surroundings.environment;
+        let directory = environment.paths.data.join("cpi-check");
+        let notes = Notes { directory: &directory, cpi: &on_bench.identity };
         let surroundings = Surroundings {
             stage: &stage,
+            // What a transcript says was made is not there.
+            notes: Some(notes).filter(|_| matches!(on_bench.bench.source, Source::Program(_))),
             interrupted: &|| environment.interrupted(),
             insisted: &|| environment.insisted(),
         };
@@ -175,6 +179,9 @@ impl CheckArgs {
     }
 }
 
+/// A table with more lines has scrolled away when it is over.
+const SCREEN: usize = 20;
+
 fn show(report: &Report) -> String {
     let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
     for check in &report.checks {
@@ -184,11 +191,7 @@ fn show(report: &Report) -> String {
             check.name.clone(),
             check.result.name().to_owned(),
             format!("{} ms", check.duration.as_millis()),
-            if check.result == Verdict::Pass && reasons.is_empty() {
-                String::new()
-            } else {
-                reasons.join("\n")
-            },
+            reasons.join("\n"),
         ]);
     }
     let mut timings = Table::new(["Method", "Calls", "Shortest", "Median", "Longest"]);
@@ -203,6 +206,14 @@ fn show(report: &Report) -> String {
         ]);
     }
     let mut text = format!("{}\n{}\n", checks.print(), timings.print());
+    let failed: Vec<_> = report.checks.iter().filter(|check| check.result == Verdict::Fail).collect();
+    if !failed.is_empty() && report.checks.len() > SCREEN {
+        text += "Failed:\n";
+        for check in failed {
+            text += &format!("- {}: {}: {}\n", check.group, check.name, check.reasons.join("; "));
+        }
+        text.push('\n');
+    }
     if !report.left_behind.is_empty() {
         let mut left = Table::new(["Left behind", "CID", "Why"]);
         for thing in &report.left_behind {

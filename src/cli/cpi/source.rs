@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::apply::{self, OpenCpi, OpenedCpi};
 use crate::cli::manifest_args::ManifestFlags;
@@ -64,6 +65,8 @@ pub(super) struct OnBench {
     pub(super) bench: Bench,
     /// What it is called.
     pub(super) name: String,
+    /// What tells it from others, also the next time.
+    pub(super) identity: String,
     pub(super) surroundings: Surroundings,
     /// What the manifest says, where there is one.
     pub(super) opened: Option<OpenedCpi>,
@@ -94,7 +97,7 @@ impl SourceArgs {
         let surroundings = session.surroundings(state.clone(), None, false)?;
         let environment = &surroundings.environment;
         let (mut context, mut director_uuid) = (Map::new(), None);
-        let (mut opened, name, source);
+        let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 let request = OpenCpi {
@@ -107,6 +110,7 @@ impl SourceArgs {
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
                 name = format!("CPI of {}", manifest.display());
+                identity = format!("manifest {}", state.display());
                 source = Source::Program(cpi.executable.clone());
                 opened = Some(cpi);
             }
@@ -118,6 +122,7 @@ impl SourceArgs {
                     }
                 }
                 name = path.display().to_string();
+                identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
                 source = Source::Program(Executable {
                     program: expand(path)?,
                     arguments: self.path_args.clone(),
@@ -127,6 +132,7 @@ impl SourceArgs {
             }
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
+                identity = name.clone();
                 source = Source::transcript(&expand(replay)?)?;
                 opened = None;
             }
@@ -153,7 +159,9 @@ impl SourceArgs {
             life.stemcell.image = paths::absolute(&life.stemcell.image)?;
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
-        Ok(OnBench { bench, name, surroundings, opened, highest_api_version })
+        // Arguments of a CPI may be secret.
+        let identity = crate::notation::hex(&Sha256::digest(identity));
+        Ok(OnBench { bench, name, identity, surroundings, opened, highest_api_version })
     }
 }
 

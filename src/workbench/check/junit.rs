@@ -82,3 +82,39 @@ fn escaped(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_cpi_says_it_stays_xml() {
+        let check = |result, reason: &str| Check {
+            group: "contract <v2> & \"more\"".to_owned(),
+            name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),
+            result,
+            reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
+            duration: Duration::from_millis(1500),
+        };
+        let checks =
+            vec![check(Verdict::Fail, "<b>\u{ffff}"), check(Verdict::Skip, "&"), check(Verdict::Pass, "é")];
+        let report = Report {
+            cpi: "x".to_owned(),
+            info: None,
+            counts: Counts::of(&checks),
+            checks,
+            timings: Vec::new(),
+            deleted: 0,
+            left_behind: Vec::new(),
+            interrupted: None,
+        };
+        let xml = junit(&report);
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
+        assert_eq!(suite.attribute("name"), Some("contract <v2> & \"more\""));
+        assert_eq!((suite.attribute("tests"), suite.attribute("failures")), (Some("3"), Some("1")));
+        let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
+        assert_eq!(failure.attribute("message"), Some("<b>\u{fffd}"));
+        assert!(failure.text().unwrap().ends_with("]]> second\nline"));
+    }
+}

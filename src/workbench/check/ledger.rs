@@ -1,13 +1,19 @@
 //! What the run has made. It is written down before anything else is looked at, whatever else is wrong with the
 //! answer, and goes from the list only when it is certainly gone.
 
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::diary::{Diary, Earlier};
 use super::report::Left;
+use crate::Result;
 use crate::cpi::Method;
 
 /// A kind of thing that a CPI makes, in the order in which they are deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     Snapshot,
     Vm,
@@ -67,7 +73,7 @@ impl Kind {
 }
 
 /// A thing that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Thing {
     pub(super) kind: Kind,
     pub(super) cid: String,
@@ -79,14 +85,50 @@ pub(super) struct Ledger {
     /// Calls that may have made something and did not say what.
     doubtful: Vec<Left>,
     deleted: usize,
+    /// The same on disk, where there is something that a later run could delete.
+    diary: Option<Diary>,
 }
 
 impl Ledger {
+    /// A ledger that outlives the run; with it comes what an earlier run left, which is in it already.
+    pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
+        let (diary, earlier) = Diary::begin(directory, cpi)?;
+        let ledger = Ledger { things: earlier.things.clone(), diary: Some(diary), ..Ledger::default() };
+        Ok((ledger, earlier))
+    }
+
+    /// Something is about to be made.
+    pub(super) fn asked(&mut self, method: Method, request_id: &str) -> Result<()> {
+        self.diary.as_mut().map_or(Ok(()), |diary| diary.asked(method.name(), request_id))
+    }
+
+    /// The call is over, and what it made is written down.
+    pub(super) fn answered(&mut self, request_id: &str) {
+        self.note(|diary| diary.answered(request_id));
+    }
+
+    /// The run is over. What is left stays on disk.
+    pub(super) fn end(&mut self) {
+        if let Some(diary) = self.diary.take() {
+            diary.end(!self.things.is_empty());
+        }
+    }
+
+    /// Without these notes a later run knows less; this one goes on.
+    fn note(&mut self, write: impl FnOnce(&mut Diary) -> Result<()>) {
+        if let Some(diary) = &mut self.diary
+            && let Err(error) = write(diary)
+        {
+            tracing::warn!(error = %error.chain().join(": "), "what was made could not be noted");
+        }
+    }
+
     /// Something was made, as far as can be told from a result of whatever shape.
     pub(super) fn made(&mut self, kind: Kind, result: &Value) -> Option<Thing> {
         let thing = Thing { kind, cid: any_cid(result)? };
         if !self.things.contains(&thing) {
             self.things.push(thing.clone());
+            self.note(|diary| diary.made(&thing));
         }
         Some(thing)
     }
@@ -99,7 +141,10 @@ impl Ledger {
     pub(super) fn gone(&mut self, thing: &Thing) {
         let before = self.things.len();
         self.things.retain(|known| known != thing);
-        self.deleted += before - self.things.len();
+        if self.things.len() < before {
+            self.deleted += 1;
+            self.note(|diary| diary.gone(thing));
+        }
     }
 
     pub(super) fn doubt(&mut self, kind: Kind, why: String) {

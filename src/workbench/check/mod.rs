@@ -5,6 +5,7 @@
 //! [`check`] runs it. `run` is the machinery, `rpc`, `life` and `ids` are the checks, `ledger` knows what was made,
 //! `report` and `junit` say how it went.
 
+mod diary;
 mod ids;
 mod junit;
 mod ledger;
@@ -13,7 +14,7 @@ mod report;
 mod rpc;
 mod run;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -69,10 +70,21 @@ pub struct StemcellImage {
 pub struct Surroundings<'a> {
     /// Gets a stage per check.
     pub stage: &'a Stage,
+    /// Where it is noted what exists, for the next run if this one is killed; and whose it is.
+    pub notes: Option<Notes<'a>>,
     /// The signal that asks for an end, if one came: nothing new is made, and all is deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     /// Whether not even the call in flight is to be waited for.
     pub insisted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Where a run notes what it has made.
+#[derive(Debug, Clone, Copy)]
+pub struct Notes<'a> {
+    /// The directory; it is made when it is not there.
+    pub directory: &'a Path,
+    /// The CPI, by a name that the next run gives it too.
+    pub cpi: &'a str,
 }
 
 /// Puts the CPI to the test.
@@ -80,7 +92,7 @@ pub fn check(bench: &Bench, settings: &Settings, surroundings: &Surroundings<'_>
     if let Some(recorder) = &bench.recorder {
         recorder.begin(settings)?;
     }
-    let mut run = Run::new(bench, settings, surroundings);
+    let mut run = Run::begin(bench, settings, surroundings)?;
     rpc::check(&mut run);
     life::check(&mut run);
     run.end()

@@ -84,12 +84,27 @@ pub(super) struct Step<'r, 'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(bench: &'a Bench, settings: &'a Settings, surroundings: &'a Surroundings<'a>) -> Self {
-        Run {
+    /// Begins with the deletion of what an earlier run left that was killed.
+    pub(super) fn begin(
+        bench: &'a Bench,
+        settings: &'a Settings,
+        surroundings: &'a Surroundings<'a>,
+    ) -> Result<Self> {
+        let (ledger, earlier) = match &surroundings.notes {
+            Some(notes) => Ledger::on_disk(notes.directory, notes.cpi)?,
+            None => Default::default(),
+        };
+        for (method, request_id) in &earlier.unanswered {
+            surroundings.stage.reporter().warn(format!(
+                "an earlier run was killed during `{method}` (request {request_id}): look in the IaaS for what it \
+                 may have made"
+            ));
+        }
+        let mut run = Run {
             bench,
             settings,
             surroundings,
-            ledger: Ledger::default(),
+            ledger,
             group: "rpc".to_owned(),
             versions: Versions::default(),
             info: None,
@@ -97,7 +112,16 @@ impl<'a> Run<'a> {
             calls: Vec::new(),
             absent: Vec::new(),
             broken: None,
+        };
+        if !earlier.things.is_empty() {
+            run.group = "cleanup".to_owned();
+            for thing in run.ledger.to_delete() {
+                let name = format!("delete {} '{}' of an earlier run", thing.kind.name(), thing.cid);
+                run.check(&name, |step| step.delete_for_good(&thing));
+            }
+            run.group = "rpc".to_owned();
         }
+        Ok(run)
     }
 
     /// The API version that both sides speak.
@@ -228,6 +252,7 @@ impl<'a> Run<'a> {
             }
         }
         left.extend_from_slice(self.ledger.doubtful());
+        self.ledger.end();
         for left in &mut left {
             left.why = self.bench.redactor.apply(&left.why).into_owned();
         }
@@ -295,8 +320,8 @@ impl Step<'_, '_> {
     pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> Checked<Heard> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
-            let request = self.run.bench.request(method.name(), arguments, self.run.versions);
-            let heard = self.send(request.to_string().as_bytes(), Some(method))?;
+            let request = self.announce(method, arguments)?;
+            let heard = self.send(&request, Some(method))?;
             match heard {
                 Heard::Refused(refusal) if refusal.ok_to_retry && retry < RETRIES => {
                     self.note(format!("`{method}` was called again, as it allowed: {}", refusal.text()));
@@ -307,6 +332,15 @@ impl Step<'_, '_> {
             }
         }
         Ok(Heard::Nothing)
+    }
+
+    /// The request of a call; if it is to make something, that is noted first.
+    fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
+        let request = self.run.bench.request(method.name(), arguments, self.run.versions);
+        if Kind::made_by(method).is_some() {
+            self.run.ledger.asked(method, request_id(&request))?;
+        }
+        Ok(request.to_string().into_bytes())
     }
 
     fn wait(&self, pause: Duration) {
@@ -321,11 +355,8 @@ impl Step<'_, '_> {
 
     /// Makes several calls at once.
     pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> Checked<Vec<Heard>> {
-        let requests: Vec<Vec<u8>> = arguments
-            .iter()
-            .map(|arguments| self.run.bench.request(method.name(), arguments, self.run.versions))
-            .map(|request| request.to_string().into_bytes())
-            .collect();
+        let requests: Vec<Vec<u8>> =
+            arguments.iter().map(|arguments| self.announce(method, arguments)).collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
         let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
             let threads: Vec<_> = requests
@@ -374,26 +405,22 @@ impl Step<'_, '_> {
             (Said::Result(result), _) => Some(result),
             (_, beside) => beside.as_ref(),
         };
+        let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
+        let id = request_id(&request);
         if let Some(thing) = result.and_then(|result| self.run.ledger.made(kind, result)) {
             if reply.beside.is_some() {
                 self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), thing.cid));
             }
             self.made.push(thing);
         } else if reply.said == Said::Nothing || (method != Method::UpdateDisk && result.is_some()) {
-            let id = serde_json::from_slice::<Value>(&exchange.input).ok();
-            let id = id.as_ref().and_then(|request| request.pointer("/context/request_id")?.as_str());
             let ended = match exchange.ended {
                 Ended::Abandoned => " and may still be at work",
                 _ => "",
             };
-            self.run.ledger.doubt(
-                kind,
-                format!(
-                    "`{method}` (request {}) did not say what it made{ended}",
-                    id.unwrap_or("without id")
-                ),
-            );
+            let why = format!("`{method}` (request {id}) did not say what it made{ended}");
+            self.run.ledger.doubt(kind, why);
         }
+        self.run.ledger.answered(id);
     }
 
     /// The answer to a call that must succeed.
@@ -512,6 +539,10 @@ impl Step<'_, '_> {
 /// Whether an error has this type, with or without the namespace.
 pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
+}
+
+fn request_id(request: &Value) -> &str {
+    request.pointer("/context/request_id").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Runs the CPI once. What must be refused is refused soon.
