@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::ledger::{Kind, Thing};
 use super::life::vm_arguments;
-use super::run::{Checked, Halt, Heard, Run, Step, failed, is};
+use super::run::Run;
+use super::step::{Checked, Halt, Heard, Step, failed, is};
 use crate::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";

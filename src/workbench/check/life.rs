@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::ids;
 use super::ledger::Thing;
-use super::run::{Checked, Halt, Heard, Run, Step, failed, is};
+use super::run::Run;
+use super::step::{Checked, Halt, Heard, Step, failed, is};
 use crate::cpi::{Answer, Contract, HIGHEST_API_VERSION, Method};
 use crate::workbench::bench::Versions;
 

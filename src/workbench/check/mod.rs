@@ -2,8 +2,8 @@
 //! not exist, for the same again, for several things at once and for nonsense, and everything that it made is
 //! deleted at the end, whatever happens.
 //!
-//! [`check`] runs it. `run` is the machinery, `rpc`, `life` and `ids` are the checks, `ledger` knows what was made,
-//! `report` and `junit` say how it went.
+//! [`check`] runs it. `run` and `step` are the machinery, `rpc`, `life` and `ids` the checks, `ledger` knows what was
+//! made, `diary` keeps it for the next run, `report` and `junit` say how it went.
 
 mod diary;
 mod ids;
@@ -13,6 +13,7 @@ mod life;
 mod report;
 mod rpc;
 mod run;
+mod step;
 
 use std::path::{Path, PathBuf};
 

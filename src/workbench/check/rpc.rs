@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::run::{Checked, Heard, Run, Step, failed};
+use super::run::Run;
+use super::step::{Checked, Heard, Step, failed};
 use crate::cpi::{Answer, CpiErrorKind, Info, Method};
 use crate::workbench::bench::Versions;
 
