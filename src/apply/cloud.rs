@@ -1,5 +1,7 @@
 //! The state and the CPI that changes what it describes: calls that are announced before and recorded after.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Retries};
@@ -56,6 +58,11 @@ impl<'a> Cloud<'a> {
         self.store
     }
 
+    /// Where the registry keeps what the VM's agent is to read.
+    pub(super) fn registry_file(&self) -> PathBuf {
+        self.store.journal().registry_file()
+    }
+
     /// Makes a call that changes the world: announced before, recorded after. Returns its answer, or `None` for a
     /// deletion of what was not there.
     pub(super) fn effect(
@@ -95,7 +102,7 @@ impl<'a> Cloud<'a> {
                 }
                 _ => open.settle()?,
             }
-            if self.connection.may_retry(stage, &error, &mut retries)? {
+            if retries.allow(self.environment, stage, &error)? {
                 continue;
             }
             let answered = error.kind().is_some();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::cpi_source::{self, Located};
-use super::prepare;
 use super::request::Environment;
+use super::{prepare, registry};
 use crate::Result;
 use crate::artifact::{self, Source, Stemcell};
 use crate::cpi::Executable;
@@ -43,6 +43,8 @@ pub struct OpenedCpi {
     pub stemcell_api_version: Option<u32>,
     /// What `create_vm` and `create_disk` take.
     pub life: Option<LifeOf>,
+    /// Contract v1 needs it while CPI calls are made.
+    _registry: Option<registry::ForCalls>,
     _installed: Option<Installed>,
 }
 
@@ -86,6 +88,12 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
         renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
     };
     let Located { executable, context, installed } = cpi_source::locate(environment, &parts, &opening)?;
+    let registry = match &provider.registry {
+        Some(config) if request.life => {
+            Some(registry::ForCalls::start(config, &environment.paths.work.join("registry.json"))?)
+        }
+        _ => None,
+    };
     opening.finish();
     Ok(OpenedCpi {
         executable,
@@ -94,6 +102,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
         deployed_vm: state.as_ref().and_then(|state| state.vm_cid().map(str::to_owned)),
         stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),
         life,
+        _registry: registry,
         _installed: installed,
     })
 }

@@ -3,12 +3,13 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::globals::Globals;
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
-use crate::apply::{Environment, Paths};
+use crate::apply::{Ask, Environment, Paths};
 use crate::artifact::Cache;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
@@ -100,6 +101,7 @@ impl Session {
                 executable,
             },
             reporter: self.reporter.clone(),
+            ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
             redactor: self.redactor.clone(),
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),

@@ -12,8 +12,8 @@ use std::process::{Child, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::gate::until;
 use crate::support::hello::Hello;
+use crate::support::scripted::until;
 use crate::support::tarballs::StemcellTarball;
 use crate::support::{MONOPILE, Run, World};
 
@@ -377,4 +377,25 @@ fn the_local_cpi_passes() {
 
     let run = hello.world.finish(hello.builtin_command(&["cpi", "info"], &[])).success();
     assert!(run.stdout.contains("API version"), "{}", run.stdout);
+}
+
+/// Under contract v1 the local CPI puts settings into the registry that the manifest configures: it is there.
+#[test]
+fn the_local_cpi_passes_with_a_registry() {
+    let mut hello = Hello::new();
+    let registry =
+        json!({"host": hello.ip(), "port": 6901, "username": "registry", "password": "reg-secret"});
+    hello.ops(
+        "registry.yml",
+        &format!("- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {registry}\n"),
+    );
+    let more = ["--contract", "v1", "--json", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
+    assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
+    run.success();
+    let transcript = hello.world.read("t.jsonl");
+    assert!(transcript.contains("are in the registry"), "{transcript}");
+    assert!(!transcript.contains("reg-secret"));
+    assert_eq!(hello.world.leftovers(), Vec::<String>::new());
 }

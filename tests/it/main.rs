@@ -19,6 +19,7 @@ mod cli_interpolate;
 mod cli_output;
 mod cli_usage;
 mod completions;
+mod contract;
 mod cpi_check;
 mod cpi_release;
 mod crash;

@@ -1,8 +1,7 @@
-//! The hello environment of `examples/`, on an address of its own, with every CPI request on record.
+//! The hello environment of `examples/`, on an address of its own, with the scripted CPI as its CPI.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::proxy::{self, Proxy};
+use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
-use super::{MONOPILE, Run, World};
+use super::{Run, World};
 
 /// A copy of the example in a world of its own.
 pub struct Hello {
@@ -35,15 +35,7 @@ impl Hello {
         let subnet = subnet();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
-        let recorder = format!(
-            "#!/bin/bash\nrequest=$(cat; printf x)\nrequest=${{request%x}}\n\
-             printf '%s\\n' \"$request\" >> {requests}\n\
-             printf '%s' \"$request\" | exec {MONOPILE} cpi-exec local --config {config}\n",
-            requests = world.path("requests.jsonl").display(),
-            config = world.path("local.json").display(),
-        );
-        let path = world.write("recorder", recorder);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = scripted::install(&world);
         world.write(
             "local.json",
             format!(
