@@ -53,6 +53,7 @@ fn deployed() -> State {
         contract: Contract::V2,
         networks: None,
         cpi: None,
+        ssh_host_key: None,
         instance: "bosh/0".into(),
     };
     let release = Release {

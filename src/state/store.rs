@@ -269,6 +269,7 @@ mod tests {
         let intent = crate::state::Intent {
             request_id: "r".into(),
             method: "create_vm".into(),
+            terms: crate::cpi::Terms::new(2, None),
             why: "test".into(),
             effect: serde_json::json!({}),
         };

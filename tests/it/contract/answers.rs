@@ -81,7 +81,6 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "printf '{\"result\": \"'; head -c 17M /dev/zero | tr '\\0' x; printf '\"}'",
         "larger than 16",
     ),
-    ("after it has ended", "(sleep 1; printf '{\"result\": \"vm\"}') & exit 0", "it wrote nothing"),
     (
         "a stdout that is closed",
         "exec >&-; printf '{\"result\": \"vm\"}' 2>/dev/null; exit 0",
@@ -135,6 +134,22 @@ fn a_broken_answer_is_a_clear_error() {
         hello.delete(&[]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     });
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_found_by_the_next_run() {
+    let hello = Hello::new();
+    let late = "answer=$(cat); (sleep 2; printf %s \"$answer\") 2>/dev/null & exit 0";
+    hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::After(late.to_owned())));
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
+    // Its VM is not forgotten: no job ever ran on it, so it is replaced.
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    let (made, deleted) = hello.effects();
+    assert_eq!((made.len(), &deleted), (4, &vec![made[1].clone()]), "{made:?}");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]

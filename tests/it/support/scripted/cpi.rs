@@ -23,6 +23,11 @@ use crate::support::MONOPILE;
 #[test]
 #[ignore = "this is the scripted CPI, which other tests start"]
 fn cpi() {
+    run_if_called();
+}
+
+/// Does the call and ends, if this process was started as the scripted CPI.
+pub fn run_if_called() {
     if let Some(directory) = std::env::var_os("SCRIPTED_CPI") {
         // SAFETY: the wrapper opened it for nothing else, and nobody has taken it before.
         let output = unsafe { File::from_raw_fd(3) };

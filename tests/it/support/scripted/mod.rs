@@ -2,7 +2,8 @@
 //! request down, and does to chosen calls what the test's script says. Its cloud is the local CPI's directory,
 //! which can be counted.
 //!
-//! It is a program of its own: this test binary, started with one test that is ignored otherwise, see [`cpi`].
+//! It is a program of its own: this test binary, started with one test that is ignored otherwise, see [`cpi`]. A
+//! benchmark calls [`cpi::run_if_called`] first of all.
 //!
 //! ```ignore
 //! let hello = Hello::new();
@@ -11,7 +12,7 @@
 //! assert_eq!(hello.cloud(), hello.recorded());
 //! ```
 
-mod cpi;
+pub mod cpi;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
