@@ -88,7 +88,7 @@ impl Bench {
             Source::Transcript(player) => player.lock().unwrap_or_else(PoisonError::into_inner).play(input),
         };
         if let Some(recorder) = &self.recorder {
-            recorder.record(&exchange)?;
+            recorder.record(&exchange);
         }
         Ok(exchange)
     }

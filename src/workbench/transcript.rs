@@ -149,6 +149,7 @@ impl Entry {
 pub struct Recorder {
     file: Mutex<File>,
     redactor: Redactor,
+    problem: Mutex<Option<Error>>,
 }
 
 impl Recorder {
@@ -157,9 +158,11 @@ impl Recorder {
         let failed = |error| Error::io(format!("writing the transcript '{}'", path.display()), error);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
-        // The mode above is that of a new file.
-        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        Ok(Recorder { file: Mutex::new(file), redactor: redactor.clone() })
+        // The mode above is that of a new file. Devices and pipes are left as they are.
+        if file.metadata().map_err(failed)?.is_file() {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        }
+        Ok(Recorder { file: Mutex::new(file), redactor: redactor.clone(), problem: Mutex::default() })
     }
 
     /// Writes the first line.
@@ -170,9 +173,17 @@ impl Recorder {
         self.line(&Header { transcript: FORMAT, settings })
     }
 
-    /// Puts one process on record.
-    pub(super) fn record(&self, exchange: &Exchange) -> Result<()> {
-        self.line(&Entry::of(&self.redactor, exchange))
+    /// Puts one process on record. That this fails must not make anybody forget what the process said, so it is
+    /// told at the end.
+    pub(super) fn record(&self, exchange: &Exchange) {
+        if let Err(error) = self.line(&Entry::of(&self.redactor, exchange)) {
+            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// Why not everything is on record, if so.
+    pub fn problem(&self) -> Option<Error> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn line(&self, line: &impl Serialize) -> Result<()> {
@@ -261,8 +272,9 @@ mod tests {
         let request = br#"{"method": "has_vm", "arguments": ["s3cret"]}"#;
         let said = [exchange(request, b"{\"result\": true}\n"), exchange(b"\xff", b"\xfe\n")];
         for exchange in &said {
-            recorder.record(exchange).unwrap();
+            recorder.record(exchange);
         }
+        assert!(recorder.problem().is_none());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!std::fs::read_to_string(&path).unwrap().contains("s3cret"));
 
@@ -273,6 +285,15 @@ mod tests {
         let again = first.exchange(request);
         assert_eq!((again.stdout, again.ended), (said[0].stdout.clone(), Ended::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_at_the_end() {
+        let recorder = Recorder::create(Path::new("/dev/full"), &Redactor::default()).unwrap();
+        assert_ne!(std::fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(recorder.begin(&json!({})).is_err());
+        recorder.record(&exchange(b"", b""));
+        assert!(recorder.problem().is_some() && recorder.problem().is_none());
     }
 
     #[test]

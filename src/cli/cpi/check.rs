@@ -109,9 +109,10 @@ impl CheckArgs {
             write_atomically(path, junit(&report).as_bytes())
                 .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
         }
+        let on_record = on_bench.is_on_record(session);
         let exit_code = match report.interrupted {
             Some(signal) => 128 + signal,
-            None => u8::from(!report.passed()),
+            None => u8::from(!report.passed() || !on_record),
         };
         match session.globals.json {
             true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),

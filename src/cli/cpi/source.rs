@@ -166,6 +166,17 @@ impl SourceArgs {
 }
 
 impl OnBench {
+    /// Says if the transcript is not whole; whether it is.
+    pub(super) fn is_on_record(&self, session: &Session) -> bool {
+        match self.bench.recorder.as_ref().and_then(Recorder::problem) {
+            Some(error) => {
+                session.reporter.warn(format!("the transcript is not whole: {}", error.chain().join(": ")));
+                false
+            }
+            None => true,
+        }
+    }
+
     /// Runs something that wants to be watched: log lines go to a stage, a second signal ends the wait.
     pub(super) fn watched(
         &self,
@@ -185,6 +196,7 @@ impl OnBench {
             true => stage.finish(),
             false => drop(stage),
         }
+        self.is_on_record(session);
         Ok(called)
     }
 }

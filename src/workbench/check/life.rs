@@ -36,10 +36,11 @@ pub(super) fn check(run: &mut Run<'_>) {
             Some(why) => {
                 run.check("a life", |_| Err::<(), _>(Halt::Skipped(why)));
             }
-            None => Life { run: &mut *run, stemcell: stemcell.clone() }.live(),
+            None => Life { run: &mut *run, stemcell: stemcell.clone(), contract }.live(),
         }
     }
     run.group = "stemcell".to_owned();
+    run.versions = Versions { api: Some(cpi), stemcell: Some(real) };
     if let Some(stemcell) = &stemcell {
         run.check("delete_stemcell", |step| step.delete(stemcell));
         ids::deleted_stemcell(run, stemcell);
@@ -79,6 +80,7 @@ pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) 
 struct Life<'r, 'a> {
     run: &'r mut Run<'a>,
     stemcell: Option<Thing>,
+    contract: Contract,
 }
 
 const NO_VM: &str = "there is no VM";
@@ -191,6 +193,12 @@ impl Life<'_, '_> {
                 _ => Ok(()),
             }
         });
+        if self.contract == Contract::V1 {
+            self.run.check_of("configure_networks", vm, NO_VM, |step, vm| {
+                let networks = json!(step.settings().networks);
+                step.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
+            });
+        }
     }
 
     fn detach(&mut self, both: Option<&(Thing, Thing)>) {

@@ -11,6 +11,7 @@ use crate::workbench::bench::Versions;
 pub(super) fn check(run: &mut Run<'_>) {
     info(run);
     run.versions = Versions { api: Some(run.api_version()), stemcell: None };
+    run.delete_earlier();
     unknown_method(run);
     for (name, input) in [
         ("empty standard input", &b""[..]),
@@ -35,6 +36,18 @@ pub(super) fn check(run: &mut Run<'_>) {
     run.check("calculate_vm_cloud_properties", |step| {
         let size = json!({"cpu": 1, "ram": 512, "ephemeral_disk_size": 1024});
         step.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
+    });
+    run.check("current_vm_id", |step| match step.call(Method::CurrentVmId, &[])? {
+        Heard::Result(result) => step.reading(Method::CurrentVmId, &result).map(drop),
+        Heard::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
+            step.refused(Method::CurrentVmId, refusal)
+        }
+        // Nobody says that this machine is a VM of the cloud.
+        Heard::Refused(refusal) => {
+            step.note(format!("refused: {}", refusal.text()));
+            Ok(())
+        }
+        Heard::Nothing => failed("no answer"),
     });
 }
 

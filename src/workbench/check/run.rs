@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Begins with the deletion of what an earlier run left that was killed.
+    /// Takes over what an earlier run left that was killed.
     pub(super) fn begin(
         bench: &'a Bench,
         settings: &'a Settings,
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
                  may have made"
             ));
         }
-        let mut run = Run {
+        Ok(Run {
             bench,
             settings,
             surroundings,
@@ -59,16 +59,17 @@ impl<'a> Run<'a> {
             calls: Vec::new(),
             absent: Vec::new(),
             broken: None,
-        };
-        if !earlier.things.is_empty() {
-            run.group = "cleanup".to_owned();
-            for thing in run.ledger.to_delete() {
-                let name = format!("delete {} '{}' of an earlier run", thing.kind.name(), thing.cid);
-                run.check(&name, |step| step.delete_for_good(&thing));
-            }
-            run.group = "rpc".to_owned();
+        })
+    }
+
+    /// Deletes what is on the ledger before the run has made anything: an earlier one left it.
+    pub(super) fn delete_earlier(&mut self) {
+        let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
+        for thing in self.ledger.to_delete() {
+            let name = format!("delete {} '{}' of an earlier run", thing.kind.name(), thing.cid);
+            self.check(&name, |step| step.delete_for_good(&thing));
         }
-        Ok(run)
+        self.group = group;
     }
 
     /// The API version that both sides speak.
