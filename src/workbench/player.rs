@@ -45,7 +45,12 @@ impl Player {
         let transcript = Transcript::read(path)?;
         let mut known = BTreeSet::new();
         for entry in &transcript.entries {
-            uuids(&String::from_utf8_lossy(&entry.answer()), |uuid| {
+            // A log may name anything, an agent's id for instance; only the result counts.
+            let answer = entry.answer();
+            let answer = serde_json::from_slice(&answer)
+                .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
+                .unwrap_or_else(|_| String::from_utf8_lossy(&answer).into_owned());
+            uuids(&answer, |uuid| {
                 known.insert(uuid.to_owned());
             });
         }
@@ -161,11 +166,15 @@ fn key(request: &Value, known: &BTreeSet<String>) -> Value {
             }
         }
     }
-    if request.get("method").and_then(Value::as_str) == Some("create_stemcell")
-        && let Some(Value::String(path)) = key.get_mut("arguments").and_then(|arguments| arguments.get_mut(0))
-        && let Some((_, name)) = path.rsplit_once('/')
-    {
-        *path = name.to_owned();
+    let first = key.get_mut("arguments").and_then(|arguments| arguments.get_mut(0));
+    match (request.get("method").and_then(Value::as_str), first) {
+        (Some("create_stemcell"), Some(Value::String(path))) => {
+            if let Some((_, name)) = path.rsplit_once('/') {
+                *path = name.to_owned();
+            }
+        }
+        (Some("create_vm"), Some(agent_id)) => *agent_id = json!("<agent>"),
+        _ => {}
     }
     Value::Object(key)
 }
@@ -260,9 +269,11 @@ mod tests {
         let recorder = Recorder::create(&path, &redactor).unwrap();
         recorder.begin(&Value::Null).unwrap();
         for (request, result) in said {
+            // As a CPI does that says what it did.
+            let log = request.to_string();
             recorder.record(&Exchange {
                 input: request.to_string().into_bytes(),
-                stdout: json!({"result": result, "error": null, "log": ""}).to_string().into_bytes(),
+                stdout: json!({"result": result, "error": null, "log": log}).to_string().into_bytes(),
                 stderr: Vec::new(),
                 ended: Ended::Exited(0),
                 duration: Duration::ZERO,

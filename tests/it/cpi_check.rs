@@ -370,8 +370,8 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
 #[test]
 fn the_local_cpi_passes() {
     let hello = Hello::new();
-    let run =
-        hello.world.finish(hello.builtin_command(&["cpi", "check"], &["--json", "--junit", "junit.xml"]));
+    let more = ["--json", "--junit", "junit.xml", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
     let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
@@ -382,6 +382,10 @@ fn the_local_cpi_passes() {
         !hello.world.home().join(".local/state/monopile/local").exists(),
         "an empty cloud leaves nothing"
     );
+
+    let again = hello.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((failures(&again), &again["counts"]), (Vec::new(), &report["counts"]));
 
     let run = hello.world.finish(hello.builtin_command(&["cpi", "info"], &[])).success();
     assert!(run.stdout.contains("API version"), "{}", run.stdout);
