@@ -81,7 +81,12 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     }
     // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
     if !matches!(provider.cpi, CpiSource::Builtin(_)) {
-        for secret in manifest::secret_texts(&provider.properties) {
+        let mut properties = provider.properties.clone();
+        if let Some(serde_json::Value::Object(registry)) = properties.get_mut("registry") {
+            // "registry" is the usual name of its user; hiding the word would garble what is shown.
+            registry.retain(|key, _| !matches!(key.as_str(), "host" | "port" | "username"));
+        }
+        for secret in manifest::secret_texts(&properties) {
             environment.redactor.add(&secret);
         }
     }

@@ -144,7 +144,7 @@ impl Executable {
 
 /// Gives back the space of an answer that is too long to be one, while its process goes on writing: it stays too
 /// long, so that whoever reads it, be it a later run, comes to the same end.
-fn shorten_endless(answer: &Path) {
+pub(crate) fn shorten_endless(answer: &Path) {
     let too_long = super::rpc::ANSWER_LIMIT + 1;
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
         && let Ok(file) = File::options().write(true).open(answer)

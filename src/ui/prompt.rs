@@ -20,7 +20,8 @@ pub fn confirm(question: &str) -> Result<bool> {
 pub fn secret(question: &str) -> Result<String> {
     #[cfg(unix)]
     let guard = guard::Guard::new()?;
-    let answer = dialoguer::Password::new().with_prompt(question).allow_empty_password(true).interact();
+    let answer =
+        dialoguer::Password::new().with_prompt(question).allow_empty_password(true).report(false).interact();
     #[cfg(unix)]
     guard.over();
     answer.map_err(|error| failed(error, "asking for a secret"))

@@ -31,6 +31,7 @@ mod jobs;
 mod lifecycle;
 mod local_cpi;
 mod ops;
+mod registry;
 mod support;
 mod template;
 mod vars;

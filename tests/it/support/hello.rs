@@ -24,15 +24,29 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// An address below 127.0.0.0/8 that no other test of this or a parallel run uses.
 fn subnet() -> String {
-    let number = std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst));
+    let number = number();
     format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
+}
+
+/// A network of the range for tests of equipment (RFC 2544), for VMs that are not in this machine's.
+pub fn far_subnet() -> String {
+    let number = number();
+    format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
+}
+
+fn number() -> u32 {
+    std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst))
 }
 
 impl Hello {
     /// Not deployed yet.
     pub fn new() -> Hello {
+        Hello::at(&subnet())
+    }
+
+    /// Not deployed yet, in this network, whose first three bytes are given.
+    pub fn at(subnet: &str) -> Hello {
         let world = World::new();
-        let subnet = subnet();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
         let path = scripted::install(&world);

@@ -14,6 +14,7 @@
 
 pub mod hello;
 pub mod http;
+pub mod island;
 mod leftovers;
 mod normalise;
 pub mod proxy;

@@ -235,7 +235,11 @@ impl Hello {
                 continue;
             }
             match request["method"].as_str().unwrap() {
-                "create_vm" => made.push(answer["result"][0].as_str().unwrap().to_owned()),
+                "create_vm" => {
+                    let result = &answer["result"];
+                    let cid = result.as_str().or(result[0].as_str());
+                    made.push(cid.unwrap().to_owned());
+                }
                 "create_disk" | "create_stemcell" => made.push(answer["result"].as_str().unwrap().to_owned()),
                 "delete_vm" | "delete_disk" | "delete_stemcell" => {
                     deleted.push(request["arguments"][0].as_str().unwrap().to_owned());
