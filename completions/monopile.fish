@@ -48,6 +48,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-ste
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "repack-stemcell" -d 'Make a stemcell from another one'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha1ify-release" -d 'Convert a release tarball to SHA-1 digests'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha2ify-release" -d 'Convert a release tarball to SHA-256 digests'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "cpi" -d 'Ask a CPI by hand, put it to the test, put it on record'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cache" -d 'Look into the cache, make it smaller'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
@@ -309,6 +310,117 @@ complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l no
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -f -a "info" -d 'Ask a CPI what it is'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -f -a "call" -d 'Call a method of a CPI, and show what is sent and what comes back'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -f -a "check" -d 'Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -f -a "replay" -d 'Be a CPI that answers from a transcript: a request on standard input, the recorded answer on standard output'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path -d 'Use this executable, without a manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path-arg -d 'An argument of the executable; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l replay -d 'Let this transcript answer in the place of a CPI' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l record -d 'Write down all that is asked and answered, without secrets' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l state -d 'State file, which is only read [default: MANIFEST without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l timeout -d 'How long one call may take before the CPI is killed' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l templates -d 'What renders the templates of a CPI release' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l stemcell-api-version -d '`api_version` of the stemcell that the call is about [default: that of the state]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path -d 'Use this executable, without a manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path-arg -d 'An argument of the executable; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l replay -d 'Let this transcript answer in the place of a CPI' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l record -d 'Write down all that is asked and answered, without secrets' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l state -d 'State file, which is only read [default: MANIFEST without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l timeout -d 'How long one call may take before the CPI is killed' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l templates -d 'What renders the templates of a CPI release' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l stemcell -d 'The stemcell to make VMs from [default: the manifest\'s]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cloud-properties -d '`cloud_properties` of VMs: JSON, or @FILE [default: the manifest\'s]' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l networks -d 'Networks of VMs, by name [default: the manifest\'s; one that is dynamic]' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l env -d 'Environment of VMs [default: the manifest\'s]' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l disk-size -d 'Size of disks in MiB [default: the manifest\'s; 1024]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l disk-cloud-properties -d '`cloud_properties` of disks [default: the manifest\'s]' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l contract -d 'Only this contract' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l skip -d 'Leave this method out; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l junit -d 'Write the result as a JUnit file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path -d 'Use this executable, without a manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path-arg -d 'An argument of the executable; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l replay -d 'Let this transcript answer in the place of a CPI' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l record -d 'Write down all that is asked and answered, without secrets' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l state -d 'State file, which is only read [default: MANIFEST without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l timeout -d 'How long one call may take before the CPI is killed' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l templates -d 'What renders the templates of a CPI release' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l rewind -d 'Only forget how far it was played'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from replay" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -s n -l non-interactive -d 'Don\'t ask for input'

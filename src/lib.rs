@@ -3,7 +3,7 @@
 //! Data flows one way: `manifest` (what is wanted) and `artifact` (stemcell, releases) together
 //! with `state` (what is) make a `plan`; `apply` runs it through `cpi` and `agent`, recording every
 //! effect in `state`, and tells `ui` about it as events. `cli` turns arguments into one call of this
-//! library and its result into an exit code.
+//! library and its result into an exit code. `workbench` is for people who write CPIs.
 //!
 //! The library never prints, and never reads the environment or `$HOME`: `cli` passes both in.
 
@@ -25,5 +25,6 @@ pub mod template;
 pub mod timing;
 mod tree;
 pub mod ui;
+pub mod workbench;
 
 pub use error::{Error, ErrorKind, Result};

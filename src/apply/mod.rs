@@ -20,6 +20,7 @@ mod lifecycle;
 mod lock;
 mod logs;
 mod obtain;
+mod open_cpi;
 mod packages;
 mod prepare;
 pub mod records;
@@ -36,6 +37,7 @@ mod vm;
 
 pub use create_env::create_env;
 pub use delete_env::delete_env;
+pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use render_job::{File, render_job};
 pub use request::{Ask, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping};
 pub use start_env::start_env;

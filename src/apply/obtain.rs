@@ -37,6 +37,16 @@ pub(super) fn all(
     Ok((stemcell, obtained.collect()))
 }
 
+/// The stemcell of the manifest in `directory` alone.
+pub(super) fn stemcell(
+    environment: &Environment,
+    stemcell: &ArtifactRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Obtained> {
+    Ok(all(environment, stemcell, &[], directory, stage)?.0)
+}
+
 /// These releases of the manifest in `directory`, in their order.
 pub(super) fn releases(
     environment: &Environment,

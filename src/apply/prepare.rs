@@ -8,7 +8,7 @@ use super::obtain::{self, Obtained};
 use super::request::Environment;
 use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
-use crate::manifest::deployment::{CpiSource, Deployment, ReleaseRef};
+use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -106,6 +106,25 @@ pub(super) fn open_releases(
         .collect()
 }
 
+/// Obtains and opens this stemcell alone.
+pub(super) fn open_stemcell(
+    environment: &Environment,
+    wanted: &ArtifactRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    unpack_stemcell(environment, &obtain::stemcell(environment, wanted, directory, stage)?, stage)
+}
+
+fn unpack_stemcell(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Stemcell> {
+    let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", wanted.identity.name));
+    let directory = environment.paths.work.join("stemcell");
+    create_directory(&directory)?;
+    let stemcell = stemcell::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(stemcell)
+}
+
 fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
     let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
@@ -126,7 +145,6 @@ impl Prepared {
 
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
     pub(super) fn open(&self, environment: &Environment, stage: &Stage) -> Result<Opened> {
-        let work = &environment.paths.work;
         let mut releases = Vec::new();
         for wanted in &self.releases {
             releases.push(open_release(environment, wanted, stage)?);
@@ -135,13 +153,7 @@ impl Prepared {
             let release = find(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
-        let unpacking =
-            stage.reporter().stage(format!("Unpacking stemcell '{}'", self.stemcell.identity.name));
-        let directory = work.join("stemcell");
-        create_directory(&directory)?;
-        let stemcell =
-            stemcell::open(&self.stemcell.source, self.stemcell.expected.as_ref(), &directory, &unpacking)?;
-        unpacking.finish();
+        let stemcell = unpack_stemcell(environment, &self.stemcell, stage)?;
         Ok(Opened { stemcell, releases })
     }
 }
@@ -154,6 +166,6 @@ pub(super) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Releas
         .ok_or_else(|| Error::invalid(format!("there is no release '{name}' in `releases`")))
 }
 
-fn create_directory(path: &Path) -> Result<()> {
+pub(super) fn create_directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

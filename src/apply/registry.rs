@@ -61,15 +61,7 @@ impl<'a> Registry<'a> {
             Some(tunnel) => Some(login(environment, tunnel, manifest)?),
             None => None,
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("registry")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::io("starting the registry", error))?;
-        let credentials =
-            Credentials { username: config.username.clone(), password: config.password.clone() };
-        let server = Server::start(runtime.handle(), address, &credentials, &cloud.registry_file())?;
+        let (runtime, server) = serve(config, address, &cloud.registry_file())?;
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
@@ -126,6 +118,33 @@ impl<'a> Registry<'a> {
         let serve = self.server.serve_tunnel();
         Some(Tunnel::open(self.runtime.handle(), server, self.port, patience, serve))
     }
+}
+
+/// A registry for CPI calls that are no part of an environment; it answers while this lives, and no VM reaches it.
+pub(super) struct ForCalls {
+    _server: Server,
+    /// Last, because the other lives in it.
+    _runtime: Runtime,
+}
+
+impl ForCalls {
+    /// Starts the registry that the manifest configures, with what is in `file`.
+    pub(super) fn start(config: &RegistryConfig, file: &Path) -> Result<Self> {
+        let (runtime, server) = serve(config, loopback(config)?, file)?;
+        Ok(ForCalls { _server: server, _runtime: runtime })
+    }
+}
+
+fn serve(config: &RegistryConfig, address: SocketAddr, file: &Path) -> Result<(Runtime, Server)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("registry")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::io("starting the registry", error))?;
+    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
+    let server = Server::start(runtime.handle(), address, &credentials, file)?;
+    Ok((runtime, server))
 }
 
 fn no_longer_needed(provider: &CloudProvider) -> String {

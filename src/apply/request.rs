@@ -64,6 +64,18 @@ pub struct Environment {
     pub clock: Clock,
 }
 
+impl Environment {
+    /// The first signal that asked for an end, if one came.
+    pub fn interrupted(&self) -> Option<u8> {
+        super::signals::first(self)
+    }
+
+    /// Whether a second one came, so that nothing is to be waited for.
+    pub fn insisted(&self) -> bool {
+        super::signals::insisted(self).is_some()
+    }
+}
+
 /// How to stop jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopping {

@@ -19,6 +19,8 @@ pub(super) enum Finished {
     Output(Vec<u8>),
     /// The command's product, and what is wrong with what it shows.
     Finding(Vec<u8>, crate::Error),
+    /// A product that says itself how it went, and the exit code that says the same.
+    Verdict(Vec<u8>, u8),
 }
 
 impl Finished {
@@ -37,6 +39,14 @@ impl Finished {
         text.push('\n');
         Ok(Finished::Output(text.into_bytes()))
     }
+
+    /// The same product, with an exit code that says how it went.
+    pub(super) fn with_exit_code(self, exit_code: u8) -> Self {
+        match self {
+            Finished::Output(bytes) => Finished::Verdict(bytes, exit_code),
+            other => other,
+        }
+    }
 }
 
 /// Shows the result and turns it into the exit code.
@@ -46,15 +56,16 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     // A command that asked nobody has nothing to split.
     let timings = (timings.counts != Counts::default()).then_some(timings);
     let result = result.and_then(|finished| match finished {
-        Finished::Summary(summary) => Ok(Some(summary)),
-        Finished::Output(bytes) => write_output(&bytes).map(|()| None),
+        Finished::Summary(summary) => Ok((Some(summary), 0)),
+        Finished::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
         Finished::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
+        Finished::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
     let code = match result {
-        Ok(None) => ExitCode::SUCCESS,
-        Ok(Some(summary)) => {
+        Ok((None, exit_code)) => ExitCode::from(exit_code),
+        Ok((Some(summary), _)) => {
             session.reporter.emit(Event::RunFinished {
                 success: true,
                 summary,

@@ -14,6 +14,13 @@ pub struct ManifestArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub manifest: PathBuf,
 
+    #[command(flatten)]
+    flags: ManifestFlags,
+}
+
+/// What goes into a manifest.
+#[derive(Debug, Clone, Args)]
+pub struct ManifestFlags {
     /// Set a variable; VALUE is YAML
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
@@ -42,10 +49,22 @@ pub struct ManifestArgs {
 impl ManifestArgs {
     /// The inputs these flags name, with `~` expanded as upstream does.
     pub fn inputs(&self) -> Inputs {
+        self.flags.inputs(&self.manifest)
+    }
+
+    /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.
+    pub fn inputs_beside(&self, state: &Path) -> Inputs {
+        self.flags.inputs_beside(&self.manifest, state)
+    }
+}
+
+impl ManifestFlags {
+    /// The inputs that these flags and this manifest are.
+    fn inputs(&self, manifest: &PathBuf) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         Inputs {
-            manifest: expand(&self.manifest),
+            manifest: expand(manifest),
             ops_files: self.ops_files.iter().map(expand).collect(),
             vars: self.vars.clone(),
             var_files: self.var_files.iter().map(|pair| expand_pair(pair, home.as_deref())).collect(),
@@ -58,8 +77,8 @@ impl ManifestArgs {
     }
 
     /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.
-    pub fn inputs_beside(&self, state: &Path) -> Inputs {
-        let mut inputs = self.inputs();
+    pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Inputs {
+        let mut inputs = self.inputs(manifest);
         let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
         inputs.default_vars_store = name.file_name().map(|name| state.with_file_name(name));
         inputs

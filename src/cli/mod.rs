@@ -7,6 +7,7 @@
 mod agent_args;
 mod cache;
 mod completion;
+mod cpi;
 mod cpi_args;
 mod create_env;
 mod delete_env;
@@ -42,7 +43,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::artifact::Algorithm;
 use globals::Globals;
-use session::Session;
+use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
 pub use cpi_args::CpiArgs;
@@ -96,11 +97,20 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     State(state::StateCommandArgs),
+    Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
     Completion(completion::CompletionArgs),
 }
 
 impl Command {
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            product: self.has_product(),
+            followed: self.is_followed(),
+            logged: self.changes_the_world(),
+        }
+    }
+
     /// Whether the command can change the world, and so keeps a log.
     fn changes_the_world(&self) -> bool {
         matches!(
@@ -130,9 +140,15 @@ impl Command {
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
+            | Command::Cpi(_)
             | Command::Cache(_)
             | Command::Completion(_) => true,
         }
+    }
+
+    /// Whether a person follows the command, although it has a product.
+    fn is_followed(&self) -> bool {
+        matches!(self, Command::Cpi(cpi) if cpi.is_followed())
     }
 }
 
@@ -158,7 +174,7 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals, cli.command.has_product(), cli.command.changes_the_world());
+    let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
@@ -174,6 +190,7 @@ fn run() -> ExitCode {
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
         Command::State(args) => args.run(&session),
+        Command::Cpi(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };

@@ -17,6 +17,17 @@ use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
 
+/// How a command behaves towards who called it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conduct {
+    /// It prints something of its own, which has standard output to itself.
+    pub(super) product: bool,
+    /// It takes so long that a person wants to see how far it is, product or not.
+    pub(super) followed: bool,
+    /// It can change the world, and so keeps a log.
+    pub(super) logged: bool,
+}
+
 /// One run of the program.
 pub(super) struct Session {
     pub(super) globals: Globals,
@@ -44,9 +55,8 @@ impl Drop for Surroundings {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own. `logged`: it
-    /// keeps a log of its own.
-    pub(super) fn begin(globals: &Globals, product: bool, logged: bool) -> Session {
+    /// Chooses the renderer and sets up logging.
+    pub(super) fn begin(globals: &Globals, conduct: &Conduct) -> Session {
         let redactor = Redactor::default();
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
@@ -54,8 +64,8 @@ impl Session {
         let options = ui::Options {
             format: match () {
                 () if globals.json => ui::Format::Json,
-                // A product is not followed stage by stage.
-                () if product => ui::Format::Plain,
+                // Most products are not followed stage by stage.
+                () if conduct.product && !conduct.followed => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && std::io::stderr().is_terminal() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
@@ -63,10 +73,10 @@ impl Session {
             color: color && (terminal || globals.tty),
             unicode: unicode(),
             verbose: globals.verbose > 0,
-            product,
+            product: conduct.product,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        let log = logged.then(|| RunLog::new(redactor.clone()));
+        let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
         logging::install(globals.verbose, &redactor, &renderer, log.as_ref());
         let sink = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),

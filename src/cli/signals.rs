@@ -33,7 +33,7 @@ pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
                         "{} received: finishing and recording the call in flight; once more to stop waiting for it",
                         name(signal)
                     )),
-                    1 => reporter.warn("not waiting any longer; the next run picks up what is in flight"),
+                    1 => reporter.warn("not waiting any longer; what is in flight goes on"),
                     _ => {}
                 }
             }

@@ -339,7 +339,7 @@ fn without_user_namespaces_the_error_says_what_is_missing() {
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("namespaces"), "{message}");
     assert!(!cloud.root().join("vms").exists());
-    assert_eq!(fs::read_dir(cloud.root().join("staging")).unwrap().count(), 0);
+    assert!(!cloud.root().join("staging").exists());
     cloud.call("delete_stemcell", json!([stemcell]));
     assert!(!cloud.root().exists());
 }

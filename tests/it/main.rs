@@ -20,6 +20,7 @@ mod cli_output;
 mod cli_usage;
 mod completions;
 mod contract;
+mod cpi_check;
 mod cpi_release;
 mod crash;
 mod fetch;

@@ -138,8 +138,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
-            let store = making(call)?;
-            stemcell::create(call, &store, Path::new(&image), properties)
+            making(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {
             let cid = take(1, 1)?.own_cid(Resource::Stemcell)?;
@@ -155,8 +154,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            let store = making(call)?;
-            vm::create(call, &store, wanted)
+            making(call, |call, store| vm::create(call, store, wanted))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(Resource::Vm)?;
@@ -176,8 +174,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "create_disk" => {
             let mut arguments = take(2, 3)?;
             let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
-            let store = making(call)?;
-            disk::create(call, &store, size, properties)
+            making(call, |call, store| disk::create(call, store, size, properties))
         }
         "delete_disk" => {
             let cid = take(1, 1)?.own_cid(Resource::Disk)?;
@@ -249,11 +246,16 @@ fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     Ok(requested >= 2 && stemcell.is_none_or(|version| version >= 2))
 }
 
-/// The cloud, made when there is none, without the leftovers of killed calls.
-fn making(call: &mut Call) -> Outcome<Store> {
+/// Makes something in the cloud, which is made when there is none, without the leftovers of killed calls. Where
+/// nothing comes of it, no empty cloud stays either.
+fn making(call: &mut Call, create: impl FnOnce(&mut Call, &Store) -> Outcome<Value>) -> Outcome<Value> {
     let store = Store::make(&call.config.root)?;
     sweep(call, &store)?;
-    Ok(store)
+    let made = create(call, &store);
+    if made.is_err() {
+        store.tidy();
+    }
+    made
 }
 
 /// The cloud, where there is one, without the leftovers of killed calls.

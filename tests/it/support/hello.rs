@@ -115,6 +115,16 @@ impl Hello {
         self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more))
     }
 
+    /// A command on the example as it is, with the built-in CPI itself and no recorder before it.
+    pub fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+        let mut flags = self.flags.clone();
+        if let Some(at) = flags.iter().position(|flag| flag == "record.yml") {
+            flags.drain(at - 1..=at);
+        }
+        let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);
+        self.world.monopile(words.chain(flags).chain(more.iter().map(ToString::to_string)))
+    }
+
     /// Puts a proxy between the program and the agent, which writes down what they say.
     pub fn listen(&mut self) -> Proxy {
         let (listen, agent, tls) = self.stand_between();

@@ -1,0 +1,118 @@
+//! The CPI of a manifest, ready to be called, without an environment: for the commands that CPI authors use.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::cpi_source::{self, Located};
+use super::request::Environment;
+use super::{prepare, registry};
+use crate::Result;
+use crate::artifact::{self, Source, Stemcell};
+use crate::cpi::Executable;
+use crate::cpi::install::Installed;
+use crate::manifest::{Deployment, Inputs, yaml};
+use crate::state::State;
+use crate::template::{Mode, ModeRenderer};
+use crate::ui::Stage;
+
+/// Which CPI is wanted, and what else.
+#[derive(Debug, Clone)]
+pub struct OpenCpi {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--templates`: what renders the templates of its jobs.
+    pub templates: Mode,
+    /// Whether what `create_vm` and `create_disk` take is wanted too.
+    pub life: bool,
+    /// `--stemcell`: another stemcell than the manifest's.
+    pub stemcell: Option<PathBuf>,
+}
+
+/// A CPI that can be run while this lives.
+pub struct OpenedCpi {
+    /// How it is started.
+    pub executable: Executable,
+    /// What the context of its requests carries.
+    pub context: Map<String, Value>,
+    /// Who the state says asks; `None` without a state.
+    pub director_uuid: Option<String>,
+    /// The VM on record, which has the manifest's address.
+    pub deployed_vm: Option<String>,
+    /// The version of the stemcell on record.
+    pub stemcell_api_version: Option<u32>,
+    /// What `create_vm` and `create_disk` take.
+    pub life: Option<LifeOf>,
+    /// Contract v1 needs it while CPI calls are made.
+    _registry: Option<registry::ForCalls>,
+    _installed: Option<Installed>,
+}
+
+/// What a manifest says about its VM.
+pub struct LifeOf {
+    /// The manifest, of which `vm` and `disk` are of use here.
+    pub deployment: Deployment,
+    /// The stemcell, unpacked.
+    pub stemcell: Stemcell,
+}
+
+/// Finds or installs the CPI of a manifest. Nothing is locked and nothing is written to the state.
+pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCpi> {
+    let opening = environment.reporter.stage("Preparing the CPI");
+    let state = State::read(&environment.paths.state)?;
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+    prepare::redact_provider(environment, &provider);
+    let manifest = &request.inputs.manifest;
+    let life = match request.life {
+        false => None,
+        true => {
+            let deployment = Deployment::parse(&loaded.root)?;
+            let stemcell = match &request.stemcell {
+                Some(path) => open_stemcell(environment, path, &opening)?,
+                None => {
+                    let directory = manifest.parent().unwrap_or(std::path::Path::new("."));
+                    prepare::open_stemcell(environment, &deployment.stemcell, directory, &opening)?
+                }
+            };
+            Some(LifeOf { deployment, stemcell })
+        }
+    };
+    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
+    let releases = prepare::open_releases(environment, &releases, manifest, &opening)?;
+    let parts = cpi_source::Parts {
+        provider: &provider,
+        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
+        manifest,
+        releases: &releases,
+        renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
+    };
+    let Located { executable, context, installed } = cpi_source::locate(environment, &parts, &opening)?;
+    let registry = match &provider.registry {
+        Some(config) if request.life => {
+            Some(registry::ForCalls::start(config, &environment.paths.work.join("registry.json"))?)
+        }
+        _ => None,
+    };
+    opening.finish();
+    Ok(OpenedCpi {
+        executable,
+        context,
+        director_uuid: state.as_ref().map(|state| state.director_id.clone()),
+        deployed_vm: state.as_ref().and_then(|state| state.vm_cid().map(str::to_owned)),
+        stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),
+        life,
+        _registry: registry,
+        _installed: installed,
+    })
+}
+
+/// Unpacks a stemcell of this machine into the scratch space.
+pub fn open_stemcell(environment: &Environment, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
+    let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
+    let directory = environment.paths.work.join("stemcell");
+    prepare::create_directory(&directory)?;
+    let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(stemcell)
+}

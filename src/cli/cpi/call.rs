@@ -1,0 +1,92 @@
+//! `monopile cpi call`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::Value;
+
+use super::source::{SourceArgs, transcript_of};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cpi::Method;
+use crate::error::nearest;
+use crate::workbench::{self, Versions};
+use crate::{Error, Result};
+
+/// Call a method of a CPI, and show what is sent and what comes back
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
+                      monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...",
+    after_help = "An ARG is JSON or a plain word. What the call makes is on record nowhere: delete it."
+)]
+pub struct CallArgs {
+    /// The manifest (not with --path or --replay), the method, its arguments
+    #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
+          value_hint = ValueHint::FilePath)]
+    words: Vec<String>,
+
+    /// `api_version` of the stemcell that the call is about [default: that of the state]
+    #[arg(long, value_name = "N")]
+    stemcell_api_version: Option<u32>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl CallArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let mut words = self.words.into_iter();
+        let manifest = if self.source.wants_manifest() { words.next().map(PathBuf::from) } else { None };
+        let Some(method) = words.next() else {
+            return Err(Error::usage("which method?")
+                .with_hint("monopile cpi call MANIFEST METHOD [ARG]…, for instance: has_vm vm-1"));
+        };
+        let arguments: Vec<Value> = words
+            .enumerate()
+            .map(|(position, word)| workbench::plain_or_json(&method, position, &word))
+            .collect();
+        let on_bench = self.source.open(session, manifest.as_ref(), false, None)?;
+        let versions = match method == Method::Info.name() {
+            true => Versions::default(),
+            false => {
+                let info = on_bench.watched(session, "Asking the CPI what it is", workbench::info)?;
+                let says = info.info.as_ref().map(|info| info.api_version);
+                if says.is_none() {
+                    let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
+                    session.reporter.warn(format!("`info` failed, so api_version 1 is sent: {why}"));
+                }
+                let state = on_bench.opened.as_ref().and_then(|opened| opened.stemcell_api_version);
+                Versions {
+                    api: Some(says.unwrap_or(1).min(on_bench.highest_api_version)),
+                    stemcell: self.stemcell_api_version.or(state),
+                }
+            }
+        };
+        advise(session, &method, versions, &arguments);
+        let called = on_bench.watched(session, &format!("Calling {method}"), |bench, watching| {
+            workbench::call(bench, &method, &arguments, versions, watching)
+        })?;
+        let exit_code = u8::from(!called.success);
+        match session.globals.json {
+            true => Finished::json(&called).map(|finished| finished.with_exit_code(exit_code)),
+            false => Ok(Finished::Verdict(transcript_of(&called).into_bytes(), exit_code)),
+        }
+    }
+}
+
+/// The call is made all the same: to see what a CPI does with it may be the point.
+fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Value]) {
+    match method.parse::<Method>() {
+        Ok(known) => {
+            if let Err(problem) = known.check_arguments(versions.api.unwrap_or(1), arguments) {
+                session.reporter.warn(problem);
+            }
+        }
+        Err(unknown) => {
+            let near = nearest(method, Method::all().map(Method::name));
+            let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            session.reporter.warn(format!("{unknown}{near}"));
+        }
+    }
+}

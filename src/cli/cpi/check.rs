@@ -1,0 +1,247 @@
+//! `monopile cpi check`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use serde_json::{Map, Value, json};
+
+use super::source::{OnBench, SourceArgs, hash};
+use crate::apply;
+use crate::cli::finish::Finished;
+use crate::cli::paths;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+use crate::cpi::Contract;
+use crate::durable::write_atomically;
+use crate::workbench::check::{Notes, Report, Settings, StemcellImage, Surroundings, Verdict, junit};
+use crate::workbench::{self, Source};
+use crate::{Error, Result};
+
+/// Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Everything that the CPI makes is deleted at the end, also after a failure and after Ctrl-C; what \
+                        cannot be deleted is listed. Exit codes: 0 nothing failed, 1 something failed or is left."
+)]
+pub struct CheckArgs {
+    /// Path to the manifest, which says what VMs and disks are made from
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
+    manifest: Option<PathBuf>,
+
+    /// The stemcell to make VMs from [default: the manifest's]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "replay")]
+    stemcell: Option<PathBuf>,
+
+    /// `cloud_properties` of VMs: JSON, or @FILE [default: the manifest's]
+    #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    cloud_properties: Option<String>,
+
+    /// Networks of VMs, by name [default: the manifest's; one that is dynamic]
+    #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    networks: Option<String>,
+
+    /// Environment of VMs [default: the manifest's]
+    #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    env: Option<String>,
+
+    /// Size of disks in MiB [default: the manifest's; 1024]
+    #[arg(long, value_name = "MIB", conflicts_with = "replay", value_parser = clap::value_parser!(u64).range(1..))]
+    disk_size: Option<u64>,
+
+    /// `cloud_properties` of disks [default: the manifest's]
+    #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    disk_cloud_properties: Option<String>,
+
+    /// Only this contract
+    #[arg(long, value_name = "CONTRACT", value_parser = contract, conflicts_with = "replay")]
+    contract: Option<Contract>,
+
+    /// Leave this method out; several times for several
+    #[arg(long, value_name = "METHOD", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    skip: Vec<String>,
+
+    /// Write the result as a JUnit file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+fn contract(text: &str) -> std::result::Result<Contract, String> {
+    match text {
+        "v1" | "1" => Ok(Contract::V1),
+        "v2" | "2" => Ok(Contract::V2),
+        _ => Err("it is v1 or v2".to_owned()),
+    }
+}
+
+impl CheckArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let home = paths::home();
+        let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
+        let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
+        let junit_file = self.junit.as_ref().map(absolute).transpose()?;
+        let on_bench = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
+        let settings = self.settings(session, &on_bench, stemcell.as_deref())?;
+        if let Some(vm) = on_bench.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
+            session.reporter.warn(format!(
+                "VM '{vm}' of this manifest is deployed: give the VMs of the check other addresses (--networks)"
+            ));
+        }
+        let stage = session.reporter.stage("Checking the CPI");
+        let environment = &on_bench.surroundings.environment;
+        let directory = environment.paths.data.join("cpi-check");
+        let notes = Notes { directory: &directory, cpi: &on_bench.identity };
+        let surroundings = Surroundings {
+            stage: &stage,
+            // What a transcript says was made is not there.
+            notes: Some(notes).filter(|_| matches!(on_bench.bench.source, Source::Program(_))),
+            interrupted: &|| environment.interrupted(),
+            insisted: &|| environment.insisted(),
+        };
+        let report = workbench::check(&on_bench.bench, &settings, &surroundings)?;
+        match report.passed() {
+            true => stage.finish(),
+            false => drop(stage),
+        }
+        if let Some(path) = &junit_file {
+            write_atomically(path, junit(&report).as_bytes())
+                .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
+        }
+        let on_record = on_bench.is_on_record(session);
+        let exit_code = match report.interrupted {
+            Some(signal) => 128 + signal,
+            None => u8::from(!report.passed() || !on_record),
+        };
+        match session.globals.json {
+            true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),
+            false => Ok(Finished::Verdict(show(&report).into_bytes(), exit_code)),
+        }
+    }
+
+    /// What to ask for: by the flags, else by the manifest, or all of it by the transcript.
+    fn settings(&self, session: &Session, on_bench: &OnBench, stemcell: Option<&Path>) -> Result<Settings> {
+        if let Some(recorded) = on_bench.bench.source.recorded_settings() {
+            return serde_json::from_value(recorded).map_err(|error| {
+                Error::invalid(format!("the settings in '{}' cannot be read", on_bench.name))
+                    .with_source(error)
+            });
+        }
+        if let Source::Transcript(_) = on_bench.bench.source {
+            return Err(Error::invalid(format!("'{}' is no transcript of a `cpi check`", on_bench.name))
+                .with_hint("cpi check --record FILE makes one"));
+        }
+        let life = on_bench.opened.as_ref().and_then(|opened| opened.life.as_ref());
+        let stemcell = match (life, stemcell) {
+            (Some(life), _) => Some(life.stemcell.clone()),
+            (None, Some(path)) => {
+                let stage = session.reporter.stage("Preparing the stemcell");
+                let opened = apply::open_stemcell(&on_bench.surroundings.environment, path, &stage)?;
+                stage.finish();
+                Some(opened)
+            }
+            (None, None) => None,
+        };
+        let vm = life.map(|life| &life.deployment.vm);
+        let disk = life.and_then(|life| life.deployment.disk.as_ref());
+        let given = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
+            Some(text) => hash(flag, text),
+            None => Ok(otherwise.cloned().unwrap_or_default()),
+        };
+        let dynamic = json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});
+        let dynamic = Map::from_iter([("default".to_owned(), dynamic)]);
+        let networks = vm.map_or(&dynamic, |vm| &vm.networks);
+        Ok(Settings {
+            name: on_bench.name.clone(),
+            highest_api_version: on_bench.highest_api_version,
+            contract: self.contract,
+            stemcell: stemcell.map(|stemcell| StemcellImage {
+                image: stemcell.image,
+                cloud_properties: stemcell.cloud_properties,
+                api_version: stemcell.api_version,
+            }),
+            vm_cloud_properties: given(
+                "--cloud-properties",
+                &self.cloud_properties,
+                vm.map(|vm| &vm.cloud_properties),
+            )?,
+            networks: given("--networks", &self.networks, Some(networks))?,
+            env: given("--env", &self.env, vm.map(|vm| &vm.env))?,
+            disk_size: self.disk_size.or(disk.map(|disk| disk.size)).unwrap_or(1024),
+            disk_cloud_properties: given(
+                "--disk-cloud-properties",
+                &self.disk_cloud_properties,
+                disk.map(|disk| &disk.cloud_properties),
+            )?,
+            at_once: usize::from(session.globals.parallel),
+            skip: self.skip.clone(),
+        })
+    }
+}
+
+/// A table with more lines has scrolled away when it is over.
+const SCREEN: usize = 20;
+
+fn show(report: &Report) -> String {
+    let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
+    for check in &report.checks {
+        let reasons: Vec<String> = check.reasons.iter().flat_map(|reason| wrapped(reason)).collect();
+        checks.row([
+            check.group.clone(),
+            check.name.clone(),
+            check.result.name().to_owned(),
+            format!("{} ms", check.duration.as_millis()),
+            reasons.join("\n"),
+        ]);
+    }
+    let mut timings = Table::new(["Method", "Calls", "Shortest", "Median", "Longest"]);
+    for timing in &report.timings {
+        let milliseconds = |duration: std::time::Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
+        timings.row([
+            timing.method.clone(),
+            timing.calls.to_string(),
+            milliseconds(timing.min),
+            milliseconds(timing.median),
+            milliseconds(timing.max),
+        ]);
+    }
+    let mut text = format!("{}\n{}\n", checks.print(), timings.print());
+    let failed: Vec<_> = report.checks.iter().filter(|check| check.result == Verdict::Fail).collect();
+    if !failed.is_empty() && report.checks.len() > SCREEN {
+        text += "Failed:\n";
+        for check in failed {
+            text += &format!("- {}: {}: {}\n", check.group, check.name, check.reasons.join("; "));
+        }
+        text.push('\n');
+    }
+    if !report.left_behind.is_empty() {
+        let mut left = Table::new(["Left behind", "CID", "Why"]);
+        for thing in &report.left_behind {
+            left.row([
+                thing.kind.clone(),
+                thing.cid.clone().unwrap_or_default(),
+                wrapped(&thing.why).join("\n"),
+            ]);
+        }
+        text += &format!("{}\n", left.print());
+    }
+    text + &report.summary() + "\n"
+}
+
+/// Lines that a person can read.
+fn wrapped(text: &str) -> Vec<String> {
+    const WIDTH: usize = 90;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,65 @@
+//! `monopile cpi info`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::json;
+
+use super::source::{SourceArgs, transcript_of};
+use crate::Result;
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+use crate::workbench;
+
+/// Ask a CPI what it is
+#[derive(Debug, Clone, Args)]
+pub struct InfoArgs {
+    /// Path to the manifest
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
+    manifest: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl InfoArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let on_bench = self.source.open(session, self.manifest.as_ref(), false, None)?;
+        let called = on_bench.watched(session, "Asking the CPI what it is", workbench::info)?;
+        let exit_code = u8::from(!called.success);
+        let used = called.info.as_ref().map(|info| info.api_version.min(on_bench.highest_api_version));
+        if session.globals.json {
+            let info = called.info.as_ref().map(|info| {
+                json!({
+                    "api_version": info.api_version,
+                    "used_api_version": used,
+                    "stemcell_formats": info.stemcell_formats,
+                })
+            });
+            let document = json!({"cpi": on_bench.name, "info": info, "call": called});
+            return Finished::json(&document).map(|finished| finished.with_exit_code(exit_code));
+        }
+        let mut text = String::new();
+        if let Some(info) = &called.info {
+            let mut table = Table::new(["Property", "Value"]);
+            let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+            row("CPI", on_bench.name.clone());
+            row("API version", info.api_version.to_string());
+            row("API version used", used.map(|used| used.to_string()).unwrap_or_default());
+            let formats = info.stemcell_formats.as_ref().map(|formats| formats.join("\n"));
+            row("Stemcell formats", formats.unwrap_or_default());
+            for version in [1, 2] {
+                let later = if version == 2 { " and later" } else { "" };
+                let contract = called.contract(version).map(|contract| contract.to_string());
+                row(
+                    &format!("Contract with stemcells of version {version}{later}"),
+                    contract.unwrap_or_default(),
+                );
+            }
+            text = format!("{}\n", table.print());
+        }
+        text += &transcript_of(&called);
+        Ok(Finished::Verdict(text.into_bytes(), exit_code))
+    }
+}

@@ -1,0 +1,57 @@
+//! `monopile cpi replay`: a transcript as the executable of a CPI.
+
+use std::io::Read;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::cli::finish::Finished;
+use crate::cli::paths;
+use crate::cli::session::Session;
+use crate::workbench::{self, Ended};
+use crate::{Error, Result};
+
+/// The largest request that is read, in bytes.
+const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
+
+/// Be a CPI that answers from a transcript: a request on standard input, the recorded answer on standard output
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "In a manifest: cloud_provider.cpi: {path: monopile, arguments: [cpi, replay, FILE]}. How far \
+                        FILE was played is kept in FILE.played."
+)]
+pub struct ReplayArgs {
+    /// The transcript
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    transcript: PathBuf,
+
+    /// Only forget how far it was played
+    #[arg(long)]
+    rewind: bool,
+}
+
+impl ReplayArgs {
+    pub(super) fn run(self, _session: &Session) -> Result<Finished> {
+        let path = paths::absolute(&paths::expand(&self.transcript, paths::home().as_deref()))?;
+        if self.rewind {
+            workbench::rewind(&path)?;
+            return Ok(Finished::Verdict(Vec::new(), 0));
+        }
+        let mut input = Vec::new();
+        std::io::stdin()
+            .lock()
+            .take(REQUEST_LIMIT)
+            .read_to_end(&mut input)
+            .map_err(|error| Error::io("reading the request from standard input", error))?;
+        let played = workbench::play_once(&path, &input)?;
+        // A caller that closed it still gets its answer.
+        let _ = std::io::stderr().write_all(&played.stderr);
+        let exit_code = match played.ended {
+            Ended::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
+            Ended::Signalled(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(u8::MAX),
+            Ended::TimedOut | Ended::Abandoned => u8::MAX,
+        };
+        Ok(Finished::Verdict(played.stdout, exit_code))
+    }
+}

@@ -1,0 +1,120 @@
+//! A conformance run as a JUnit file: a suite per group, a test case per check, in the form that CI systems agree
+//! on (`testsuites`, `testsuite`, `testcase` with `failure` or `skipped`).
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::report::{Check, Counts, Report, Verdict};
+
+/// The XML text.
+pub fn junit(report: &Report) -> String {
+    let mut groups: Vec<(&str, Vec<&Check>)> = Vec::new();
+    for check in &report.checks {
+        match groups.iter_mut().find(|(group, _)| *group == check.group) {
+            Some((_, checks)) => checks.push(check),
+            None => groups.push((&check.group, vec![check])),
+        }
+    }
+    let total = report.checks.iter().map(|check| check.duration).sum();
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    // Writing to a String cannot fail.
+    let _ = writeln!(xml, "<testsuites name=\"cpi check\"{}>", numbers(report.counts, total));
+    for (group, checks) in groups {
+        let owned: Vec<Check> = checks.iter().map(|check| (*check).clone()).collect();
+        let total = owned.iter().map(|check| check.duration).sum();
+        let _ =
+            writeln!(xml, "  <testsuite name=\"{}\"{}>", escaped(group), numbers(Counts::of(&owned), total));
+        for check in checks {
+            case(&mut xml, check);
+        }
+        xml.push_str("  </testsuite>\n");
+    }
+    xml.push_str("</testsuites>\n");
+    xml
+}
+
+fn numbers(counts: Counts, total: Duration) -> String {
+    let Counts { pass, fail, skip } = counts;
+    format!(
+        " tests=\"{}\" failures=\"{fail}\" errors=\"0\" skipped=\"{skip}\" time=\"{:.3}\"",
+        pass + fail + skip,
+        total.as_secs_f64()
+    )
+}
+
+fn case(xml: &mut String, check: &Check) {
+    let _ = write!(
+        xml,
+        "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
+        escaped(&check.group),
+        escaped(&check.name),
+        check.duration.as_secs_f64()
+    );
+    let first = escaped(check.reasons.first().map_or("", String::as_str));
+    let all = escaped(&check.reasons.join("\n"));
+    let inside = match check.result {
+        Verdict::Fail => format!("<failure message=\"{first}\">{all}</failure>"),
+        Verdict::Skip => format!("<skipped message=\"{first}\"/>"),
+        Verdict::Pass if all.is_empty() => String::new(),
+        Verdict::Pass => format!("<system-out>{all}</system-out>"),
+    };
+    let _ = match inside.is_empty() {
+        true => writeln!(xml, "/>"),
+        false => writeln!(xml, ">{inside}</testcase>"),
+    };
+}
+
+/// Text for an element or an attribute. What XML 1.0 has no place for is replaced.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            '\t' => escaped.push_str("&#9;"),
+            '\r' => escaped.push_str("&#13;"),
+            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_cpi_says_it_stays_xml() {
+        let check = |result, reason: &str| Check {
+            group: "contract <v2> & \"more\"".to_owned(),
+            name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),
+            result,
+            reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
+            duration: Duration::from_millis(1500),
+        };
+        let checks =
+            vec![check(Verdict::Fail, "<b>\u{ffff}"), check(Verdict::Skip, "&"), check(Verdict::Pass, "é")];
+        let report = Report {
+            cpi: "x".to_owned(),
+            info: None,
+            counts: Counts::of(&checks),
+            checks,
+            timings: Vec::new(),
+            deleted: 0,
+            left_behind: Vec::new(),
+            interrupted: None,
+        };
+        let xml = junit(&report);
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
+        assert_eq!(suite.attribute("name"), Some("contract <v2> & \"more\""));
+        assert_eq!((suite.attribute("tests"), suite.attribute("failures")), (Some("3"), Some("1")));
+        let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
+        assert_eq!(failure.attribute("message"), Some("<b>\u{fffd}"));
+        assert!(failure.text().unwrap().ends_with("]]> second\nline"));
+    }
+}

@@ -1,0 +1,413 @@
+//! `monopile cpi`: conformance runs of a good CPI and of bad ones, nothing left behind, calls made by hand, and
+//! transcripts that stand in for a CPI.
+//!
+//! The bad ones are `support/authored_cpi`, a CPI whose first argument names the bug that it has.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::hello::Hello;
+use crate::support::scripted::until;
+use crate::support::tarballs::StemcellTarball;
+use crate::support::{MONOPILE, Run, World};
+
+/// A CPI with one bug, or none, and its cloud.
+struct Author {
+    world: World,
+    bug: &'static str,
+}
+
+impl Author {
+    fn with(bug: &'static str) -> Author {
+        let world = World::new();
+        let cpi = world.write("cpi", include_str!("support/authored_cpi"));
+        std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+        StemcellTarball::default().write(&world.path("stemcell.tgz"));
+        Author { world, bug }
+    }
+
+    fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+        let mut arguments = vec!["cpi", command, "--path", "./cpi"];
+        if !self.bug.is_empty() {
+            arguments.extend(["--path-arg", self.bug]);
+        }
+        arguments.extend(more);
+        self.world.monopile(arguments)
+    }
+
+    fn run(&self, command: &str, more: &[&str]) -> Run {
+        self.world.finish(self.command(command, more))
+    }
+
+    /// A whole conformance run, and its report.
+    fn check(&self, more: &[&str]) -> (Run, Value) {
+        let run = self.run("check", &[&["--stemcell", "stemcell.tgz", "--json"], more].concat());
+        let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
+        (run, report)
+    }
+
+    /// What is in its cloud.
+    fn cloud(&self) -> BTreeSet<String> {
+        let kinds = ["stemcell", "vm", "disk", "snapshot"].iter();
+        let directories = kinds.flat_map(|kind| std::fs::read_dir(self.world.path("cloud").join(kind)));
+        directories.flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+/// `group: name` of the checks with this result.
+fn with_result(report: &Value, result: &str) -> Vec<String> {
+    let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks
+        .filter(|check| check["result"] == result)
+        .map(|check| format!("{}: {}", text(check, "group"), text(check, "name")))
+        .collect()
+}
+
+fn failures(report: &Value) -> Vec<String> {
+    with_result(report, "fail")
+}
+
+/// What neither the scripted CPI nor the local one has.
+const MAY_BE_MISSING: [&str; 4] = [
+    "rpc: current_vm_id",
+    "contract v2: update_disk",
+    "contract v1: configure_networks",
+    "contract v1: update_disk",
+];
+
+#[test]
+fn a_good_cpi_passes_under_both_contracts() {
+    let author = Author::with("");
+    let (run, report) = author.check(&["--junit", "junit.xml"]);
+    assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
+    run.success();
+    assert_eq!(with_result(&report, "skip"), MAY_BE_MISSING);
+    assert_eq!(report["left_behind"], json!([]));
+    assert_eq!(author.cloud(), BTreeSet::new());
+    assert_eq!(author.world.leftovers(), Vec::<String>::new());
+    let timings = report["timings"].as_array().unwrap();
+    let create_vm = timings.iter().find(|timing| timing["method"] == "create_vm").unwrap();
+    assert_eq!(create_vm["calls"], 3, "one per contract, and one from a deleted stemcell");
+
+    let xml = author.world.read("junit.xml");
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let cases = document.descendants().filter(|node| node.has_tag_name("testcase")).count();
+    assert_eq!(cases, report["checks"].as_array().unwrap().len());
+    let suites: Vec<_> = document.descendants().filter(|node| node.has_tag_name("testsuite")).collect();
+    let names: Vec<_> = suites.iter().map(|suite| suite.attribute("name").unwrap()).collect();
+    assert_eq!(names, ["rpc", "stemcell", "contract v2", "contract v1"]);
+}
+
+#[test]
+fn a_cpi_that_does_only_what_it_must_passes() {
+    let author = Author::with("minimal");
+    let (run, report) = author.check(&[]);
+    assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
+    run.success();
+    let skipped = with_result(&report, "skip");
+    // Without `info` it is one of version 1.
+    for name in ["rpc: info", "contract v2: a life", "contract v1: set_vm_metadata", "contract v1: get_disks"]
+    {
+        assert!(skipped.iter().any(|skipped| skipped == name), "{name}: {skipped:?}");
+    }
+    assert_eq!(author.cloud(), BTreeSet::new());
+}
+
+/// A bug, the checks that must fail because of it, and a part of the reason. No others may fail.
+type Planted = (&'static str, &'static [&'static str], &'static str);
+
+const PLANTED: [Planted; 20] = [
+    ("boolean-as-string", &["contract v2: has_vm"], "`has_vm` must answer true or false, not \"true\""),
+    ("second-delete", &["contract v2: delete_vm again"], "RuntimeError: undefined method"),
+    ("hint-as-number", &["contract v2: attach_disk"], "not 7"),
+    ("v1-shape", &["contract v2: create_vm"], "a CID alone"),
+    ("untyped-not-found", &["contract v2: delete_disk again"], "`Bosh::Clouds::DiskNotFound`"),
+    ("own-dialect", &["rpc: unknown method"], "NotImplementedError"),
+    ("needs-context", &["rpc: info without context"], "nothing on standard output"),
+    ("shared-counter", &["contract v2: 5 create_disk at once"], "5 calls made "),
+    ("holds-stdout", &["contract v2: create_disk"], "keeps standard output open"),
+    (
+        "silent-on-garbage",
+        &["rpc: garbage on standard input", "rpc: empty standard input"],
+        "nothing on standard",
+    ),
+    ("disks-as-hash", &["contract v2: get_disks"], "an array of CIDs"),
+    ("leaks-on-failure", &["contract v2: create_disk without a VM"], "left disk 'disk-"),
+    ("disk-goes-with-vm", &["contract v2: delete_vm with a disk attached"], "the disk went with the VM"),
+    ("attaches-twice", &["contract v2: get_disks"], "`get_disks` answered"),
+    ("attaches-anything", &["contract v2: attach_disk of a deleted disk"], "but answered"),
+    ("deletes-nothing", &["contract v2: delete_disk"], "is still there"),
+    (
+        "chatty",
+        &["rpc: info", "contract v2: create_vm"],
+        "more than one JSON document, such as: \"connecting",
+    ),
+    ("exit-status", &["rpc: info", "contract v2: create_vm"], "exit status 1"),
+    ("no-log", &["rpc: info", "contract v2: create_vm"], "lacks `log`"),
+    ("number-for-boolean", &["contract v2: delete_vm again"], "lacks `ok_to_retry`"),
+];
+
+/// Tests of their own would be as slow and say less.
+#[test]
+fn each_planted_bug_is_found() {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(planted) = PLANTED.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+                {
+                    finds(*planted);
+                }
+            });
+        }
+    });
+}
+
+fn finds((bug, checks, reason): Planted) {
+    let author = Author::with(bug);
+    let (run, report) = author.check(&["--contract", "v2"]);
+    let failed = failures(&report);
+    for check in checks {
+        assert!(failed.iter().any(|failed| failed == check), "{bug}: {check} did not fail: {failed:?}");
+    }
+    let reasons = report["checks"].as_array().unwrap().iter().map(|check| check["reasons"].to_string());
+    let wanted = json!(reason).to_string();
+    let wanted = wanted.trim_matches('"');
+    assert!(reasons.collect::<String>().contains(wanted), "{bug}: {reason}: {}", run.stdout);
+    run.failure(1);
+
+    let left: BTreeSet<String> = report["left_behind"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| left["cid"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(left, author.cloud(), "{bug}: what is left is what is listed");
+    assert_eq!(left.is_empty(), bug != "deletes-nothing", "{bug}: {left:?}");
+}
+
+/// Starts a run and waits until it has a VM and the CPI is at work on the next call.
+fn held(author: &Author) -> Child {
+    let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the call is held", || author.world.exists("held"));
+    assert_eq!(author.cloud().len(), 2, "a stemcell and a VM");
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_signal_ends_the_run_and_nothing_is_left() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let author = Author::with("held");
+        let child = held(&author);
+        send(&child, signal);
+        author.world.write("go", "");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["interrupted"], code - 128);
+        assert_eq!((&report["left_behind"], &report["deleted"]), (&json!([]), &json!(2)));
+        assert_eq!(author.cloud(), BTreeSet::new());
+        assert_eq!(author.world.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn who_insists_is_told_what_is_left() {
+    let author = Author::with("held");
+    let child = held(&author);
+    send(&child, Signal::INT);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    send(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    author.world.write("go", "");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let left = report["left_behind"].as_array().unwrap().iter();
+    let left: BTreeSet<String> = left.map(|left| left["cid"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(left, author.cloud());
+    assert_eq!(left.len(), 2);
+    until("the CPI has ended", || !author.world.leftovers().iter().any(|left| left.starts_with("process ")));
+}
+
+#[test]
+fn what_a_killed_run_left_is_deleted_by_the_next() {
+    let author = Author::with("held");
+    let mut child = held(&author);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    author.world.write("go", "");
+    let left = author.cloud();
+    assert_eq!(left.len(), 2);
+    // Of another CPI, by its arguments, nothing is touched.
+    let other = Author { world: author.world, bug: "" };
+    other.check(&["--contract", "v2"]).0.success();
+    assert_eq!(other.cloud(), left);
+    let author = Author { world: other.world, bug: "held" };
+    let (run, report) = author.check(&["--contract", "v2"]);
+    run.success();
+    let cleaned: Vec<_> =
+        with_result(&report, "pass").into_iter().filter(|name| name.contains("earlier")).collect();
+    assert_eq!(cleaned.len(), 2, "{cleaned:?}");
+    assert_eq!(author.cloud(), BTreeSet::new());
+    assert!(!author.world.home().join(".local/state/monopile/cpi-check").exists());
+}
+
+#[test]
+fn a_run_on_record_can_be_played_without_the_cloud() {
+    let author = Author::with("");
+    let context = r#"{"endpoint": "https://cloud", "password": "correct horse"}"#;
+    let (run, report) = author.check(&["--record", "t.jsonl", "--context", context]);
+    run.success();
+    let transcript = author.world.path("t.jsonl");
+    assert_eq!(std::fs::metadata(&transcript).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!author.world.read("t.jsonl").contains("correct horse"));
+    std::fs::rename(author.world.path("cpi"), author.world.path("gone")).unwrap();
+
+    let verdicts = |report: &Value| {
+        let checks = report["checks"].as_array().unwrap().iter();
+        checks
+            .map(|check| format!("{} {} {}", check["group"], check["name"], check["result"]))
+            .collect::<Vec<_>>()
+    };
+    let again = author.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]).success();
+    assert_eq!(verdicts(&serde_json::from_str(&again.stdout).unwrap()), verdicts(&report));
+
+    let requests: Vec<Value> = author
+        .world
+        .read("t.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["request"].clone())
+        .collect();
+    let has_vm = requests.iter().find(|request| request["method"] == "has_vm").unwrap();
+    let vm = has_vm["arguments"][0].as_str().unwrap();
+    let call = ["cpi", "call", "--replay", "t.jsonl", "--stemcell-api-version", "3", "has_vm", vm, "--json"];
+    let call: Value = serde_json::from_str(&author.world.run(call).success().stdout).unwrap();
+    assert!(call["answer"].as_str().unwrap().contains("\"result\":true"), "{call}");
+
+    // As the executable of a CPI, a process per call.
+    let as_cpi = |rewound: bool| {
+        let path = ["cpi", "check", "--path", MONOPILE, "--path-arg", "cpi", "--path-arg", "replay"];
+        let more = ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
+        let run = author.world.run(path.into_iter().chain(more));
+        assert_eq!(run.code, 0, "rewound: {rewound}: {}", run.stdout);
+        verdicts(&serde_json::from_str(&run.stdout).unwrap())
+    };
+    assert_eq!(as_cpi(false), verdicts(&report));
+    author.world.run(["cpi", "replay", "t.jsonl", "--rewind"]).success();
+    assert_eq!(as_cpi(true), verdicts(&report));
+    assert_eq!(author.cloud(), BTreeSet::new());
+}
+
+#[test]
+fn a_call_is_shown_as_it_was_and_without_secrets() {
+    let author = Author::with("");
+    let context = ["--context", r#"{"password": "correct horse"}"#];
+    let run = author.run("call", &[&context[..], &["create_disk", "1024", "{}"]].concat()).success();
+    for part in [
+        "Request:\n{\n  \"method\": \"create_disk\"",
+        "\"password\": \"<redacted>\"",
+        "Answer (exit status 0",
+    ] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    assert!(run.stderr.is_empty(), "{}", run.stderr);
+    let disk = author.cloud().into_iter().next().unwrap();
+    let run = author.run("call", &["delete_disk", &disk]).success();
+    assert!(!run.stdout.contains("Problem"), "{}", run.stdout);
+
+    let run = author.run("call", &["delete_dsk", "x"]).failure(1);
+    assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
+    let run = author.run("call", &["delete_disk"]).failure(1);
+    assert!(run.stderr.contains("it is delete_disk DISK_CID"), "{}", run.stderr);
+    let run = author.run("call", &["has_disk", "no-such", "--json"]).success();
+    let call: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&call["success"], &call["request"]["api_version"]), (&json!(true), &json!(2)));
+
+    let run = author.run("info", &[]).success();
+    assert!(run.stdout.contains("API version used") && run.stdout.contains("Request:"), "{}", run.stdout);
+    let info: Value = serde_json::from_str(&author.run("info", &["--json"]).success().stdout).unwrap();
+    assert_eq!(info["info"], json!({"api_version": 2, "used_api_version": 2, "stemcell_formats": ["files"]}));
+    assert_eq!(info["call"]["request"].get("api_version"), None, "`info` is asked before anything is known");
+}
+
+#[test]
+fn wrong_input_is_told_what_is_wrong_with_it() {
+    let author = Author::with("");
+    author.world.write("wrong.jsonl", "{}\n");
+    for (arguments, code, message) in [
+        (&["cpi", "info"][..], 2, "which CPI?"),
+        (&["cpi", "call", "manifest.yml"], 2, "which method?"),
+        (&["cpi", "check", "--path", "./no-such"], 1, "'"),
+        (&["cpi", "check", "--path", "./stemcell.tgz"], 1, "cannot be run"),
+        (&["cpi", "check", "--path", "./cpi", "--replay", "t"], 2, "cannot be used with"),
+        (&["cpi", "check", "--replay", "wrong.jsonl"], 3, "is no transcript"),
+        (&["cpi", "check", "--replay", "none.jsonl"], 1, "none.jsonl"),
+        (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "must be a hash"),
+        (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "is not JSON"),
+        (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "it is v1 or v2"),
+        (&["cpi", "check", "none.yml"], 3, "none.yml"),
+    ] {
+        let run = author.world.run(arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(message), "{arguments:?}: {}", run.stderr);
+    }
+    assert_eq!(author.world.leftovers(), Vec::<String>::new());
+}
+
+/// No exception for our own: the manifest's CPI, its real VMs, both contracts.
+#[test]
+fn the_local_cpi_passes() {
+    let hello = Hello::new();
+    let more = ["--json", "--junit", "junit.xml", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
+    assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
+    run.success();
+    assert_eq!(with_result(&report, "skip"), MAY_BE_MISSING);
+    assert!(roxmltree::Document::parse(&hello.world.read("junit.xml")).is_ok());
+    assert_eq!(hello.world.leftovers(), Vec::<String>::new());
+    assert!(
+        !hello.world.home().join(".local/state/monopile/local").exists(),
+        "an empty cloud leaves nothing"
+    );
+
+    let again = hello.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((failures(&again), &again["counts"]), (Vec::new(), &report["counts"]));
+
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "info"], &[])).success();
+    assert!(run.stdout.contains("API version"), "{}", run.stdout);
+}
+
+/// Under contract v1 the local CPI puts settings into the registry that the manifest configures: it is there.
+#[test]
+fn the_local_cpi_passes_with_a_registry() {
+    let mut hello = Hello::new();
+    let registry =
+        json!({"host": hello.ip(), "port": 6901, "username": "registry", "password": "reg-secret"});
+    hello.ops(
+        "registry.yml",
+        &format!("- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {registry}\n"),
+    );
+    let more = ["--contract", "v1", "--json", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
+    assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
+    run.success();
+    let transcript = hello.world.read("t.jsonl");
+    assert!(transcript.contains("are in the registry"), "{transcript}");
+    assert!(!transcript.contains("reg-secret"));
+    assert_eq!(hello.world.leftovers(), Vec::<String>::new());
+}
