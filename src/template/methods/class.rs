@@ -87,7 +87,7 @@ impl Interp {
                 let known = class.find_method(&wanted).is_some()
                     || class.ancestors().iter().any(|class| {
                         super::names::fact(&class.label())
-                            .is_some_and(|fact| fact.methods.split(' ').any(|known| known == wanted))
+                            .is_some_and(|fact| super::names::lists(fact.methods, &wanted))
                     });
                 Value::Bool(known)
             }
