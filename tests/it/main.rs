@@ -29,6 +29,7 @@ mod jobs;
 mod lifecycle;
 mod local_cpi;
 mod ops;
+mod render;
 mod support;
 mod template;
 mod vars;

@@ -71,6 +71,8 @@ impl Interp {
                     Kind::Time => stdlib::time::method(self, object, name, args)?,
                     Kind::Digest => stdlib::digest::method(self, object, name, args)?,
                     Kind::Certificate => stdlib::openssl::method(self, object, name, args)?,
+                    Kind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
+                    Kind::Reader => stdlib::reader::method(self, object, name, args)?,
                     Kind::Else => self.else_method(object, name, args)?,
                     // What is not a method of every object is a member.
                     Kind::Table => None,
@@ -206,6 +208,8 @@ enum Kind {
     Time,
     Digest,
     Certificate,
+    DistinguishedName,
+    Reader,
     Else,
 }
 
@@ -223,6 +227,8 @@ impl Kind {
             Data::Time(_) => Kind::Time,
             Data::Digest(..) => Kind::Digest,
             Data::Certificate(_) => Kind::Certificate,
+            Data::DistinguishedName(_) => Kind::DistinguishedName,
+            Data::Reader(..) => Kind::Reader,
             Data::Else { .. } => Kind::Else,
         }
     }

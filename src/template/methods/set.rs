@@ -82,7 +82,7 @@ impl Interp {
                 this
             }
             "to_a" => Value::array(keys(&set)),
-            "to_set" => this,
+            "to_set" if args.block.is_none() => this,
             "|" | "union" | "+" | "&" | "intersection" | "-" | "difference" | "^" => {
                 let other = self.arg(args, 0)?;
                 let other = self.collect(&other)?;

@@ -55,9 +55,13 @@ impl Interp {
             }
             Data::Address(address) => address.to_string(),
             Data::Uri(uri) => uri.to_string(),
-            Data::Time(time) => time.to_s(),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
             Data::Digest(algorithm, bytes) => stdlib::digest::hex(algorithm, bytes),
             Data::Certificate(der) => stdlib::openssl::to_pem(der),
+            Data::DistinguishedName(name) => name.to_string(),
             Data::Table(_) if object.class.label() == "OpenStruct" => {
                 drop(data);
                 self.inspect(&shared)?
@@ -199,7 +203,10 @@ impl Interp {
             }
             Data::Address(address) => address.inspect(),
             Data::Uri(uri) => format!("#<{class} {uri}>"),
-            Data::Time(time) => time.to_s(),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
             Data::Digest(algorithm, bytes) => {
                 format!("#<{class}: {}>", stdlib::digest::hex(algorithm, bytes))
             }
