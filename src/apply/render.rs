@@ -100,7 +100,7 @@ pub(super) fn check(
 }
 
 fn label(job: &Job, source: &Path) -> String {
-    format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name)
+    format!("{}/{}", job.name, source.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// A rendered template.

@@ -12,7 +12,8 @@ const BEYOND: &str = "port=<%= p('port') %>\nobjects=<%= ObjectSpace.count_objec
 
 /// A `ruby` in front of the `PATH` that says that it was started, and does nothing.
 fn with_traced_ruby(world: &World, command: &mut Command) {
-    let ruby = world.write("bin/ruby", format!("#!/bin/sh\necho ruby >> {}\n", world.path("trace").display()));
+    let ruby =
+        world.write("bin/ruby", format!("#!/bin/sh\necho ruby >> {}\n", world.path("trace").display()));
     std::fs::set_permissions(&ruby, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", world.path("bin").display()));
@@ -90,7 +91,7 @@ fn a_missing_property_is_an_error_before_any_effect() {
     hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
         let error = run.failure(3).stderr;
-        assert!(error.contains("hello.conf.erb' line 2: Can't find property 'stroe'"), "{error}");
+        assert!(error.contains("hello/hello.conf.erb' line 2: Can't find property 'stroe'"), "{error}");
         assert!(error.contains("did you mean the property 'store'?"), "{error}");
     }
     let error = hello.create(&[]).failure(3).stderr;
@@ -131,7 +132,10 @@ fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
     runs.push(hello.world.finish(auto));
     for run in runs {
         let error = run.failure(3).stderr;
-        assert!(error.contains("hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"), "{error}");
+        assert!(
+            error.contains("hello/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"),
+            "{error}"
+        );
     }
     let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
     without_ruby(&mut ruby);
@@ -163,7 +167,10 @@ fn render_template(world: &World, more: &[&str]) -> Run {
 #[test]
 fn render_template_prints_nothing_but_the_file() {
     let world = world();
-    world.write("a.erb", "port: <%= p('web.port') %>\nname: <%= name %>/<%= index %>\n<%= p('web.map').to_json %>");
+    world.write(
+        "a.erb",
+        "port: <%= p('web.port') %>\nname: <%= name %>/<%= index %>\n<%= p('web.map').to_json %>",
+    );
     for mode in ["auto", "native", "ruby"] {
         let run = render_template(&world, &["--templates", mode]).success();
         assert_eq!(run.stdout, "port: 8080\nname: web/2\n{\"k\":\"v\",\"n\":{\"deep\":[1,2,3]}}", "{mode}");

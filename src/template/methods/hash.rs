@@ -290,8 +290,15 @@ impl Interp {
         if hash.frozen.get() {
             return self.frozen_error(&this);
         }
-        const ENUMERATING: &[&str] =
-            &["select!", "filter!", "keep_if", "delete_if", "reject!", "transform_values!", "transform_keys!"];
+        const ENUMERATING: &[&str] = &[
+            "select!",
+            "filter!",
+            "keep_if",
+            "delete_if",
+            "reject!",
+            "transform_values!",
+            "transform_keys!",
+        ];
         if args.block.is_none() && args.is_empty() && ENUMERATING.contains(&name) {
             return self.enumerator(&this, name, Vec::new());
         }

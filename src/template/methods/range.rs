@@ -177,7 +177,9 @@ impl Interp {
                     Value::big(count.max(0).into())
                 }
                 (Value::Int(_), Value::Nil) => Value::Float(f64::INFINITY),
-                (Value::Int(from), Value::Float(to)) => Value::Int((to.floor() as i64).saturating_sub(*from).saturating_add(1).max(0)),
+                (Value::Int(from), Value::Float(to)) => {
+                    Value::Int((to.floor() as i64).saturating_sub(*from).saturating_add(1).max(0))
+                }
                 _ if name == "count" => Value::Int(self.collect(&this)?.len() as i64),
                 _ => Value::Nil,
             },

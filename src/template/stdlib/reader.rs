@@ -108,7 +108,9 @@ pub(in crate::template) fn method(
             *read = at;
         }
     };
-    if text.binary.get() && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?") {
+    if text.binary.get()
+        && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
+    {
         return Err(it.unsupported(format!("{}#{name} of binary data", object.class.label())));
     }
     let length = text.get().len();

@@ -167,8 +167,8 @@ pub(in crate::template) fn class_method(
 
 /// What a time tells whatever its zone.
 const ZONELESS: &[&str] = &[
-    "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "+", "-", "<",
-    "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?", "dup", "freeze",
+    "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "+", "-",
+    "<", "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?", "dup", "freeze",
 ];
 
 fn civil(parts: &[i64; 6]) -> Option<OffsetDateTime> {
@@ -190,7 +190,10 @@ pub(in crate::template) fn method(
         _ => return Ok(None),
     };
     let at = moment.at;
-    if moment.local && !ZONELESS.contains(&name) && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s") {
+    if moment.local
+        && !ZONELESS.contains(&name)
+        && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
+    {
         return Err(it.unsupported(format!("Time#{name} in the zone of the machine")));
     }
     Ok(Some(match name {

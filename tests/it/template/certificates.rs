@@ -52,7 +52,9 @@ fn certificates_read_as_ruby_reads_them() {
             directory.path(),
             &rsa,
             "/C=DE/ST=Bavaria/L=München/O=A\\/B & Co/OU=x/CN=*.example.com/emailAddress=a@example.com",
-            &["subjectAltName=DNS:a.example.com,DNS:*.b,IP:10.0.0.1,IP:2001:db8::1,URI:https://x/y,email:a@b.c"],
+            &[
+                "subjectAltName=DNS:a.example.com,DNS:*.b,IP:10.0.0.1,IP:2001:db8::1,URI:https://x/y,email:a@b.c",
+            ],
         ),
         certificate(
             directory.path(),

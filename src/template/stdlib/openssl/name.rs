@@ -162,12 +162,7 @@ fn name_of(value: &Value) -> Option<Rc<Name>> {
 }
 
 /// The methods of a name.
-pub(super) fn method(
-    it: &mut Interp,
-    object: &Rc<Object>,
-    method: &str,
-    args: &Args,
-) -> R<Option<Value>> {
+pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str, args: &Args) -> R<Option<Value>> {
     let Some(name) = name_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     Ok(Some(match method {
         "to_s" if args.is_empty() => Value::str(name.to_string()),

@@ -162,8 +162,9 @@ impl Loader<'_> {
         if !plain {
             return Ok(Value::str(text));
         }
-        let disallowed =
-            |it: &mut Interp, class: &str| Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")));
+        let disallowed = |it: &mut Interp, class: &str| {
+            Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+        };
         Ok(match resolve::resolve(text) {
             Plain::Null => Value::Nil,
             Plain::Bool(flag) => Value::Bool(flag),
