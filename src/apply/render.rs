@@ -119,7 +119,7 @@ fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Val
 }
 
 fn label(job: &Job, source: &Path) -> String {
-    format!("{} of job '{}'", source.file_name().unwrap_or_default().to_string_lossy(), job.name)
+    format!("{}/{}", job.name, source.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// A rendered template.

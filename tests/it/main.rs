@@ -32,6 +32,7 @@ mod lifecycle;
 mod local_cpi;
 mod ops;
 mod registry;
+mod render;
 mod safety;
 mod support;
 mod template;

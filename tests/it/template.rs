@@ -1,6 +1,9 @@
 //! The native renderer against Ruby: a corpus of small templates, one for each construct and method, rendered
 //! by both. Outputs must be equal byte for byte, and what is an error in one must be one in the other.
 
+mod certificates;
+mod generated;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 struct Case {
     name: String,
     source: String,
+    context: Value,
 }
 
 fn folder() -> PathBuf {
@@ -24,6 +28,7 @@ fn context() -> Value {
 /// The templates of the corpus: in each file, `#### name` begins one.
 fn corpus() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
+    let context = context();
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -32,7 +37,11 @@ fn corpus() -> Vec<Case> {
         for line in std::fs::read_to_string(file).unwrap().split_inclusive('\n') {
             match line.strip_prefix("#### ") {
                 Some(name) => {
-                    cases.push(Case { name: format!("{stem}: {}", name.trim_end()), source: String::new() });
+                    cases.push(Case {
+                        name: format!("{stem}: {}", name.trim_end()),
+                        source: String::new(),
+                        context: context.clone(),
+                    });
                 }
                 None => cases.last_mut().expect("a file begins with a name").source.push_str(line),
             }
@@ -43,9 +52,8 @@ fn corpus() -> Vec<Case> {
 
 /// What Ruby makes of each, in one process.
 fn reference(cases: &[Case]) -> Vec<Value> {
-    let context = context();
     let input: Vec<Value> =
-        cases.iter().map(|case| json!({"source": case.source, "context": context})).collect();
+        cases.iter().map(|case| json!({"source": case.source, "context": case.context})).collect();
     let mut ruby = Command::new("ruby")
         .arg(folder().join("reference.rb"))
         .stdin(Stdio::piped())

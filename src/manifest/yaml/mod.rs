@@ -6,7 +6,7 @@ mod load;
 mod node;
 mod order;
 mod scalar;
-mod tree;
+pub(crate) mod tree;
 
 pub use emit::emit;
 pub use load::{LoadError, load};

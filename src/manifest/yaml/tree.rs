@@ -17,11 +17,11 @@ pub const MAX_DEPTH: usize = 500;
 const MAX_REREAD: usize = 32 << 20;
 
 /// Index of a [`Raw`] in its tree.
-pub(super) type Id = usize;
+pub(crate) type Id = usize;
 
 /// Line and column, both from 1.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub line: usize,
     pub column: usize,
 }
@@ -33,14 +33,14 @@ impl From<Marker> for Place {
 }
 
 /// A node as written.
-pub(super) struct Raw {
+pub(crate) struct Raw {
     pub place: Place,
     pub tag: Option<String>,
     pub kind: Kind,
 }
 
 /// What a [`Raw`] is.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Text, and whether it may resolve to something else than a string.
     Scalar {
         text: String,
@@ -53,7 +53,7 @@ pub(super) enum Kind {
 
 /// A document.
 #[derive(Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     pub nodes: Vec<Raw>,
     /// None for a document without content.
     pub root: Option<Id>,
@@ -62,7 +62,7 @@ pub(super) struct Tree {
 }
 
 /// Reads the first document of a text.
-pub(super) fn parse(text: &str) -> Result<Tree, LoadError> {
+pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
     // A line break of YAML 1.1 that the parser does not know.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };

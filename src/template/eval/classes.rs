@@ -96,6 +96,11 @@ impl Interp {
             }
             at = class.outer.clone();
         }
+        // All code of a template stands inside the evaluation context, `class ::String` as well.
+        let context = self.class("TemplateEvaluationContext");
+        if let Some(value) = context.constants.borrow().get(name) {
+            return Ok(value.clone());
+        }
         let object = self.class("Object");
         match self.constant_in(&object, name) {
             Err(flow) if self.raised(&flow, "NameError") => {
@@ -305,7 +310,7 @@ impl Interp {
             None => Some(self.class("Object")),
         };
         let parent = superclass.clone();
-        let class = Class::new(Some(&full), superclass, is_module, Some(Rc::clone(&outer)));
+        let class = Class::new(Some(&full), superclass, is_module, Some(Rc::clone(&env.module)));
         outer.constants.borrow_mut().insert(Arc::clone(name), Value::Class(Rc::clone(&class)));
         if let Some(parent) = parent
             && let Some(hook) = parent.find_singleton("inherited")

@@ -122,7 +122,9 @@ pub(super) fn run(
 ) -> Result<String, RenderError> {
     let base = 0u8;
     let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
-    interp.render().map_err(|flow| interp.render_error(name, flow))
+    let result = interp.render().map_err(|flow| interp.render_error(name, flow));
+    interp.let_go();
+    result
 }
 
 impl Interp {
@@ -171,15 +173,37 @@ impl Interp {
             tag: 0,
         });
         let result = match &template.body.code {
-            Some(code) => self.eval(code, &env)?,
-            None => Value::Nil,
+            Some(code) => self.eval(code, &env),
+            None => Ok(Value::Nil),
         };
-        match result {
+        // Blocks in variables hold the scope they stand in, and are held by it.
+        env.vars.take();
+        match result? {
             Value::Str(text) if text.binary.get() && !text.get().is_ascii() => {
                 Err(self.unsupported("output that is not UTF-8"))
             }
             Value::Str(text) => Ok(text.get().clone()),
             other => self.text_of(&other),
+        }
+    }
+
+    /// Takes apart what holds itself in a circle, and would not be freed: classes and what stands in them. Only
+    /// values that a template made hold each other stay, as much as the limit of memory lets them be.
+    fn let_go(&mut self) {
+        let mut open: Vec<Rc<Class>> = self.classes.drain().map(|(_, class)| class).collect();
+        self.globals.clear();
+        while let Some(class) = open.pop() {
+            for value in class.constants.take().into_values() {
+                if let Value::Class(inner) = value {
+                    open.push(inner);
+                }
+            }
+            class.methods.take();
+            class.singleton.take();
+            class.variables.take();
+        }
+        if let Value::Object(main) = &self.main {
+            main.variables.take();
         }
     }
 

@@ -41,6 +41,12 @@ impl Interp {
             "values_at" => {
                 let mut out = Vec::new();
                 for index in &args.list {
+                    if let Value::Range(range) = index {
+                        if let Some((from, count)) = self.range_bounds(range, array.len())? {
+                            out.extend((from..from + count).map(|index| at(array, index as i64)));
+                        }
+                        continue;
+                    }
                     let index = self.int_arg(index)?;
                     out.push(at(array, index));
                 }

@@ -50,6 +50,11 @@ impl Interp {
             return self.frozen_error(&this);
         }
         let block = args.block.clone();
+        const ENUMERATING: &[&str] =
+            &["map!", "collect!", "select!", "filter!", "keep_if", "delete_if", "reject!", "sort_by!"];
+        if block.is_none() && ENUMERATING.contains(&name) {
+            return self.enumerator(&this, name, Vec::new()).map(Some);
+        }
         Ok(Some(match name {
             "<<" | "push" | "append" => {
                 self.charge(args.len() * 16)?;

@@ -87,7 +87,7 @@ impl Interp {
                 let known = class.find_method(&wanted).is_some()
                     || class.ancestors().iter().any(|class| {
                         super::names::fact(&class.label())
-                            .is_some_and(|fact| fact.methods.split(' ').any(|known| known == wanted))
+                            .is_some_and(|fact| super::names::lists(fact.methods, &wanted))
                     });
                 Value::Bool(known)
             }
@@ -337,7 +337,12 @@ impl Interp {
             "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {
                 return Err(self.unsupported(format!("{label}.{name}, which reaches outside the template")));
             }
-            "OpenSSL::X509::Certificate" => return stdlib::openssl::class_method(self, class, name, args),
+            "OpenSSL::X509::Certificate" | "OpenSSL::X509::Name" | "OpenSSL::X509::Extension" => {
+                return stdlib::openssl::class_method(self, class, name, args);
+            }
+            "StringIO" | "Zlib" | "Zlib::GzipReader" | "Zlib::Inflate" => {
+                return stdlib::reader::class_method(self, class, name, args);
+            }
             "OpenSSL::HMAC" => return stdlib::digest::hmac_method(self, name, args),
             _ if label.starts_with("Digest::") || label.starts_with("OpenSSL::Digest") => {
                 return stdlib::digest::class_method(self, class, name, args);

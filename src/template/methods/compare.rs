@@ -71,6 +71,8 @@ impl Interp {
                             );
                         }
                         (Data::Address(p), Data::Address(q)) => return Ok(p.same_host(q)),
+                        (Data::DistinguishedName(p), Data::DistinguishedName(q)) => return Ok(p == q),
+                        (Data::Certificate(p), Data::Certificate(q)) => return Ok(p == q),
                         (Data::Uri(p), Data::Uri(q)) => return Ok(p.to_string() == q.to_string()),
                         (Data::Time(p), Data::Time(q)) => return Ok(p.nanos() == q.nanos()),
                         (Data::Exception(p), Data::Exception(q)) => {

@@ -378,7 +378,12 @@ impl Interp {
                 Value::hash(hash)
             }
             "to_set" => {
-                let items = self.collect(over)?;
+                let mut items = self.collect(over)?;
+                if let Some(block) = &args.block {
+                    for item in &mut items {
+                        *item = self.yield_one(block, item.clone())?;
+                    }
+                }
                 self.new_set(items)
             }
             "each_index" => return Ok(None),

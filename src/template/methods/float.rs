@@ -125,7 +125,13 @@ impl Interp {
             if digits == 0 {
                 return Ok(whole);
             }
-            let cut = self.float_to_int(float.trunc())?;
+            // The part after the point decides whether there is anything to cut.
+            let whole_part = match name {
+                "floor" => float.floor(),
+                "ceil" => float.ceil(),
+                _ => float.trunc(),
+            };
+            let cut = self.float_to_int(whole_part)?;
             return self.call(&cut, name, vec![Value::Int(digits)]);
         }
         if digits >= 17 || !float.is_finite() {

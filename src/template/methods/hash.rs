@@ -238,6 +238,20 @@ impl Interp {
                 _ => hash.default.borrow().clone().unwrap_or(Value::Nil),
             },
             "default_proc" => hash.default_proc.borrow().clone().unwrap_or(Value::Nil),
+            "flatten" => {
+                let depth = self.int_or(args, 0, 1)?;
+                let pairs = Value::array(self.collect(&this)?);
+                self.call(&pairs, "flatten", vec![Value::Int(depth)])?
+            }
+            "rassoc" => {
+                let wanted = self.arg(args, 0)?;
+                for (key, value) in hash.pairs() {
+                    if self.equal(&value, &wanted)? {
+                        return Ok(Some(Value::array(vec![key, value])));
+                    }
+                }
+                Value::Nil
+            }
             "assoc" => {
                 let key = self.arg(args, 0)?;
                 match hash.get(&key) {
@@ -275,6 +289,18 @@ impl Interp {
         let this = Value::Hash(Rc::clone(hash));
         if hash.frozen.get() {
             return self.frozen_error(&this);
+        }
+        const ENUMERATING: &[&str] = &[
+            "select!",
+            "filter!",
+            "keep_if",
+            "delete_if",
+            "reject!",
+            "transform_values!",
+            "transform_keys!",
+        ];
+        if args.block.is_none() && args.is_empty() && ENUMERATING.contains(&name) {
+            return self.enumerator(&this, name, Vec::new());
         }
         Ok(match name {
             "[]=" | "store" => {

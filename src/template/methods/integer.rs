@@ -187,8 +187,22 @@ impl Interp {
             }
             "bit_length" => Value::Int(to_big(receiver).bits() as i64),
             "[]" => {
-                let bit = self.int_or(args, 0, 0)?;
-                if bit < 0 {
+                let (bit, count) = match args.list.as_slice() {
+                    [Value::Range(range)] if !range.to.is_nil() => {
+                        let (from, to) = (self.int_arg(&range.from)?, self.int_arg(&range.to)?);
+                        (from, to.saturating_sub(from).saturating_add(i64::from(!range.exclusive)))
+                    }
+                    [Value::Range(_)] => return Err(self.unsupported("Integer#[] of this range")),
+                    [_, _] => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 0)?),
+                    _ => (self.int_or(args, 0, 0)?, 1),
+                };
+                if count != 1 {
+                    if bit < 0 || !(0..=4096).contains(&count) {
+                        return Err(self.unsupported("Integer#[] of these bits"));
+                    }
+                    let mask = (BigInt::from(1) << (count as u64)) - 1;
+                    Value::big((to_big(receiver) >> (bit as u64)) & mask)
+                } else if bit < 0 {
                     Value::Int(0)
                 } else {
                     Value::big((to_big(receiver) >> (bit as u64)) & BigInt::from(1))

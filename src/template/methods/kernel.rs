@@ -37,6 +37,7 @@ const LIBRARIES: &[&str] = &[
     "tsort",
     "uri",
     "yaml",
+    "zlib",
     "rubygems",
     "pp",
     "digest/sha256",

@@ -66,6 +66,8 @@ impl Interp {
             "Encoding::UTF_8" => self.encoding("UTF-8")?,
             "Encoding::ASCII_8BIT" | "Encoding::BINARY" => self.encoding("ASCII-8BIT")?,
             "Encoding::US_ASCII" | "Encoding::ASCII" => self.encoding("US-ASCII")?,
+            // One module of two names.
+            "YAML" => Value::Class(self.class("Psych")),
             "RUBY_VERSION" => Value::str("3.1.2"),
             "File::SEPARATOR" | "File::Separator" => Value::str("/"),
             "JSON::PRETTY_STATE_PROTOTYPE" => return Ok(None),

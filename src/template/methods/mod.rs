@@ -42,6 +42,7 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> R<Option<Value>> {
+        self.check_arity(receiver, name, args)?;
         let found = match receiver {
             Value::Str(text) => self.string_method(text, name, args, env)?,
             Value::Array(array) => self.array_method(array, name, args)?,
@@ -70,6 +71,8 @@ impl Interp {
                     Kind::Time => stdlib::time::method(self, object, name, args)?,
                     Kind::Digest => stdlib::digest::method(self, object, name, args)?,
                     Kind::Certificate => stdlib::openssl::method(self, object, name, args)?,
+                    Kind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
+                    Kind::Reader => stdlib::reader::method(self, object, name, args)?,
                     Kind::Else => self.else_method(object, name, args)?,
                     // What is not a method of every object is a member.
                     Kind::Table => None,
@@ -100,6 +103,45 @@ impl Interp {
         Ok(None)
     }
 
+    /// Refuses a call with too few or too many arguments, as far as the facts tell.
+    fn check_arity(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
+        let class = match receiver {
+            Value::Nil => "NilClass",
+            Value::Bool(true) => "TrueClass",
+            Value::Bool(false) => "FalseClass",
+            Value::Int(_) | Value::Big(_) => "Integer",
+            Value::Float(_) => "Float",
+            Value::Str(_) => "String",
+            Value::Symbol(_) => "Symbol",
+            Value::Array(_) => "Array",
+            Value::Hash(_) => "Hash",
+            Value::Range(_) => "Range",
+            Value::Regexp(_) => "Regexp",
+            Value::Match(_) => "MatchData",
+            Value::Object(object) => match &*object.data.borrow() {
+                Data::Set(_) => "Set",
+                Data::Address(_) => "IPAddr",
+                Data::Time(_) => "Time",
+                Data::Enumerator { .. } => "Enumerator",
+                _ => return Ok(()),
+            },
+            Value::Proc(_) | Value::Class(_) => return Ok(()),
+        };
+        let Some((least, most)) = names::arity(class, name) else { return Ok(()) };
+        let given = args.len();
+        // Keywords are the last argument here; a method may take them besides.
+        let counted = given - usize::from(args.keywords && given > least);
+        if counted >= least && most.is_none_or(|most| counted <= most) {
+            return Ok(());
+        }
+        let expected = match most {
+            Some(most) if most == least => most.to_string(),
+            Some(most) => format!("{least}..{most}"),
+            None => format!("{least}+"),
+        };
+        self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
+    }
+
     fn includes(&mut self, value: &Value, module: &str) -> bool {
         // A module nobody has named yet is one nobody has included.
         match self.classes.get(module).cloned() {
@@ -110,7 +152,7 @@ impl Interp {
 
     /// Whether Ruby has such a public method.
     pub(super) fn ruby_has(&mut self, receiver: &Value, name: &str) -> bool {
-        let has = |list: &str| list.split(' ').any(|known| known == name);
+        let has = |list: &str| names::lists(list, name);
         if let Value::Class(class) = receiver {
             let mut at = Some(Rc::clone(class));
             while let Some(candidate) = at {
@@ -135,7 +177,7 @@ impl Interp {
 
     /// Whether every object has such a private method.
     pub(super) fn kernel_has(&self, name: &str) -> bool {
-        names::KERNEL.split(' ').any(|known| known == name)
+        names::lists(names::KERNEL, name)
     }
 
     /// Whether a value answers to a public method.
@@ -166,6 +208,8 @@ enum Kind {
     Time,
     Digest,
     Certificate,
+    DistinguishedName,
+    Reader,
     Else,
 }
 
@@ -183,6 +227,8 @@ impl Kind {
             Data::Time(_) => Kind::Time,
             Data::Digest(..) => Kind::Digest,
             Data::Certificate(_) => Kind::Certificate,
+            Data::DistinguishedName(_) => Kind::DistinguishedName,
+            Data::Reader(..) => Kind::Reader,
             Data::Else { .. } => Kind::Else,
         }
     }

@@ -2,6 +2,9 @@
 //! lists them. A method named here that the evaluator lacks is not supported; one that is not named here does
 //! not exist.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
 /// One class or module.
 pub(in crate::template) struct ClassFact {
     pub(in crate::template) name: &'static str,
@@ -9,7 +12,8 @@ pub(in crate::template) struct ClassFact {
     pub(in crate::template) is_module: bool,
     /// Modules it includes, separated by blanks.
     pub(in crate::template) includes: &'static str,
-    /// Public methods of its instances, separated by blanks.
+    /// Public methods of its instances, separated by blanks; after a colon, how many arguments they take, where
+    /// that is known: `1`, `0..2`, `1+`.
     pub(in crate::template) methods: &'static str,
     /// Methods of its own, separated by blanks.
     pub(in crate::template) own: &'static str,
@@ -18,6 +22,46 @@ pub(in crate::template) struct ClassFact {
 /// The fact about a class.
 pub(in crate::template) fn fact(name: &str) -> Option<&'static ClassFact> {
     FACTS.iter().find(|fact| fact.name == name)
+}
+
+/// Whether a list of methods has this one.
+pub(in crate::template) fn lists(list: &str, name: &str) -> bool {
+    list.split(' ').any(|known| known.split(':').next() == Some(name))
+}
+
+/// How many arguments a method takes, at least and at most.
+pub(in crate::template) type Arity = (usize, Option<usize>);
+
+/// How many arguments a method takes that instances of a class have by it, its modules or its superclasses. None
+/// where it is not known.
+pub(in crate::template) fn arity(class: &'static str, name: &str) -> Option<Arity> {
+    type Arities = HashMap<&'static str, Arity>;
+    static KNOWN: LazyLock<RwLock<HashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(class).cloned();
+    let arities = known.unwrap_or_else(|| {
+        let mut arities = HashMap::new();
+        collect_arities(class, &mut arities);
+        let arities = Arc::new(arities);
+        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(class, Arc::clone(&arities));
+        arities
+    });
+    arities.get(name).copied()
+}
+
+fn collect_arities(class: &'static str, into: &mut HashMap<&'static str, Arity>) {
+    let Some(fact) = fact(class) else { return };
+    for method in fact.methods.split(' ') {
+        let (name, count) = method.split_once(':').unwrap_or((method, "0+"));
+        let (least, most) = match (count.strip_suffix('+'), count.split_once("..")) {
+            (Some(least), _) => (least.parse(), None),
+            (None, Some((least, most))) => (least.parse(), most.parse().ok()),
+            (None, None) => (count.parse(), count.parse().ok()),
+        };
+        into.entry(name).or_insert((least.unwrap_or(0), most));
+    }
+    for module in fact.includes.split_whitespace().chain(fact.superclass) {
+        collect_arities(module, into);
+    }
 }
 
 /// The modules a class includes.
@@ -58,61 +102,61 @@ const FACTS: &[ClassFact] = &[
         methods: "",
         own: "digest hexdigest base64digest" },
     ClassFact { name: "Object", superclass: Some("BasicObject"), is_module: false, includes: "",
-        methods: "! != !~ <=> == === =~ __id__ __send__ class clone define_singleton_method display dup enum_for eql? equal? extend freeze frozen? hash inspect instance_eval instance_exec instance_of? instance_variable_defined? instance_variable_get instance_variable_set instance_variables is_a? itself kind_of? method methods nil? object_id private_methods protected_methods public_method public_methods public_send remove_instance_variable respond_to? send singleton_class singleton_method singleton_methods taint tainted? tap then to_enum to_json to_s to_yaml trust untaint untrust untrusted? yield_self",
+        methods: "!:0 !=:1 !~:1 <=>:1 ==:1 === =~:1 __id__:0 __send__ class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 equal?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_eval instance_exec instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap then to_enum to_json:0..1 to_s:0 to_yaml:0..1 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
         own: "yaml_tag" },
     ClassFact { name: "Comparable", superclass: None, is_module: true, includes: "",
-        methods: "< <= == > >= between? clamp",
+        methods: "<:1 <=:1 ==:1 >:1 >=:1 between?:2 clamp:1..2",
         own: "" },
     ClassFact { name: "Kernel", superclass: None, is_module: true, includes: "",
-        methods: "!~ <=> === =~ class clone define_singleton_method display dup enum_for eql? extend freeze frozen? hash inspect instance_of? instance_variable_defined? instance_variable_get instance_variable_set instance_variables is_a? itself kind_of? method methods nil? object_id private_methods protected_methods public_method public_methods public_send remove_instance_variable respond_to? send singleton_class singleton_method singleton_methods taint tainted? tap then to_enum to_s trust untaint untrust untrusted? yield_self",
+        methods: "!~:1 <=>:1 === =~:1 class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap then to_enum to_s:0 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
         own: "Array BigDecimal Complex Float Hash Integer Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gets global_variables iterator? lambda load local_variables loop open p print printf proc putc puts raise rand readline readlines require require_relative select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn" },
     ClassFact { name: "Enumerable", superclass: None, is_module: true, includes: "",
-        methods: "all? any? chain chunk chunk_while collect collect_concat compact count cycle detect drop drop_while each_cons each_entry each_slice each_with_index each_with_object entries filter filter_map find find_all find_index first flat_map grep grep_v group_by include? inject lazy map max max_by member? min min_by minmax minmax_by none? one? partition reduce reject reverse_each select slice_after slice_before slice_when sort sort_by sum take take_while tally to_a to_h to_set uniq zip",
+        methods: "all?:0..1 any?:0..1 chain chunk:0 chunk_while:0 collect:0 collect_concat:0 compact:0 count:0..1 cycle detect:0..1 drop:1 drop_while:0 each_cons:1 each_entry each_slice:1 each_with_index each_with_object:1 entries:0 filter:0 filter_map:0 find:0..1 find_all:0 find_index:0..1 first:0..1 flat_map:0 grep:1 grep_v:1 group_by:0 include?:1 inject:0..2 lazy:0 map:0 max:0..1 max_by:0..1 member?:1 min:0..1 min_by:0..1 minmax:0 minmax_by:0 none?:0..1 one?:0..1 partition:0 reduce:0..2 reject:0 reverse_each select:0 slice_after slice_before:0..1 slice_when:0 sort:0 sort_by:0 sum:0..1 take:1 take_while:0 tally:0..1 to_a:0 to_h:0 to_set uniq:0 zip",
         own: "" },
     ClassFact { name: "NilClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "& === =~ ^ inspect nil? rationalize to_a to_c to_f to_h to_i to_json to_r to_s |",
+        methods: "&:1 === =~:1 ^:1 inspect:0 nil?:0 rationalize:0..1 to_a:0 to_c:0 to_f:0 to_h:0 to_i:0 to_json:0..1 to_r:0 to_s:0 |:1",
         own: "" },
     ClassFact { name: "TrueClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "& === ^ inspect to_json to_s |",
+        methods: "&:1 === ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
         own: "" },
     ClassFact { name: "FalseClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "& === ^ inspect to_json to_s |",
+        methods: "&:1 === ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
         own: "" },
     ClassFact { name: "Integer", superclass: Some("Numeric"), is_module: false, includes: "",
-        methods: "% & * ** + - -@ / < << <= <=> == === > >= >> [] ^ abs allbits? anybits? bit_length ceil chr coerce denominator digits div divmod downto even? fdiv floor gcd gcdlcm inspect integer? lcm magnitude modulo next nobits? numerator odd? ord pow pred rationalize remainder round size succ times to_bn to_f to_i to_int to_json to_r to_s truncate upto zero? | ~",
+        methods: "%:1 &:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <<:1 <=:1 <=>:1 ==:1 === >:1 >=:1 >>:1 [] ^:1 abs:0 allbits?:1 anybits?:1 bit_length:0 ceil:0..1 chr:0..1 coerce:1 denominator:0 digits:0..1 div:1 divmod:1 downto:1 even?:0 fdiv:1 floor:0..1 gcd:1 gcdlcm:1 inspect:0..1 integer?:0 lcm:1 magnitude:0 modulo:1 next:0 nobits?:1 numerator:0 odd?:0 ord:0 pow:1..2 pred:0 rationalize:0..1 remainder:1 round:0..1 size:0 succ:0 times:0 to_bn:0 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0..1 truncate:0..1 upto:1 zero?:0 |:1 ~:0",
         own: "sqrt try_convert" },
     ClassFact { name: "Float", superclass: Some("Numeric"), is_module: false, includes: "",
-        methods: "% * ** + - -@ / < <= <=> == === > >= abs angle arg ceil coerce denominator divmod eql? fdiv finite? floor hash infinite? inspect magnitude modulo nan? negative? next_float numerator phase positive? prev_float quo rationalize round to_f to_i to_int to_json to_r to_s truncate zero?",
+        methods: "%:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <=:1 <=>:1 ==:1 === >:1 >=:1 abs:0 angle:0 arg:0 ceil:0..1 coerce:1 denominator:0 divmod:1 eql?:1 fdiv:1 finite?:0 floor:0..1 hash:0 infinite?:0 inspect:0 magnitude:0 modulo:1 nan?:0 negative?:0 next_float:0 numerator:0 phase:0 positive?:0 prev_float:0 quo:1 rationalize:0..1 round:0..1 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0 truncate:0..1 zero?:0",
         own: "" },
     ClassFact { name: "Numeric", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "% +@ -@ <=> abs abs2 angle arg ceil clone coerce conj conjugate denominator div divmod dup eql? fdiv finite? floor i imag imaginary infinite? integer? magnitude modulo negative? nonzero? numerator phase polar positive? quo real real? rect rectangular remainder round singleton_method_added step to_c to_int to_json truncate zero?",
+        methods: "%:1 +@:0 -@:0 <=>:1 abs:0 abs2:0 angle:0 arg:0 ceil:0..1 clone:0 coerce:1 conj:0 conjugate:0 denominator:0 div:1 divmod:1 dup:0 eql?:1 fdiv:1 finite?:0 floor:0..1 i:0 imag:0 imaginary:0 infinite?:0 integer?:0 magnitude:0 modulo:1 negative?:0 nonzero?:0 numerator:0 phase:0 polar:0 positive?:0 quo:1 real:0 real?:0 rect:0 rectangular:0 remainder:1 round:0..1 singleton_method_added:1 step:0..2 to_c:0 to_int:0 to_json:0..1 truncate:0..1 zero?:0",
         own: "" },
     ClassFact { name: "String", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "% * + +@ -@ << <=> == === =~ [] []= ascii_only? b bytes bytesize byteslice capitalize capitalize! casecmp casecmp? center chars chomp chomp! chop chop! chr clear codepoints concat count crypt delete delete! delete_prefix delete_prefix! delete_suffix delete_suffix! downcase downcase! dump each_byte each_char each_codepoint each_grapheme_cluster each_line empty? encode encode! encoding end_with? eql? force_encoding freeze getbyte grapheme_clusters gsub gsub! hash hex include? index insert inspect intern length lines ljust lstrip lstrip! match match? next next! oct ord partition prepend replace reverse reverse! rindex rjust rpartition rstrip rstrip! scan scrub scrub! setbyte shellescape shellsplit size slice slice! split squeeze squeeze! start_with? strip strip! sub sub! succ succ! sum swapcase swapcase! to_c to_f to_i to_json to_json_raw to_json_raw_object to_r to_s to_str to_sym tr tr! tr_s tr_s! undump unicode_normalize unicode_normalize! unicode_normalized? unpack unpack1 upcase upcase! upto valid_encoding?",
+        methods: "%:1 *:1 +:1 +@:0 -@:0 <<:1 <=>:1 ==:1 === =~:1 []:1..2 []=:2..3 ascii_only?:0 b:0 bytes:0 bytesize:0 byteslice:1..2 capitalize capitalize! casecmp:1 casecmp?:1 center:1..2 chars:0 chomp:0..1 chomp!:0..1 chop:0 chop!:0 chr:0 clear:0 codepoints:0 concat count:1+ crypt:1 delete:1+ delete!:1+ delete_prefix:1 delete_prefix!:1 delete_suffix:1 delete_suffix!:1 downcase downcase! dump:0 each_byte:0 each_char:0 each_codepoint:0 each_grapheme_cluster:0 each_line empty?:0 encode:0..2 encode!:0..2 encoding:0 end_with? eql?:1 force_encoding:1 freeze:0 getbyte:1 grapheme_clusters:0 gsub:1..2 gsub!:1..2 hash:0 hex:0 include?:1 index:1..2 insert:2 inspect:0 intern:0 length:0 lines:0..1 ljust:1..2 lstrip:0 lstrip!:0 match:1+ match?:1..2 next:0 next!:0 oct:0 ord:0 partition:1 prepend replace:1 reverse:0 reverse!:0 rindex:1..2 rjust:1..2 rpartition:1 rstrip:0 rstrip!:0 scan:1 scrub:0..1 scrub!:0..1 setbyte:2 shellescape:0 shellsplit:0 size:0 slice:1..2 slice!:1..2 split:0..2 squeeze squeeze! start_with? strip:0 strip!:0 sub:1..2 sub!:1..2 succ:0 succ!:0 sum:0..1 swapcase swapcase! to_c:0 to_f:0 to_i:0..1 to_json:0..1 to_json_raw:0..1 to_json_raw_object:0 to_r:0 to_s:0 to_str:0 to_sym:0 tr:2 tr!:2 tr_s:2 tr_s!:2 undump:0 unicode_normalize:0..1 unicode_normalize!:0..1 unicode_normalized?:0..1 unpack:1 unpack1:1 upcase upcase! upto:1..2 valid_encoding?:0",
         own: "try_convert" },
     ClassFact { name: "Symbol", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "<=> == === =~ [] capitalize casecmp casecmp? downcase empty? encoding end_with? id2name inspect intern length match match? name next size slice start_with? succ swapcase to_json to_proc to_s to_sym upcase",
+        methods: "<=>:1 ==:1 === =~:1 []:1..2 capitalize casecmp:1 casecmp?:1 downcase empty?:0 encoding:0 end_with? id2name:0 inspect:0 intern:0 length:0 match:1+ match?:1..2 name:0 next:0 size:0 slice:1..2 start_with? succ:0 swapcase to_json:0..1 to_proc:0 to_s:0 to_sym:0 upcase",
         own: "all_symbols" },
     ClassFact { name: "Array", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "& * + - << <=> == [] []= all? any? append assoc at bsearch bsearch_index clear collect collect! combination compact compact! concat count cycle deconstruct delete delete_at delete_if difference dig drop drop_while each each_index empty? eql? fetch fill filter filter! find_index first flatten flatten! hash include? index insert inspect intersect? intersection join keep_if last length map map! max min minmax none? one? pack permutation pop prepend product push rassoc reject reject! repeated_combination repeated_permutation replace reverse reverse! reverse_each rindex rotate rotate! sample select select! shelljoin shift shuffle shuffle! size slice slice! sort sort! sort_by! sum take take_while to_a to_ary to_h to_json to_s transpose union uniq uniq! unshift values_at zip |",
+        methods: "&:1 *:1 +:1 -:1 <<:1 <=>:1 ==:1 []:1..2 []=:2..3 all?:0..1 any?:0..1 append assoc:1 at:1 bsearch:0 bsearch_index:0 clear:0 collect:0 collect!:0 combination:1 compact:0 compact!:0 concat count:0..1 cycle deconstruct:0 delete:1 delete_at:1 delete_if:0 difference dig:1+ drop:1 drop_while:0 each:0 each_index:0 empty?:0 eql?:1 fetch:1..2 fill:0..3 filter:0 filter!:0 find_index:0..1 first:0..1 flatten:0..1 flatten!:0..1 hash:0 include?:1 index:0..1 insert:1+ inspect:0 intersect?:1 intersection join:0..1 keep_if:0 last:0..1 length:0 map:0 map!:0 max:0..1 min:0..1 minmax:0 none?:0..1 one?:0..1 pack:1 permutation pop:0..1 prepend product push rassoc:1 reject:0 reject!:0 repeated_combination:1 repeated_permutation:1 replace:1 reverse:0 reverse!:0 reverse_each:0 rindex:0..1 rotate:0..1 rotate!:0..1 sample:0..1 select:0 select!:0 shelljoin:0 shift:0..1 shuffle:0 shuffle!:0 size:0 slice:1..2 slice!:1..2 sort:0 sort!:0 sort_by!:0 sum:0..1 take:1 take_while:0 to_a:0 to_ary:0 to_h:0 to_json:0..1 to_s:0 transpose:0 union uniq:0 uniq!:0 unshift values_at zip |:1",
         own: "[] try_convert" },
     ClassFact { name: "Hash", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "< <= == > >= [] []= any? assoc clear compact compact! compare_by_identity compare_by_identity? deconstruct_keys default default= default_proc default_proc= delete delete_if dig each each_key each_pair each_value empty? eql? except fetch fetch_values filter filter! flatten has_key? has_value? hash include? inspect invert keep_if key key? keys length member? merge merge! rassoc rehash reject reject! replace select select! shift size slice store to_a to_h to_hash to_json to_proc to_s transform_keys transform_keys! transform_values transform_values! update value? values values_at",
+        methods: "<:1 <=:1 ==:1 >:1 >=:1 []:1 []=:2 any?:0..1 assoc:1 clear:0 compact:0 compact!:0 compare_by_identity:0 compare_by_identity?:0 deconstruct_keys:1 default:0..1 default=:1 default_proc:0 default_proc=:1 delete:1 delete_if:0 dig:1+ each:0 each_key:0 each_pair:0 each_value:0 empty?:0 eql?:1 except fetch:1..2 fetch_values filter:0 filter!:0 flatten:0..1 has_key?:1 has_value?:1 hash:0 include?:1 inspect:0 invert:0 keep_if:0 key:1 key?:1 keys:0 length:0 member?:1 merge merge! rassoc:1 rehash:0 reject:0 reject!:0 replace:1 select:0 select!:0 shift:0 size:0 slice store:2 to_a:0 to_h:0 to_hash:0 to_json:0..1 to_proc:0 to_s:0 transform_keys:0..1 transform_keys!:0..1 transform_values:0 transform_values!:0 update value?:1 values:0 values_at",
         own: "[] ruby2_keywords_hash ruby2_keywords_hash? try_convert" },
     ClassFact { name: "Range", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "% == === begin bsearch count cover? each end entries eql? exclude_end? first hash include? inspect last max member? min minmax size step to_a to_json to_s",
+        methods: "%:1 ==:1 === begin:0 bsearch:0 count:0..1 cover?:1 each:0 end:0 entries:0 eql?:1 exclude_end?:0 first:0..1 hash:0 include?:1 inspect:0 last:0..1 max:0..1 member?:1 min:0..1 minmax:0 size:0 step:0..1 to_a:0 to_json:0..1 to_s:0",
         own: "" },
     ClassFact { name: "Regexp", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "== === =~ casefold? encoding eql? fixed_encoding? hash inspect match match? named_captures names options source to_json to_s ~",
+        methods: "==:1 === =~:1 casefold?:0 encoding:0 eql?:1 fixed_encoding?:0 hash:0 inspect:0 match:1..2 match?:1..2 named_captures:0 names:0 options:0 source:0 to_json:0..1 to_s:0 ~:0",
         own: "compile escape last_match quote try_convert union" },
     ClassFact { name: "MatchData", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "== [] begin captures end eql? hash inspect length match match_length named_captures names offset post_match pre_match regexp size string to_a to_json to_s values_at",
+        methods: "==:1 [] begin:1 captures:0 end:1 eql?:1 hash:0 inspect:0 length:0 match:1 match_length:1 named_captures:0 names:0 offset:1 post_match:0 pre_match:0 regexp:0 size:0 string:0 to_a:0 to_json:0..1 to_s:0 values_at",
         own: "" },
     ClassFact { name: "Proc", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "<< == === >> [] arity binding call clone curry dup eql? hash inspect lambda? parameters ruby2_keywords source_location to_json to_proc to_s yield",
+        methods: "<<:1 ==:1 === >>:1 [] arity:0 binding:0 call clone:0 curry dup:0 eql?:1 hash:0 inspect:0 lambda?:0 parameters:0 ruby2_keywords:0 source_location:0 to_json:0..1 to_proc:0 to_s:0 yield",
         own: "new" },
     ClassFact { name: "Method", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "<< == === >> [] arity call clone curry eql? hash inspect name original_name owner parameters private? protected? public? receiver source_location super_method to_json to_proc to_s unbind",
+        methods: "<<:1 ==:1 === >>:1 [] arity:0 call clone:0 curry eql?:1 hash:0 inspect:0 name:0 original_name:0 owner:0 parameters:0 private?:0 protected?:0 public?:0 receiver:0 source_location:0 super_method:0 to_json:0..1 to_proc:0 to_s:0 unbind:0",
         own: "" },
     ClassFact { name: "UnboundMethod", superclass: Some("Object"), is_module: false, includes: "",
         methods: "== arity bind bind_call clone eql? hash inspect name original_name owner parameters private? protected? public? source_location super_method to_json to_s",
@@ -124,16 +168,16 @@ const FACTS: &[ClassFact] = &[
         methods: "< <= <=> == === > >= alias_method ancestors attr attr_accessor attr_reader attr_writer autoload autoload? class_eval class_exec class_variable_defined? class_variable_get class_variable_set class_variables const_defined? const_get const_missing const_set const_source_location constants define_method deprecate_constant freeze include include? included_modules inspect instance_method instance_methods method_defined? module_eval module_exec name prepend private_class_method private_constant private_instance_methods private_method_defined? protected_instance_methods protected_method_defined? public_class_method public_constant public_instance_method public_instance_methods public_method_defined? remove_class_variable remove_method singleton_class? to_json to_s undef_method",
         own: "nesting used_modules" },
     ClassFact { name: "Struct", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "== [] []= deconstruct deconstruct_keys dig each each_pair eql? filter hash inspect length members select size to_a to_h to_json to_s values values_at",
+        methods: "==:1 [] []=:2 deconstruct:0 deconstruct_keys:1 dig:1+ each:0 each_pair:0 eql?:1 filter:0 hash:0 inspect:0 length:0 members:0 select:0 size:0 to_a:0 to_h:0 to_json:0..1 to_s:0 values:0 values_at",
         own: "new" },
     ClassFact { name: "OpenStruct", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "== [] []= __id__! __send__! class! clone! define_singleton_method! delete_field delete_field! dig dig! display! dup! each_pair each_pair! encode_with encode_with! enum_for! eql? extend! freeze freeze! hash hash! init_with init_with! inspect inspect! instance_eval! instance_exec! instance_variable_get! instance_variable_set! instance_variables! itself! marshal_dump marshal_dump! method! methods! object_id! private_methods! protected_methods! public_method! public_methods! public_send! remove_instance_variable! send! singleton_class! singleton_method! singleton_methods! table taint! tap! then! to_enum! to_h to_h! to_json to_s to_s! trust! untaint! untrust! yield_self!",
+        methods: "==:1 [] []=:2 __id__!:0 __send__! class!:0 clone!:0 define_singleton_method!:1..2 delete_field:1 delete_field!:1 dig:1+ dig!:1+ display!:0..1 dup!:0 each_pair:0 each_pair!:0 encode_with:1 encode_with!:1 enum_for! eql?:1 extend!:1+ freeze:0 freeze!:0 hash:0 hash!:0 init_with:1 init_with!:1 inspect:0 inspect!:0 instance_eval!:0..3 instance_exec! instance_variable_get!:1 instance_variable_set!:2 instance_variables!:0 itself!:0 marshal_dump:0 marshal_dump!:0 method!:1 methods!:0..1 object_id!:0 private_methods!:0..1 protected_methods!:0..1 public_method!:1 public_methods!:0..1 public_send! remove_instance_variable!:1 send! singleton_class!:0 singleton_method!:1 singleton_methods!:0..1 table:0 taint!:0 tap!:0 then!:0 to_enum! to_h:0 to_h!:0 to_json:0..1 to_s:0 to_s!:0 trust!:0 untaint!:0 untrust!:0 yield_self!:0",
         own: "" },
     ClassFact { name: "Set", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "& + - < << <= <=> == === > >= ^ add add? classify clear collect! compare_by_identity compare_by_identity? delete delete? delete_if difference disjoint? divide each empty? eql? filter! flatten flatten! freeze hash include? inspect intersect? intersection join keep_if length map! member? merge proper_subset? proper_superset? reject! replace reset select! size subset? subtract superset? to_a to_json to_s to_set union |",
+        methods: "&:1 +:1 -:1 <:1 <<:1 <=:1 <=>:1 ==:1 === >:1 >=:1 ^:1 add:1 add?:1 classify:0 clear:0 collect!:0 compare_by_identity:0 compare_by_identity?:0 delete:1 delete?:1 delete_if:0 difference:1 disjoint?:1 divide:0 each:0 empty?:0 eql?:1 filter!:0 flatten:0 flatten!:0 freeze:0 hash:0 include?:1 inspect:0 intersect?:1 intersection:1 join:0..1 keep_if:0 length:0 map!:0 member?:1 merge:1 proper_subset?:1 proper_superset?:1 reject!:0 replace:1 reset:0 select!:0 size:0 subset?:1 subtract:1 superset?:1 to_a:0 to_json:0..1 to_s:0 to_set union:1 |:1",
         own: "[]" },
     ClassFact { name: "Enumerator", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "+ each each_with_index each_with_object feed inspect next next_values peek peek_values rewind size to_json with_index with_object",
+        methods: "+:1 each each_with_index:0 each_with_object:1 feed:1 inspect:0 next:0 next_values:0 peek:0 peek_values:0 rewind:0 size:0 to_json:0..1 with_index:0..1 with_object:1",
         own: "produce" },
     ClassFact { name: "Enumerator::Lazy", superclass: Some("Enumerator"), is_module: false, includes: "",
         methods: "chunk chunk_while collect collect_concat compact drop drop_while eager enum_for filter filter_map find_all flat_map force grep grep_v lazy map reject select slice_after slice_before slice_when take take_while to_enum to_json uniq with_index zip",
@@ -142,10 +186,10 @@ const FACTS: &[ClassFact] = &[
         methods: "<< to_json to_proc yield",
         own: "" },
     ClassFact { name: "Exception", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "== backtrace backtrace_locations cause exception full_message inspect message respond_to? set_backtrace to_s",
+        methods: "==:1 backtrace:0 backtrace_locations:0 cause:0 exception:0..1 full_message:0 inspect:0 message:0 respond_to?:1..2 set_backtrace:1 to_s:0",
         own: "exception to_tty?" },
     ClassFact { name: "Time", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "+ - <=> asctime ceil ctime day dst? eql? floor friday? getgm getlocal getutc gmt? gmt_offset gmtime gmtoff hash hour httpdate inspect isdst iso8601 localtime mday min mon monday? month nsec rfc2822 rfc822 round saturday? sec strftime subsec sunday? thursday? to_a to_date to_datetime to_f to_i to_json to_r to_s to_time tuesday? tv_nsec tv_sec tv_usec usec utc utc? utc_offset wday wednesday? xmlschema yday year zone",
+        methods: "+:1 -:1 <=>:1 asctime:0 ceil:0..1 ctime:0 day:0 dst?:0 eql?:1 floor:0..1 friday?:0 getgm:0 getlocal:0..1 getutc:0 gmt?:0 gmt_offset:0 gmtime:0 gmtoff:0 hash:0 hour:0 httpdate:0 inspect:0 isdst:0 iso8601:0..1 localtime:0..1 mday:0 min:0 mon:0 monday?:0 month:0 nsec:0 rfc2822:0 rfc822:0 round:0..1 saturday?:0 sec:0 strftime:1 subsec:0 sunday?:0 thursday?:0 to_a:0 to_date:0 to_datetime:0 to_f:0 to_i:0 to_json:0..1 to_r:0 to_s:0 to_time:0 tuesday?:0 tv_nsec:0 tv_sec:0 tv_usec:0 usec:0 utc:0 utc?:0 utc_offset:0 wday:0 wednesday?:0 xmlschema:0..1 yday:0 year:0 zone:0",
         own: "at gm httpdate iso8601 local mktime now parse rfc2822 rfc822 strptime utc xmlschema zone_offset" },
     ClassFact { name: "Date", superclass: Some("Object"), is_module: false, includes: "Comparable",
         methods: "+ - << <=> === >> ajd amjd asctime ctime cwday cweek cwyear day day_fraction downto england eql? friday? gregorian gregorian? hash httpdate infinite? inspect iso8601 italy jd jisx0301 julian julian? ld leap? marshal_dump marshal_load mday mjd mon monday? month new_start next next_day next_month next_year prev_day prev_month prev_year rfc2822 rfc3339 rfc822 saturday? start step strftime succ sunday? thursday? to_date to_datetime to_json to_s to_time tuesday? upto wday wednesday? xmlschema yday year",
@@ -154,16 +198,16 @@ const FACTS: &[ClassFact] = &[
         methods: "hour iso8601 jisx0301 min minute new_offset offset rfc3339 sec sec_fraction second second_fraction strftime to_date to_datetime to_json to_s to_time xmlschema zone",
         own: "_strptime civil commercial httpdate iso8601 jd jisx0301 new now ordinal parse rfc2822 rfc3339 rfc822 strptime xmlschema" },
     ClassFact { name: "IPAddr", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "& << <=> == === >> eql? family hash hton include? inspect ip6_arpa ip6_int ipv4? ipv4_compat ipv4_compat? ipv4_mapped ipv4_mapped? ipv6? link_local? loopback? mask native netmask prefix prefix= private? reverse succ to_i to_json to_range to_s to_string zone_id zone_id= | ~",
+        methods: "&:1 <<:1 <=>:1 ==:1 === >>:1 eql?:1 family:0 hash:0 hton:0 include?:1 inspect:0 ip6_arpa:0 ip6_int:0 ipv4?:0 ipv4_compat:0 ipv4_compat?:0 ipv4_mapped:0 ipv4_mapped?:0 ipv6?:0 link_local?:0 loopback?:0 mask:1 native:0 netmask:0 prefix:0 prefix=:1 private?:0 reverse:0 succ:0 to_i:0 to_json:0..1 to_range:0 to_s:0 to_string:0 zone_id:0 zone_id=:1 |:1 ~:0",
         own: "new_ntoh ntop" },
     ClassFact { name: "URI", superclass: None, is_module: true, includes: "",
         methods: "",
         own: "decode_www_form decode_www_form_component encode_www_form encode_www_form_component extract for get_encoding join parse regexp register_scheme scheme_list split" },
     ClassFact { name: "URI::Generic", superclass: Some("Object"), is_module: false, includes: "URI",
-        methods: "+ - == absolute absolute? coerce component default_port eql? find_proxy fragment fragment= hash hierarchical? host host= hostname hostname= inspect merge merge! normalize normalize! opaque opaque= parser password password= path path= port port= query query= registry registry= relative? route_from route_to scheme scheme= select to_json to_s user user= userinfo userinfo=",
+        methods: "+:1 -:1 ==:1 absolute:0 absolute?:0 coerce:1 component:0 default_port:0 eql?:1 find_proxy:0..1 fragment:0 fragment=:1 hash:0 hierarchical?:0 host:0 host=:1 hostname:0 hostname=:1 inspect:0 merge:1 merge!:1 normalize:0 normalize!:0 opaque:0 opaque=:1 parser:0 password:0 password=:1 path:0 path=:1 port:0 port=:1 query:0 query=:1 registry:0 registry=:1 relative?:0 route_from:1 route_to:1 scheme:0 scheme=:1 select to_json:0..1 to_s:0 user:0 user=:1 userinfo:0 userinfo=:1",
         own: "build build2 component default_port use_proxy? use_registry" },
     ClassFact { name: "URI::HTTP", superclass: Some("URI::Generic"), is_module: false, includes: "",
-        methods: "authority origin request_uri to_json",
+        methods: "authority:0 origin:0 request_uri:0 to_json:0..1",
         own: "build" },
     ClassFact { name: "URI::HTTPS", superclass: Some("URI::HTTP"), is_module: false, includes: "",
         methods: "to_json",
@@ -183,9 +227,6 @@ const FACTS: &[ClassFact] = &[
     ClassFact { name: "JSON", superclass: None, is_module: true, includes: "",
         methods: "",
         own: "[] create_fast_state create_id create_id= create_pretty_state deep_const_get dump dump_default_options dump_default_options= fast_generate fast_unparse generate generator generator= iconv load load_default_options load_default_options= load_file load_file! parse parse! parser parser= pretty_generate pretty_unparse recurse_proc restore state state= unparse" },
-    ClassFact { name: "YAML", superclass: None, is_module: true, includes: "",
-        methods: "",
-        own: "add_builtin_type add_domain_type add_tag config domain_types domain_types= dump dump_stream dump_tags dump_tags= libyaml_version load load_file load_stream load_tags load_tags= parse parse_file parse_stream parser remove_type safe_dump safe_load safe_load_file unsafe_load unsafe_load_file" },
     ClassFact { name: "Psych", superclass: None, is_module: true, includes: "",
         methods: "",
         own: "add_builtin_type add_domain_type add_tag config domain_types domain_types= dump dump_stream dump_tags dump_tags= libyaml_version load load_file load_stream load_tags load_tags= parse parse_file parse_stream parser remove_type safe_dump safe_load safe_load_file unsafe_load unsafe_load_file" },
@@ -223,11 +264,53 @@ const FACTS: &[ClassFact] = &[
         methods: "",
         own: "" },
     ClassFact { name: "OpenSSL::X509::Certificate", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "== _dump add_extension authority_key_identifier ca_issuer_uris check_private_key crl_uris extensions extensions= find_extension inspect issuer issuer= not_after not_after= not_before not_before= ocsp_uris public_key public_key= serial serial= sign signature_algorithm subject subject= subject_key_identifier to_der to_json to_pem to_s to_text verify version version=",
+        methods: "==:1 _dump:1 add_extension:1 authority_key_identifier:0 ca_issuer_uris:0 check_private_key:1 crl_uris:0 extensions:0 extensions=:1 find_extension:1 inspect:0 issuer:0 issuer=:1 not_after:0 not_after=:1 not_before:0 not_before=:1 ocsp_uris:0 public_key:0 public_key=:1 serial:0 serial=:1 sign:2 signature_algorithm:0 subject:0 subject=:1 subject_key_identifier:0 to_der:0 to_json to_pem:0 to_s:0 to_text:0 verify:1 version:0 version=:1",
         own: "load load_file" },
     ClassFact { name: "OpenSSL::X509::Name", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "<=> _dump add_entry cmp eql? hash hash_old inspect to_a to_der to_json to_s to_utf8",
+        methods: "<=>:1 _dump:1 add_entry:2..3 cmp:1 eql?:1 hash:0 hash_old:0 inspect:0 to_a:0 to_der:0 to_json:0..1 to_s:0..1 to_utf8:0",
         own: "parse parse_openssl parse_rfc2253" },
+    ClassFact { name: "OpenSSL::X509::Extension", superclass: Some("Object"), is_module: false, includes: "",
+        methods: "== authority_key_identifier ca_issuer_uris critical= critical? crl_uris inspect oid oid= ocsp_uris subject_key_identifier to_a to_der to_h to_json to_s value value= value_der",
+        own: "" },
+    ClassFact { name: "StringIO", superclass: Some("Object"), is_module: false, includes: "Enumerable",
+        methods: "<< binmode close close_read close_write closed? each each_byte each_char each_line eof eof? external_encoding fcntl flush fsync getbyte getc gets internal_encoding isatty length lineno lineno= pid pos pos= pread print printf putc puts read read_nonblock readbyte readchar readline readlines readpartial reopen rewind seek set_encoding size string string= sync sync= sysread syswrite tell truncate tty? ungetbyte ungetc write write_nonblock",
+        own: "open" },
+    ClassFact { name: "Zlib", superclass: None, is_module: true, includes: "",
+        methods: "",
+        own: "adler32 adler32_combine crc32 crc32_combine crc_table deflate gunzip gzip inflate zlib_version" },
+    ClassFact { name: "Zlib::GzipReader", superclass: Some("Object"), is_module: false, includes: "Enumerable",
+        methods: "close closed? comment crc each each_byte each_char each_line eof eof? external_encoding finish getbyte getc gets level lineno lineno= mtime orig_name os_code pos read readbyte readchar readline readlines readpartial rewind sync sync= tell to_io ungetbyte ungetc unused",
+        own: "open wrap zcat" },
+    ClassFact { name: "Zlib::Inflate", superclass: Some("Object"), is_module: false, includes: "",
+        methods: "<< add_dictionary adler avail_in avail_out close closed? data_type end ended? finish finished? flush_next_in flush_next_out inflate reset set_dictionary stream_end? sync sync_point? total_in total_out",
+        own: "inflate" },
+    ClassFact { name: "Zlib::Error", superclass: Some("StandardError"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Zlib::DataError", superclass: Some("Zlib::Error"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Zlib::BufError", superclass: Some("Zlib::Error"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Zlib::GzipFile", superclass: Some("Object"), is_module: false, includes: "",
+        methods: "",
+        own: "wrap" },
+    ClassFact { name: "Zlib::GzipFile::Error", superclass: Some("Zlib::Error"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Psych::Exception", superclass: Some("RuntimeError"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Psych::BadAlias", superclass: Some("Psych::Exception"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Psych::DisallowedClass", superclass: Some("Psych::Exception"), is_module: false, includes: "",
+        methods: "",
+        own: "" },
+    ClassFact { name: "Psych::SyntaxError", superclass: Some("Psych::Exception"), is_module: false, includes: "",
+        methods: "column context file line offset problem",
+        own: "" },
     ClassFact { name: "OpenSSL::PKey", superclass: None, is_module: true, includes: "",
         methods: "",
         own: "generate_key generate_parameters read" },
@@ -451,7 +534,7 @@ const FACTS: &[ClassFact] = &[
         methods: "",
         own: "" },
     ClassFact { name: "KeyError", superclass: Some("IndexError"), is_module: false, includes: "",
-        methods: "key receiver",
+        methods: "key:0 receiver:0",
         own: "" },
     ClassFact { name: "LoadError", superclass: Some("ScriptError"), is_module: false, includes: "",
         methods: "path",

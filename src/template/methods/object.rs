@@ -401,7 +401,7 @@ impl Interp {
             ("Binding", "local_variable_get" | "local_variable_set" | "local_variable_defined?" | "eval") => {
                 Err(self.unsupported(format!("Binding#{name}")))
             }
-            ("OpenSSL::X509::Name", _) => stdlib::openssl::name_method(self, receiver, name, args),
+            ("OpenSSL::X509::Extension", _) => stdlib::openssl::part_method(self, object, name, args),
             _ => Ok(None),
         }
     }

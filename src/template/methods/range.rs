@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use num_bigint::BigInt;
+
 use crate::template::eval::{Args, Interp, R};
 use crate::template::value::{RRange, Value};
 
@@ -139,8 +141,8 @@ impl Interp {
             }
             "min" | "max" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
-                    let last = if range.exclusive { to - 1 } else { *to };
-                    if *from > last {
+                    let last = if range.exclusive { to.saturating_sub(1) } else { *to };
+                    if *from > last || (range.exclusive && from == to) {
                         Value::Nil
                     } else {
                         Value::Int(if name == "min" { *from } else { last })
@@ -171,11 +173,13 @@ impl Interp {
             "exclude_end?" => Value::Bool(range.exclusive),
             "size" | "count" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
-                    let last = if range.exclusive { to - 1 } else { *to };
-                    Value::Int((last - from + 1).max(0))
+                    let count = i128::from(*to) - i128::from(*from) + i128::from(!range.exclusive);
+                    Value::big(count.max(0).into())
                 }
                 (Value::Int(_), Value::Nil) => Value::Float(f64::INFINITY),
-                (Value::Int(from), Value::Float(to)) => Value::Int((to.floor() as i64 - from + 1).max(0)),
+                (Value::Int(from), Value::Float(to)) => {
+                    Value::Int((to.floor() as i64).saturating_sub(*from).saturating_add(1).max(0))
+                }
                 _ if name == "count" => Value::Int(self.collect(&this)?.len() as i64),
                 _ => Value::Nil,
             },
@@ -260,10 +264,13 @@ impl Interp {
             }
             "sum" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
-                    let last = i128::from(if range.exclusive { to - 1 } else { *to });
+                    let last = i128::from(*to) - i128::from(range.exclusive);
                     let from = i128::from(*from);
-                    let total = if last < from { 0 } else { (from + last) * (last - from + 1) / 2 };
-                    Value::big(total.into())
+                    if last < from {
+                        return Ok(Some(Value::Int(0)));
+                    }
+                    let (sum, count) = (BigInt::from(from + last), BigInt::from(last - from + 1));
+                    Value::big(sum * count / 2)
                 }
                 _ => return self.enumerable_method(&this, name, args),
             },

@@ -82,7 +82,7 @@ impl Interp {
                 this
             }
             "to_a" => Value::array(keys(&set)),
-            "to_set" => this,
+            "to_set" if args.block.is_none() => this,
             "|" | "union" | "+" | "&" | "intersection" | "-" | "difference" | "^" => {
                 let other = self.arg(args, 0)?;
                 let other = self.collect(&other)?;
@@ -117,21 +117,16 @@ impl Interp {
                     _ => meets,
                 })
             }
-            "select" | "filter" | "reject" | "partition" if name != "partition" => {
-                match self.enumerable_method(&this, name, args)? {
-                    Some(Value::Array(items)) => self.new_set(items.to_vec()),
-                    other => return Ok(other),
-                }
-            }
             "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
                 let block = self.block(args)?;
                 let keep = matches!(name, "select!" | "keep_if" | "filter!");
+                let before = set.len();
                 for item in keys(&set) {
                     if self.yield_one(&block, item.clone())?.truthy() != keep {
                         set.remove(&item);
                     }
                 }
-                this
+                if name.ends_with('!') && set.len() == before { Value::Nil } else { this }
             }
             "inspect" | "to_s" => Value::str(self.inspect(&this)?),
             "hash" => Value::Int(set.len() as i64),

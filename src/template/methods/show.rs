@@ -55,9 +55,13 @@ impl Interp {
             }
             Data::Address(address) => address.to_string(),
             Data::Uri(uri) => uri.to_string(),
-            Data::Time(time) => time.to_s(),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
             Data::Digest(algorithm, bytes) => stdlib::digest::hex(algorithm, bytes),
             Data::Certificate(der) => stdlib::openssl::to_pem(der),
+            Data::DistinguishedName(name) => name.to_string(),
             Data::Table(_) if object.class.label() == "OpenStruct" => {
                 drop(data);
                 self.inspect(&shared)?
@@ -199,7 +203,10 @@ impl Interp {
             }
             Data::Address(address) => address.inspect(),
             Data::Uri(uri) => format!("#<{class} {uri}>"),
-            Data::Time(time) => time.to_s(),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
             Data::Digest(algorithm, bytes) => {
                 format!("#<{class}: {}>", stdlib::digest::hex(algorithm, bytes))
             }
@@ -287,17 +294,23 @@ pub(in crate::template) fn inspect_str(text: &str, binary: bool) -> String {
 /// Whether Ruby shows a character beyond ASCII as it is.
 fn is_printable(character: char) -> bool {
     let code = character as u32;
-    !(character.is_control()
-        || matches!(code, 0x2028 | 0x2029 | 0xfff0..=0xfff8)
-        || (0xe000..=0xf8ff).contains(&code)
-        || code >= 0xe0000
-        || code & 0xfffe == 0xfffe
-        || (0xfdd0..=0xfdef).contains(&code))
+    // Unicode's control character for a line break counts as a blank.
+    code == 0x85
+        || !(character.is_control()
+            || matches!(code, 0x2028 | 0x2029 | 0xfff0..=0xfff8)
+            || (0xe0080..=0xe00ff).contains(&code)
+            || (0xe01f0..0xf0000).contains(&code)
+            || code & 0xfffe == 0xfffe
+            || (0xfdd0..=0xfdef).contains(&code))
 }
 
 /// A symbol as Ruby would write it in source.
 pub(in crate::template) fn inspect_symbol(name: &str) -> String {
-    if is_plain_symbol(name) { format!(":{name}") } else { format!(":{}", inspect_str(name, false)) }
+    if is_plain_symbol(name) {
+        format!(":{name}")
+    } else {
+        format!(":{}", inspect_str(name, name.is_ascii()))
+    }
 }
 
 fn is_plain_symbol(name: &str) -> bool {

@@ -340,17 +340,27 @@ pub(super) fn chomp(text: &str) -> &str {
 
 fn dump(text: &str) -> String {
     use std::fmt::Write as _;
-    let shown = super::show::inspect_str(text, false);
-    let mut out = String::new();
-    for character in shown.chars() {
-        if character.is_ascii() {
-            out.push(character);
-        } else if (character as u32) > 0xffff {
-            let _ = write!(out, "\\u{{{:X}}}", character as u32);
-        } else {
-            let _ = write!(out, "\\u{:04X}", character as u32);
+    let mut out = String::from("\"");
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let ascii = first.is_ascii();
+        let end = rest.find(|character: char| character.is_ascii() != ascii).unwrap_or(rest.len());
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        if piece.is_ascii() {
+            let shown = super::show::inspect_str(piece, true);
+            out.push_str(&shown[1..shown.len() - 1]);
+            continue;
+        }
+        for character in piece.chars() {
+            if (character as u32) > 0xffff {
+                let _ = write!(out, "\\u{{{:X}}}", character as u32);
+            } else {
+                let _ = write!(out, "\\u{:04X}", character as u32);
+            }
         }
     }
+    out.push('"');
     out
 }
 

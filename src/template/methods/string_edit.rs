@@ -142,7 +142,12 @@ impl Interp {
                             plain,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
                         );
-                        if same && !always { Value::Nil } else { this }
+                        // A replacement may put back what was there.
+                        let replaced = same && matches!(plain, "sub" | "gsub") && {
+                            let pattern = self.arg(args, 0)?;
+                            !self.all_matches(&before, &pattern, true)?.is_empty()
+                        };
+                        if same && !always && !replaced { Value::Nil } else { this }
                     }
                     other => return Ok(other),
                 }

@@ -24,14 +24,7 @@ impl Interp {
                 Value::Bool(self.equal(&this, &other)?)
             }
             "<=>" | "casecmp" | "casecmp?" => {
-                let Value::Str(other) = self.arg(args, 0)? else {
-                    let other = self.arg(args, 0)?;
-                    return if name == "<=>" {
-                        Ok(Some(Value::Nil))
-                    } else {
-                        self.no_conversion(&other, "String")
-                    };
-                };
+                let Value::Str(other) = self.arg(args, 0)? else { return Ok(Some(Value::Nil)) };
                 let (mut a, mut b) = (string.get().clone(), other.get().clone());
                 match name {
                     "casecmp" => {
@@ -49,8 +42,13 @@ impl Interp {
             "[]" | "slice" => self.string_slice(string, args, env)?,
             "byteslice" => {
                 let bytes = string.bytes();
-                let from = self.int_or(args, 0, 0)?;
-                let count = self.int_or(args, 1, 1)?;
+                let (from, count) = match args.list.as_slice() {
+                    [Value::Range(range)] => match self.range_bounds(range, bytes.len())? {
+                        Some((from, count)) => (from as i64, count as i64),
+                        None => return Ok(Some(Value::Nil)),
+                    },
+                    _ => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 1)?),
+                };
                 let from = if from < 0 { from + bytes.len() as i64 } else { from };
                 if from < 0 || from > bytes.len() as i64 || count < 0 {
                     return Ok(Some(Value::Nil));
@@ -174,6 +172,9 @@ impl Interp {
             }
             "=~" | "match" | "match?" => {
                 let pattern = self.arg(args, 0)?;
+                if name == "=~" && !matches!(pattern, Value::Str(_) | Value::Regexp(_)) {
+                    return Ok(Some(Value::Nil));
+                }
                 let regexp = self.pattern_arg(&pattern)?;
                 let text = string.get().clone();
                 let start = self.int_or(args, 1, 0)?.max(0) as usize;
@@ -197,12 +198,11 @@ impl Interp {
             "gsub" | "sub" => self.string_replace(string, name == "gsub", args, env)?,
             "upto" => {
                 let last = self.arg(args, 0)?;
-                let range = self.range(this.clone(), last, false)?;
-                self.call_with(
-                    &range,
-                    "each",
-                    Args { list: Vec::new(), keywords: false, block: args.block.clone() },
-                )?
+                let exclusive = args.get(1).is_some_and(Value::truthy);
+                let range = self.range(this.clone(), last, exclusive)?;
+                let each = Args { list: Vec::new(), keywords: false, block: args.block.clone() };
+                let result = self.call_with(&range, "each", each)?;
+                if args.block.is_some() { this } else { result }
             }
             _ => return Ok(None),
         }))
@@ -484,7 +484,7 @@ impl Interp {
     }
 
     /// All matches from left to right.
-    fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
+    pub(super) fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
         let regexp = match pattern {
             Value::Regexp(regexp) => Rc::clone(regexp),
             other => {

@@ -39,7 +39,10 @@ pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let hex = text
+            .get(at + 1..at + 3)
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match (bytes[at], hex) {
             (b'%', Some(byte)) => {
                 out.push(byte);
@@ -77,7 +80,10 @@ pub(in crate::template) fn class_method(it: &mut Interp, name: &str, args: &Args
         return Ok(None);
     }
     let value = it.arg(args, 0)?;
-    let text = it.text_of(&value)?;
+    let text = match name {
+        "html_escape" | "h" | "url_encode" | "u" => it.text_of(&value)?,
+        _ => it.string_arg(&value)?,
+    };
     it.charge(text.len() * 3)?;
     Ok(Some(Value::str(match name {
         "html_escape" | "h" | "escapeHTML" | "escape_html" => html(&text),

@@ -19,6 +19,8 @@ struct Directive {
 
 /// Widths and precisions above this are refused.
 const MAX_WIDTH: i64 = 1 << 20;
+/// Digits after the point of the float with the most of them.
+const MAX_DIGITS: usize = 1100;
 
 pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<String> {
     let mut out = String::new();
@@ -62,7 +64,7 @@ pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Val
                     let width = argument(it, values, &mut next)?;
                     let width = it.int_arg(&width)?;
                     directive.left |= width < 0;
-                    directive.width = Some(limited(it, width.abs())?);
+                    directive.width = Some(limited(it, width.saturating_abs())?);
                 }
                 '.' => {
                     let mut number = String::new();
@@ -209,6 +211,17 @@ fn convert(
                         return it.argument_error(format!("invalid value for Float(): {shown}"));
                     }
                 },
+                // A whole number keeps all its digits.
+                Value::Int(_) | Value::Big(_) if conversion == 'f' => {
+                    let value = to_big(value);
+                    let mut digits = value.magnitude().to_string();
+                    let precision = directive.precision.unwrap_or(6);
+                    if precision > 0 {
+                        digits = format!("{digits}.{}", "0".repeat(precision));
+                    }
+                    signed(out, directive, value < BigInt::from(0), "", &digits, true);
+                    return Ok(());
+                }
                 Value::Int(_) | Value::Float(_) | Value::Big(_) => to_f64(value),
                 Value::Nil => return it.type_error("can't convert nil into Float"),
                 other => {
@@ -230,7 +243,7 @@ fn integer(it: &mut Interp, value: &Value) -> R<BigInt> {
     match value {
         Value::Int(_) | Value::Big(_) => Ok(to_big(value)),
         Value::Float(float) => {
-            let whole = it.call(&Value::Float(float.floor()), "to_i", Vec::new())?;
+            let whole = it.call(&Value::Float(*float), "to_i", Vec::new())?;
             Ok(to_big(&whole))
         }
         Value::Str(text) => match super::number::integer_strict(&text.get(), 0) {
@@ -284,10 +297,15 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
         let plain = Directive { zero: false, precision: None, ..Directive { ..copy(directive) } };
         return signed(out, &plain, negative, "", text, false);
     }
-    let precision = directive.precision.unwrap_or(6);
+    let wanted = directive.precision.unwrap_or(6);
+    // No float has more digits than that: the others are zeros.
+    let precision = wanted.min(MAX_DIGITS);
+    let zeros = "0".repeat(wanted - precision);
     let digits = match conversion {
-        'f' => format!("{size:.precision$}"),
-        'e' | 'E' => exponent(size, precision, conversion),
+        'f' => format!("{size:.precision$}{zeros}"),
+        'e' | 'E' => {
+            exponent(size, precision, conversion).replacen(conversion, &format!("{zeros}{conversion}"), 1)
+        }
         _ => general(size, precision.max(1), conversion, directive.alternate),
     };
     signed(out, directive, negative, "", &digits, true);

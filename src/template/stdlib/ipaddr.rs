@@ -151,7 +151,7 @@ pub(in crate::template) fn class_method(
         let address = Address { bits, prefix: if v4 { 32 } else { 128 }, v4 };
         return Ok(Some(it.object(Rc::clone(class), Data::Address(address))));
     }
-    if matches!(value, Value::Int(_)) {
+    if !matches!(value, Value::Str(_)) {
         return Err(it.error("IPAddr::AddressFamilyError", "unsupported address family: 0"));
     }
     let address = address_of(it, &value)?;

@@ -10,6 +10,7 @@ pub(super) mod number;
 pub(super) mod openssl;
 pub(super) mod pack;
 pub(super) mod path;
+pub(super) mod reader;
 pub(super) mod regex;
 pub(super) mod shellwords;
 pub(super) mod time;

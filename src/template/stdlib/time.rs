@@ -1,4 +1,5 @@
-//! Time, in UTC. `Time.now` differs from run to run and is not supported.
+//! Time, in UTC. Of `Time.now` a template gets what does not depend on the zone of the machine, which has no
+//! place in a rendered file: the seconds, or the time in UTC.
 
 use std::rc::Rc;
 
@@ -13,12 +14,18 @@ use crate::template::value::{Data, Object, Value};
 pub(in crate::template) struct Moment {
     at: OffsetDateTime,
     utc: bool,
+    /// In the zone of the machine, whichever that is.
+    local: bool,
 }
 
 impl Moment {
-    pub(in crate::template) fn to_s(&self) -> String {
+    /// None for a local time.
+    pub(in crate::template) fn to_s(&self) -> Option<String> {
+        if self.local {
+            return None;
+        }
         let zone = if self.utc { "UTC".to_owned() } else { offset(self.at.offset(), "") };
-        format!("{} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S").unwrap_or_default())
+        Some(format!("{} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
     }
 
     pub(in crate::template) fn nanos(&self) -> i128 {
@@ -97,7 +104,7 @@ fn strftime(moment: &Moment, layout: &str) -> Option<String> {
 
 fn make(it: &mut Interp, at: OffsetDateTime, utc: bool) -> Value {
     let class = it.class("Time");
-    it.object(class, Data::Time(Moment { at, utc }))
+    it.object(class, Data::Time(Moment { at, utc, local: false }))
 }
 
 pub(in crate::template) fn class_method(
@@ -147,12 +154,22 @@ pub(in crate::template) fn class_method(
                 }
             }
         }
-        "now" | "new" | "local" | "mktime" => {
+        "now" => {
+            let class = it.class("Time");
+            it.object(class, Data::Time(Moment { at: OffsetDateTime::now_utc(), utc: false, local: true }))
+        }
+        "new" | "local" | "mktime" => {
             return Err(it.unsupported(format!("Time.{name}, which depends on the machine")));
         }
         _ => return Ok(None),
     }))
 }
+
+/// What a time tells whatever its zone.
+const ZONELESS: &[&str] = &[
+    "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "+", "-",
+    "<", "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?", "dup", "freeze",
+];
 
 fn civil(parts: &[i64; 6]) -> Option<OffsetDateTime> {
     let month = Month::try_from(u8::try_from(parts[1]).ok()?).ok()?;
@@ -173,6 +190,12 @@ pub(in crate::template) fn method(
         _ => return Ok(None),
     };
     let at = moment.at;
+    if moment.local
+        && !ZONELESS.contains(&name)
+        && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
+    {
+        return Err(it.unsupported(format!("Time#{name} in the zone of the machine")));
+    }
     Ok(Some(match name {
         "strftime" => {
             let layout = it.arg(args, 0)?;
@@ -182,10 +205,16 @@ pub(in crate::template) fn method(
                 None => return Err(it.unsupported(format!("the time format '{layout}'"))),
             }
         }
-        "to_s" | "inspect" => Value::str(moment.to_s()),
+        "to_s" | "inspect" => Value::str(moment.to_s().unwrap_or_default()),
         "iso8601" | "xmlschema" => {
             let zone = if moment.utc { "Z".to_owned() } else { offset(at.offset(), ":") };
-            Value::str(strftime(&moment, "%Y-%m-%dT%H:%M:%S").unwrap_or_default() + &zone)
+            let digits = it.int_or(args, 0, 0)?.clamp(0, 100) as usize;
+            let mut fraction = String::new();
+            if digits > 0 {
+                let nanos = format!("{:09}", at.nanosecond());
+                fraction = format!(".{:0<digits$}", &nanos[..digits.min(9)]);
+            }
+            Value::str(strftime(&moment, "%Y-%m-%dT%H:%M:%S").unwrap_or_default() + &fraction + &zone)
         }
         "utc" | "getutc" | "gmtime" | "getgm" => make(it, at.to_offset(UtcOffset::UTC), true),
         "utc?" | "gmt?" => Value::Bool(moment.utc),
@@ -219,7 +248,11 @@ pub(in crate::template) fn method(
             let seconds = crate::template::methods::to_f64(&by);
             let nanos = (seconds * 1e9) as i128 * if name == "+" { 1 } else { -1 };
             match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
-                Ok(new) => make(it, new.to_offset(at.offset()), moment.utc),
+                Ok(new) => {
+                    let moment = Moment { at: new.to_offset(at.offset()), ..moment };
+                    let class = it.class("Time");
+                    it.object(class, Data::Time(moment))
+                }
                 Err(_) => return it.argument_error("argument out of range"),
             }
         }

@@ -99,7 +99,7 @@ fn take_apart(text: &str) -> Option<Uri> {
             });
             return Some(uri);
         }
-    } else if rest.starts_with(':') {
+    } else if rest.split('/').next().is_some_and(|first| first.contains(':')) {
         return None;
     }
     uri.query = query;

@@ -168,6 +168,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
                 }
             }
             Data::Address(address) => address.hash(state),
+            Data::DistinguishedName(name) => name.hash(state),
             Data::Set(_) => state.write_u8(9),
             _ => state.write_u64(object.id),
         },
@@ -219,6 +220,7 @@ pub(in crate::template) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
                         && x.iter().zip(y).all(|(x, y)| eql(x, y, depth + 1))
                 }
                 (Data::Address(x), Data::Address(y)) => x == y,
+                (Data::DistinguishedName(x), Data::DistinguishedName(y)) => x == y,
                 (Data::Set(x), Data::Set(y)) => {
                     x.len() == y.len() && x.pairs().iter().all(|(key, _)| y.get(key).is_some())
                 }

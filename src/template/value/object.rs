@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{RHash, Value};
+use super::{RHash, RString, Value};
 use crate::template::parse::ir::{Body, Name};
 use crate::template::stdlib::ipaddr::Address;
+use crate::template::stdlib::openssl::Name as DistinguishedName;
 use crate::template::stdlib::time::Moment;
 use crate::template::stdlib::uri::Uri;
 
@@ -92,6 +93,10 @@ pub(in crate::template) enum Data {
     Digest(&'static str, Vec<u8>),
     /// An X.509 certificate, DER.
     Certificate(Rc<Vec<u8>>),
+    /// The name of a certificate's subject or issuer.
+    DistinguishedName(Rc<DistinguishedName>),
+    /// A `StringIO` or what reads from one: the text, and how many bytes of it are read.
+    Reader(Rc<RString>, usize),
     /// `if_p` found nothing: its `else` runs.
     Else {
         active: bool,

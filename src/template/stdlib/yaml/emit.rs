@@ -220,6 +220,12 @@ impl Emitter {
         self.column = 0;
     }
 
+    /// A line break of the text, which need not be a line feed.
+    fn break_as(&mut self, character: char) {
+        self.out.push(character);
+        self.column = 0;
+    }
+
     fn indicator(&mut self, text: &str, need_blank: bool, is_blank: bool, is_indention: bool) {
         if need_blank && !self.whitespace {
             self.put(' ');
@@ -384,7 +390,7 @@ impl Emitter {
                 if !breaks && character == '\n' {
                     self.line_break();
                 }
-                self.line_break();
+                self.break_as(character);
                 self.indention = true;
                 breaks = true;
             } else {
@@ -441,6 +447,7 @@ impl Emitter {
 
     fn literal(&mut self, text: &str) {
         self.indicator("|", true, false, false);
+        self.open_ended = false;
         let characters: Vec<char> = text.chars().collect();
         if characters.first().is_some_and(|first| *first == ' ' || is_break(*first)) {
             self.indicator("2", false, false, false);
@@ -458,7 +465,7 @@ impl Emitter {
         let mut breaks = true;
         for character in characters {
             if is_break(character) {
-                self.line_break();
+                self.break_as(character);
                 self.indention = true;
                 breaks = true;
             } else {

@@ -1,6 +1,7 @@
-//! YAML as Ruby's Psych (with libyaml 0.2.5) writes it.
+//! YAML as Ruby's Psych 4 (with libyaml 0.2.5) writes and reads it.
 
 mod emit;
+mod load;
 mod resolve;
 mod scalar;
 
@@ -21,6 +22,7 @@ pub(in crate::template) fn class_method(it: &mut Interp, name: &str, args: &Args
             let value = it.arg(args, 0)?;
             to_yaml(it, &value, &Args::new(args.list[1..].to_vec()))?
         }
+        "load" | "safe_load" | "unsafe_load" => load::class_method(it, name, args)?,
         _ => return Ok(None),
     }))
 }

@@ -1,4 +1,91 @@
-//! What Psych would read a plain scalar as: it quotes a string that would not come back as one.
+//! What Psych reads a plain scalar as. It also quotes a string that would not come back as one.
+
+use num_bigint::BigInt;
+
+/// What a plain scalar is.
+pub(super) enum Plain<'a> {
+    Null,
+    Bool(bool),
+    Int(BigInt),
+    Float(f64),
+    /// Without its colon.
+    Symbol(&'a str),
+    Date,
+    Time,
+    Text,
+}
+
+/// What a plain scalar of this text reads as.
+pub(super) fn resolve(text: &str) -> Plain<'_> {
+    if text.is_empty() {
+        return Plain::Null;
+    }
+    if text.contains('\n') || starts_like_text(text) {
+        if text.chars().count() > 5 {
+            return Plain::Text;
+        }
+        return match text.to_lowercase().as_str() {
+            "~" | "null" => Plain::Null,
+            "yes" | "true" | "on" => Plain::Bool(true),
+            "no" | "false" | "off" => Plain::Bool(false),
+            _ => Plain::Text,
+        };
+    }
+    if is_time(text) {
+        return Plain::Time;
+    }
+    if is_date(text) {
+        return Plain::Date;
+    }
+    if is_special_float(text) {
+        return Plain::Float(match text.as_bytes()[0] {
+            b'-' => f64::NEG_INFINITY,
+            _ if text.to_ascii_lowercase().ends_with("nan") => f64::NAN,
+            _ => f64::INFINITY,
+        });
+    }
+    if is_symbol(text) {
+        let name = &text[1..];
+        let quoted = ['"', '\''].iter().find_map(|quote| name.strip_prefix(*quote)?.strip_suffix(*quote));
+        return Plain::Symbol(quoted.unwrap_or(name));
+    }
+    if is_base_60(text) {
+        return base_60(text);
+    }
+    let digits: String = text.chars().filter(|character| !matches!(character, '_' | ',')).collect();
+    if is_float(text) {
+        let whole = digits.strip_suffix('.').unwrap_or(&digits).replace(".e", "e").replace(".E", "E");
+        return whole.parse().map_or(Plain::Text, Plain::Float);
+    }
+    if is_integer(text) {
+        return integer(&digits).map_or(Plain::Text, Plain::Int);
+    }
+    Plain::Text
+}
+
+fn integer(digits: &str) -> Option<BigInt> {
+    let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
+    let (radix, rest) = match unsigned.strip_prefix('0') {
+        Some(rest) => match rest.as_bytes().first() {
+            Some(b'b') => (2, &rest[1..]),
+            Some(b'x') => (16, &rest[1..]),
+            Some(_) => (8, rest),
+            None => (10, unsigned),
+        },
+        None => (10, unsigned),
+    };
+    let number = BigInt::parse_bytes(rest.as_bytes(), radix)?;
+    Some(if digits.starts_with('-') { -number } else { number })
+}
+
+/// The weights are Psych's: of two parts, the first counts 3600.
+fn base_60(text: &str) -> Plain<'static> {
+    let parts = text.split(':').map(|part| part.replace('_', ""));
+    let weights = [3600.0, 60.0, 1.0];
+    let total: f64 =
+        parts.zip(weights).map(|(part, weight)| part.parse::<f64>().unwrap_or(0.0) * weight).sum();
+    if text.contains('.') { Plain::Float(total) } else { Plain::Int(BigInt::from(total as i128)) }
+}
 
 /// Whether a plain scalar of this text reads back as this string.
 pub(super) fn is_string(text: &str) -> bool {

@@ -1,9 +1,14 @@
-//! Reading X.509 certificates with `OpenSSL::X509::Certificate`.
+//! Reading X.509 certificates with `OpenSSL::X509`.
+
+mod extension;
+mod name;
 
 use std::rc::Rc;
 
 use num_bigint::BigInt;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+pub(in crate::template) use name::Name;
 
 use crate::template::eval::{Args, Interp, R};
 use crate::template::value::{Class, Data, Object, Value};
@@ -20,16 +25,28 @@ pub(in crate::template) fn to_pem(der: &[u8]) -> String {
     out + "-----END CERTIFICATE-----\n"
 }
 
+/// `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
 pub(in crate::template) fn class_method(
     it: &mut Interp,
     class: &Rc<Class>,
     name: &str,
     args: &Args,
 ) -> R<Option<Value>> {
-    if name != "new" {
-        return Ok(None);
+    match (class.label().as_str(), name) {
+        ("OpenSSL::X509::Certificate", "new") => certificate(it, class, args).map(Some),
+        ("OpenSSL::X509::Name", "new") => name::make(it, args).map(Some),
+        ("OpenSSL::X509::Extension", "new") => extension::make(it, args).map(Some),
+        _ => Ok(None),
     }
+}
+
+fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
     let text = it.arg(args, 0)?;
+    if let Value::Object(object) = &text
+        && matches!(&*object.data.borrow(), Data::Certificate(_))
+    {
+        return Ok(text);
+    }
     let bytes = super::base64::bytes_of(it, &text)?;
     it.charge(bytes.len())?;
     let der = match pem::parse_many(&bytes) {
@@ -40,16 +57,17 @@ pub(in crate::template) fn class_method(
     };
     let der = der.filter(|der| X509Certificate::from_der(der).is_ok());
     match der {
-        Some(der) => Ok(Some(it.object(Rc::clone(class), Data::Certificate(Rc::new(der))))),
+        Some(der) => Ok(it.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
         None => Err(it.error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
     }
 }
 
+/// The methods of a certificate.
 pub(in crate::template) fn method(
     it: &mut Interp,
     object: &Rc<Object>,
     name: &str,
-    _args: &Args,
+    args: &Args,
 ) -> R<Option<Value>> {
     let der = match &*object.data.borrow() {
         Data::Certificate(der) => Rc::clone(der),
@@ -61,61 +79,39 @@ pub(in crate::template) fn method(
         "to_der" => super::base64::binary(&der),
         "serial" => Value::big(BigInt::from_signed_bytes_be(certificate.raw_serial())),
         "version" => Value::Int(certificate.version().0.into()),
-        "subject" | "issuer" => {
-            let found = if name == "subject" { certificate.subject() } else { certificate.issuer() };
-            let text = distinguished(found);
-            let class = it.class("OpenSSL::X509::Name");
-            let object = it.object(class, Data::Plain);
-            it.set_instance_variable(&object, &"@name".into(), Value::str(text))?;
-            object
+        "subject" => name::of(it, certificate.subject()),
+        "issuer" => name::of(it, certificate.issuer()),
+        "extensions" => extension::all(it, &certificate)?,
+        "find_extension" => {
+            let wanted = it.arg(args, 0)?;
+            let wanted = it.string_arg(&wanted)?;
+            extension::find(it, &certificate, &wanted)?
         }
         "not_before" | "not_after" => {
             let validity = certificate.validity();
             let found = if name == "not_before" { validity.not_before } else { validity.not_after };
             let time = it.class("Time");
-            let time = Value::Class(time);
-            it.call(&time, "at", vec![Value::Int(found.timestamp())])?
+            it.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?
         }
+        "==" => {
+            let other = it.arg(args, 0)?;
+            let Value::Object(other) = &other else { return Ok(Some(Value::Bool(false))) };
+            Value::Bool(matches!(&*other.data.borrow(), Data::Certificate(other) if *other == der))
+        }
+        "inspect" => return Err(it.unsupported("OpenSSL::X509::Certificate#inspect")),
         _ => return Ok(None),
     }))
 }
 
-/// `/C=…/O=…/CN=…`, as OpenSSL shows names.
-fn distinguished(name: &x509_parser::x509::X509Name<'_>) -> String {
-    let mut out = String::new();
-    for attribute in name.iter_attributes() {
-        let key =
-            x509_parser::objects::oid2abbrev(attribute.attr_type(), x509_parser::objects::oid_registry())
-                .map_or_else(|_| attribute.attr_type().to_id_string(), str::to_owned);
-        out.push('/');
-        out.push_str(&key);
-        out.push('=');
-        out.push_str(attribute.as_str().unwrap_or_default());
-    }
-    out
-}
-
-/// The methods of a certificate's names.
-pub(in crate::template) fn name_method(
+/// The methods of names and extensions.
+pub(in crate::template) fn part_method(
     it: &mut Interp,
-    name: &Value,
+    object: &Rc<Object>,
     method: &str,
     args: &Args,
 ) -> R<Option<Value>> {
-    let text = it.instance_variable(name, "@name");
-    let shown = it.text_of(&text)?;
-    Ok(Some(match method {
-        "to_s" if args.is_empty() => text,
-        "to_a" => {
-            let parts = shown.split('/').skip(1).filter_map(|part| part.split_once('='));
-            Value::array(
-                parts
-                    .map(|(key, value)| {
-                        Value::array(vec![Value::str(key), Value::str(value), Value::Int(12)])
-                    })
-                    .collect(),
-            )
-        }
-        _ => return Ok(None),
-    }))
+    if matches!(&*object.data.borrow(), Data::DistinguishedName(_)) {
+        return name::method(it, object, method, args);
+    }
+    extension::method(it, object, method)
 }

@@ -1,0 +1,183 @@
+//! YAML as Psych 4 reads it: `YAML.load` and `safe_load` of plain data.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::resolve::{self, Plain};
+use crate::manifest::yaml::tree::{self, Id, Kind, Tree};
+use crate::template::eval::{Args, Interp, R};
+use crate::template::value::{RArray, RHash, Value};
+
+/// What a document may have besides plain data.
+struct Allowed {
+    symbols: bool,
+    aliases: bool,
+    /// Times and dates, which are not supported then.
+    times: bool,
+    symbolize_names: bool,
+}
+
+/// `YAML.load`, `safe_load` and `unsafe_load`.
+pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
+    let text = it.arg(args, 0)?;
+    let text = it.string_arg(&text)?;
+    let options = args.options();
+    let option = |name: &str| options.as_ref().and_then(|options| options.get_symbol(name));
+    let flag = |name: &str| option(name).is_some_and(|value| value.truthy());
+    let permitted = match option("permitted_classes") {
+        Some(Value::Array(classes)) => classes.to_vec(),
+        _ => Vec::new(),
+    };
+    let permits = |label: &str| {
+        permitted.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
+    };
+    if args.positional().len() > 1 || option("permitted_symbols").is_some() || flag("freeze") {
+        return Err(it.unsupported(format!("YAML.{name} with these options")));
+    }
+    let allowed = Allowed {
+        symbols: match name {
+            "load" => permits("Symbol") || option("permitted_classes").is_none(),
+            "safe_load" => permits("Symbol"),
+            _ => true,
+        },
+        aliases: flag("aliases") || name == "unsafe_load",
+        times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
+        symbolize_names: flag("symbolize_names"),
+    };
+    it.charge(text.len().saturating_mul(4))?;
+    let tree = match tree::parse(&text) {
+        Ok(tree) => tree,
+        Err(error) => {
+            let text =
+                format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
+            return Err(it.error("Psych::SyntaxError", text));
+        }
+    };
+    let Some(root) = tree.root else {
+        let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
+        return Ok(option("fallback").unwrap_or(nothing));
+    };
+    Loader { tree: &tree, allowed, made: HashMap::new() }.node(it, root)
+}
+
+struct Loader<'a> {
+    tree: &'a Tree,
+    allowed: Allowed,
+    /// What aliases may mean.
+    made: HashMap<Id, Value>,
+}
+
+impl Loader<'_> {
+    fn node(&mut self, it: &mut Interp, id: Id) -> R {
+        it.step(1)?;
+        it.charge(64)?;
+        let raw = &self.tree.nodes[id];
+        match &raw.kind {
+            Kind::Scalar { text, plain } => {
+                let value = self.scalar(it, text, *plain, raw.tag.as_deref())?;
+                self.made.insert(id, value.clone());
+                Ok(value)
+            }
+            Kind::Alias(target) => {
+                if !self.allowed.aliases {
+                    return Err(it.error("Psych::BadAlias", "Unknown alias"));
+                }
+                Ok(self.made.get(target).cloned().unwrap_or(Value::Nil))
+            }
+            Kind::Seq(items) => {
+                self.no_tag(it, raw.tag.as_deref(), "tag:yaml.org,2002:seq")?;
+                let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
+                self.made.insert(id, Value::Array(Rc::clone(&array)));
+                for item in items {
+                    let item = self.node(it, *item)?;
+                    array.items.borrow_mut().push(item);
+                }
+                Ok(Value::Array(array))
+            }
+            Kind::Map(entries) => {
+                self.no_tag(it, raw.tag.as_deref(), "tag:yaml.org,2002:map")?;
+                let hash = Rc::new(RHash::default());
+                self.made.insert(id, Value::Hash(Rc::clone(&hash)));
+                for (key, value) in entries {
+                    self.entry(it, &hash, *key, *value)?;
+                }
+                Ok(Value::Hash(hash))
+            }
+        }
+    }
+
+    fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
+        let merges = self.tree.nodes[key].tag.is_none()
+            && matches!(&self.tree.nodes[key].kind, Kind::Scalar { text, .. } if text == "<<");
+        let by_list = matches!(self.tree.nodes[value].kind, Kind::Seq(_));
+        let by_map = matches!(self.tree.nodes[value].kind, Kind::Map(_) | Kind::Alias(_));
+        let mut key = self.node(it, key)?;
+        let value = self.node(it, value)?;
+        if merges {
+            match &value {
+                Value::Hash(other) if by_map => {
+                    for (key, value) in other.pairs() {
+                        hash.insert(key, value);
+                    }
+                    return Ok(());
+                }
+                Value::Array(list) if by_list => {
+                    let list = list.to_vec();
+                    if list.iter().all(|item| matches!(item, Value::Hash(_))) {
+                        for item in list.iter().rev() {
+                            let Value::Hash(other) = item else { continue };
+                            for (key, value) in other.pairs() {
+                                hash.insert(key, value);
+                            }
+                        }
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.allowed.symbolize_names
+            && let Value::Str(text) = key.clone()
+        {
+            key = Value::symbol(&text.get());
+        }
+        hash.insert(key, value);
+        Ok(())
+    }
+
+    fn no_tag(&self, it: &mut Interp, tag: Option<&str>, usual: &str) -> R<()> {
+        match tag {
+            Some(tag) if tag != usual && tag != "!" => Err(it.unsupported(format!("the YAML tag {tag}"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
+        match tag {
+            None | Some("!") => {}
+            Some("tag:yaml.org,2002:str") => return Ok(Value::str(text)),
+            Some(tag) => return Err(it.unsupported(format!("the YAML tag {tag}"))),
+        }
+        if !plain {
+            return Ok(Value::str(text));
+        }
+        let disallowed = |it: &mut Interp, class: &str| {
+            Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+        };
+        Ok(match resolve::resolve(text) {
+            Plain::Null => Value::Nil,
+            Plain::Bool(flag) => Value::Bool(flag),
+            Plain::Text => Value::str(text),
+            Plain::Int(int) => Value::big(int),
+            Plain::Float(float) => Value::Float(float),
+            Plain::Symbol(_) if !self.allowed.symbols => return disallowed(it, "Symbol"),
+            Plain::Symbol(name) => Value::symbol(name),
+            Plain::Date | Plain::Time if self.allowed.times => {
+                return Err(it.unsupported("YAML with a time or date"));
+            }
+            Plain::Date => return disallowed(it, "Date"),
+            Plain::Time => return disallowed(it, "Time"),
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! What renders job templates, and `render` and `render-template`, which show it.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use super::support::hello::Hello;
+use super::support::{Run, World};
+
+const TEMPLATE: &str = "hello/release/jobs/hello/templates/hello.conf.erb";
+/// Ruby that no template is rendered with natively.
+const BEYOND: &str = "port=<%= p('port') %>\nobjects=<%= ObjectSpace.count_objects.class %>\n";
+
+/// A `ruby` in front of the `PATH` that says that it was started, and does nothing.
+fn with_traced_ruby(world: &World, command: &mut Command) {
+    let ruby =
+        world.write("bin/ruby", format!("#!/bin/sh\necho ruby >> {}\n", world.path("trace").display()));
+    std::fs::set_permissions(&ruby, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", world.path("bin").display()));
+}
+
+fn without_ruby(command: &mut Command) {
+    command.env("PATH", "/nowhere");
+}
+
+fn render(hello: &Hello, more: &[&str]) -> Run {
+    let mut flags = vec!["--job", "hello"];
+    flags.extend(more);
+    hello.world.finish(render_command(hello, &flags))
+}
+
+/// `render` takes no `--state`.
+fn render_command(hello: &Hello, more: &[&str]) -> Command {
+    let given = hello.command("render", more);
+    let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
+    let at = arguments.iter().position(|argument| argument == "--state").unwrap();
+    arguments.drain(at..at + 2);
+    hello.world.monopile(arguments)
+}
+
+/// That nothing happened: no CPI was asked and no state written.
+#[track_caller]
+fn assert_no_effect(hello: &Hello) {
+    assert_eq!(hello.requests(), Vec::<serde_json::Value>::new());
+    assert!(!hello.world.exists("state.json"));
+    assert_eq!(hello.world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn render_prints_the_files_of_a_job_and_touches_nothing() {
+    let mut hello = Hello::new();
+    let greeting = "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: 'literal, and \
+                    ((mbus_bootstrap_password))'}\n";
+    hello.ops("greeting.yml", greeting);
+    let run = render(&hello, &[]).success();
+    assert!(run.stdout.contains("==> config/hello.conf <==\n"), "{}", run.stdout);
+    assert!(run.stdout.contains(&format!("address={}\n", hello.ip())), "{}", run.stdout);
+    // What a variable gave is a secret; what the manifest says in the open is not.
+    assert!(run.stdout.contains("greeting=literal, and <redacted>\n"), "{}", run.stdout);
+
+    let shown = render(&hello, &["--show-secrets"]).success().stdout;
+    let line = shown.lines().find_map(|line| line.strip_prefix("greeting=literal, and ")).unwrap();
+    assert!(hello.world.read("creds.yml").contains(&format!("mbus_bootstrap_password: {line}\n")), "{line}");
+    assert_no_effect(&hello);
+}
+
+#[test]
+fn render_writes_files_for_this_user_alone() {
+    let hello = Hello::new();
+    let run = render(&hello, &["--out", "files"]).success();
+    assert_eq!(run.stdout, "");
+    let mode = |path: &str| hello.world.path(path).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("files/config/hello.conf"), 0o600);
+    assert_eq!(mode("files/bin/ctl"), 0o700);
+    assert!(hello.world.read("files/config/hello.conf").starts_with("address="));
+    // A second time over the first.
+    render(&hello, &["--out", "files"]).success();
+    assert_no_effect(&hello);
+}
+
+#[test]
+fn a_job_that_is_not_there_is_named_with_the_nearest() {
+    let hello = Hello::new();
+    let run = hello.world.finish(render_command(&hello, &["--job", "helo"])).failure(3);
+    assert!(run.stderr.contains("helo") && run.stderr.contains("hello"), "{}", run.stderr);
+}
+
+#[test]
+fn a_missing_property_is_an_error_before_any_effect() {
+    let hello = Hello::new();
+    hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
+    for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
+        let error = run.failure(3).stderr;
+        assert!(error.contains("hello/hello.conf.erb' line 2: Can't find property 'stroe'"), "{error}");
+        assert!(error.contains("did you mean the property 'store'?"), "{error}");
+    }
+    let error = hello.create(&[]).failure(3).stderr;
+    assert!(error.contains("in `p('stroe')`"), "{error}");
+    assert_no_effect(&hello);
+}
+
+#[test]
+fn native_and_auto_start_no_ruby_where_none_is_needed() {
+    let hello = Hello::new();
+    for mode in ["native", "auto"] {
+        let mut create = hello.command("create-env", &["--templates", mode]);
+        with_traced_ruby(&hello.world, &mut create);
+        hello.world.finish(create).success();
+        let mut delete = hello.command("delete-env", &["-n", "--templates", mode]);
+        with_traced_ruby(&hello.world, &mut delete);
+        hello.world.finish(delete).success();
+    }
+    assert!(!hello.world.exists("trace"), "Ruby was started");
+    // The trace would have been left.
+    let mut render = render_command(&hello, &["--job", "hello", "--templates", "ruby"]);
+    with_traced_ruby(&hello.world, &mut render);
+    hello.world.finish(render).failure(1);
+    assert!(hello.world.exists("trace"));
+}
+
+#[test]
+fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
+    let hello = Hello::new();
+    hello.world.write(TEMPLATE, BEYOND);
+    let mut runs = Vec::new();
+    let mut native = hello.command("create-env", &["--templates", "native"]);
+    with_traced_ruby(&hello.world, &mut native);
+    runs.push(hello.world.finish(native));
+    assert!(!hello.world.exists("trace"), "Ruby was started");
+    let mut auto = hello.command("create-env", &[]);
+    without_ruby(&mut auto);
+    runs.push(hello.world.finish(auto));
+    for run in runs {
+        let error = run.failure(3).stderr;
+        assert!(
+            error.contains("hello/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"),
+            "{error}"
+        );
+    }
+    let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
+    without_ruby(&mut ruby);
+    let error = hello.world.finish(ruby).failure(1).stderr;
+    assert!(error.contains("there is no Ruby to render templates with"), "{error}");
+    assert_no_effect(&hello);
+
+    let rendered = render(&hello, &[]).success().stdout;
+    assert!(rendered.contains("port=8580\nobjects=Hash\n"), "{rendered}");
+    let mut native = render_command(&hello, &["--job", "hello", "--templates", "native"]);
+    with_traced_ruby(&hello.world, &mut native);
+    hello.world.finish(native).failure(3);
+    assert!(!hello.world.exists("trace"), "Ruby was started");
+}
+
+/// A world with the context of the differential test.
+fn world() -> World {
+    let world = World::new();
+    world.write("context.json", include_str!("../templates/context.json"));
+    world
+}
+
+fn render_template(world: &World, more: &[&str]) -> Run {
+    let mut arguments = vec!["render-template", "--context", "context.json", "a.erb"];
+    arguments.extend(more);
+    world.run(arguments)
+}
+
+#[test]
+fn render_template_prints_nothing_but_the_file() {
+    let world = world();
+    world.write(
+        "a.erb",
+        "port: <%= p('web.port') %>\nname: <%= name %>/<%= index %>\n<%= p('web.map').to_json %>",
+    );
+    for mode in ["auto", "native", "ruby"] {
+        let run = render_template(&world, &["--templates", mode]).success();
+        assert_eq!(run.stdout, "port: 8080\nname: web/2\n{\"k\":\"v\",\"n\":{\"deep\":[1,2,3]}}", "{mode}");
+        assert_eq!(run.stderr, "", "{mode}");
+    }
+}
+
+#[test]
+fn render_template_says_what_failed_and_where() {
+    let world = world();
+    world.write("a.erb", "\n<%= p('web.prot') %>");
+    let error = render_template(&world, &[]).failure(3).stderr;
+    assert!(error.contains("'a.erb' line 2: Can't find property 'web.prot'"), "{error}");
+    assert!(error.contains("in `p('web.prot')`"), "{error}");
+    assert!(error.contains("did you mean the property 'web.port'?"), "{error}");
+
+    world.write("a.erb", "<% x = nil %>\n\n<%= x.fetch('a') %>");
+    let error = render_template(&world, &[]).failure(3).stderr;
+    assert!(error.contains("'a.erb' line 3: undefined method `fetch' for nil:NilClass"), "{error}");
+    assert!(error.contains("NoMethodError, in `x.fetch('a')`"), "{error}");
+
+    world.write("a.erb", "ok\n<% if true %>\n");
+    let error = render_template(&world, &[]).failure(3).stderr;
+    assert!(error.contains("'a.erb' line 3") && error.contains("SyntaxError"), "{error}");
+
+    world.write("a.erb", "<% loop { } %>");
+    let error = render_template(&world, &[]).failure(3).stderr;
+    assert!(error.contains("'a.erb' line 1: the template used more than"), "{error}");
+}
+
+#[test]
+fn a_context_that_is_none_is_refused() {
+    let world = world();
+    world.write("a.erb", "x");
+    for wrong in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
+        world.write("context.json", wrong);
+        let error = render_template(&world, &[]).failure(3).stderr;
+        assert!(error.contains("'context.json' is no evaluation context"), "{wrong}: {error}");
+    }
+    std::fs::remove_file(world.path("context.json")).unwrap();
+    assert!(render_template(&world, &[]).failure(3).stderr.contains("reading 'context.json'"));
+}
