@@ -20,14 +20,15 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Whether upstream's way of writing a tree keeps all of it: a `<<` comes back as a merge, and distinct
-/// numbers may be written alike as keys.
+/// Whether upstream's way of writing a tree keeps all of it: a `<<` comes back as a merge, distinct
+/// numbers may be written alike as keys, and a negative zero is written as an integer.
 fn is_stable(node: &Node) -> bool {
     match &node.data {
         Data::Seq(items) => items.iter().all(is_stable),
         Data::Map(map) => map.iter().all(|(key, value)| {
             !matches!(key.data, Data::Float(_)) && key.as_str() != Some("<<") && is_stable(value)
         }),
+        Data::Float(number) => *number != 0.0 || number.is_sign_positive(),
         _ => true,
     }
 }

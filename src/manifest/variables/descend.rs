@@ -23,7 +23,7 @@ pub fn descend<'n, 'k>(value: &'n Node, keys: impl Iterator<Item = &'k str>) -> 
                 None => {
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
                     return Err(NoSuchPart {
-                        message: format!("there is no key '{key}'; there is {}", list(&names)),
+                        message: format!("there is no key '{key}'; there is {}", list(map.iter())),
                         suggestion: nearest(key, names.iter().copied()).map(str::to_owned),
                     });
                 }
@@ -60,15 +60,25 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
         .ok_or_else(|| fail(format!("there is no item {wanted}; the sequence has {}", items.len())))
 }
 
-fn list(names: &[&str]) -> String {
+fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     const SHOWN: usize = 10;
-    match names.len() {
-        0 => "none".into(),
-        count => {
-            let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect();
-            let rest = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
-            format!("{}{rest}", shown.join(", "))
-        }
+    let mut shown: Vec<String> = entries.map(|(name, _)| shown(name)).collect();
+    let rest = shown.len().saturating_sub(SHOWN);
+    shown.truncate(SHOWN);
+    match rest {
+        _ if shown.is_empty() => "none".into(),
+        0 => shown.join(", "),
+        rest => format!("{} and {rest} more", shown.join(", ")),
+    }
+}
+
+/// A key as an operator knows it. A plain `y` or `on` has become a boolean, which no reference can name.
+fn shown(key: &Node) -> String {
+    match (&key.data, key.as_str()) {
+        (_, Some(name)) => format!("'{name}'"),
+        (Data::Int(number), _) => number.to_string(),
+        (Data::Bool(value), _) => format!("the boolean {value} (quote the key if it is meant as text)"),
+        _ => a_kind(key),
     }
 }
 
@@ -93,6 +103,15 @@ mod tests {
         assert_eq!(at("list.-2"), Ok(Data::Int(2).into()));
         assert_eq!(at("list.-1.1"), Ok(Node::string("one")));
         assert_eq!(at("x.y"), Ok(Data::Null.into()));
+    }
+
+    #[test]
+    fn a_key_that_is_no_text_is_shown_as_what_it_is() {
+        let map = crate::manifest::yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
+        assert_eq!(
+            descend(&map, ["y"].into_iter()).unwrap_err().message,
+            "there is no key 'y'; there is the boolean true (quote the key if it is meant as text), 7"
+        );
     }
 
     #[test]
