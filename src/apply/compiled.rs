@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::artifact::digest::Hasher;
+use crate::artifact::digest::HashingWriter;
 use crate::artifact::{Algorithm, Digest, Stemcell};
 use crate::notation::hex;
 use crate::{Error, Result};
@@ -106,12 +106,10 @@ impl Shelf {
         fs::create_dir_all(&self.directory).map_err(failed)?;
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(failed)?;
-        let mut sink = Sink {
-            file: io::BufWriter::with_capacity(128 * 1024, file.as_file_mut()),
-            hasher: Hasher::new(&[expected.strongest(), Algorithm::Sha256]),
-        };
+        let buffered = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
+        let mut sink = HashingWriter::new(buffered, &[expected.strongest(), Algorithm::Sha256]);
         fetch(&mut sink)?;
-        let digest = sink.finish().map_err(failed)?;
+        let (_, digest) = sink.finish().map_err(failed)?;
         expected.check(&digest, "the compiled package")?;
         let digest =
             digest.only(Algorithm::Sha256).ok_or_else(|| Error::environment("a digest is missing"))?;
@@ -120,30 +118,6 @@ impl Shelf {
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&archive).map_err(|error| failed(error.error))?;
         Ok(Kept { archive, digest })
-    }
-}
-
-struct Sink<'f> {
-    file: io::BufWriter<&'f mut File>,
-    hasher: Hasher,
-}
-
-impl Sink<'_> {
-    fn finish(mut self) -> io::Result<Digest> {
-        self.file.flush()?;
-        Ok(self.hasher.finish())
-    }
-}
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 

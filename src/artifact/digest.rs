@@ -4,7 +4,7 @@
 //! joined by `;` (docs-bosh `manifest-v2.md`, `sha1` of releases and stemcells). The strongest is checked.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -200,6 +200,37 @@ impl Digest {
         let mut hasher = Hasher::new(algorithms);
         io::copy(&mut file, &mut hasher).map_err(|error| Error::io(reading(), error))?;
         Ok(hasher.finish())
+    }
+}
+
+/// A writer whose bytes are hashed on their way.
+pub(crate) struct HashingWriter<W> {
+    inner: W,
+    hasher: Hasher,
+}
+
+impl<W: Write> HashingWriter<W> {
+    /// Hashes with these functions what goes to `inner`.
+    pub(crate) fn new(inner: W, algorithms: &[Algorithm]) -> Self {
+        HashingWriter { inner, hasher: Hasher::new(algorithms) }
+    }
+
+    /// The writer, flushed, and the digest of all that went through.
+    pub(crate) fn finish(mut self) -> io::Result<(W, Digest)> {
+        self.inner.flush()?;
+        Ok((self.inner, self.hasher.finish()))
+    }
+}
+
+impl<W: Write> Write for HashingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

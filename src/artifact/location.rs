@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::{Algorithm, Digest};
+use super::digest::Digest;
 use super::url::HttpUrl;
 use crate::{Error, Result};
 
@@ -119,14 +119,6 @@ impl Source {
     /// The stamp of a tarball; none for a directory, whose time says nothing about its content.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         if self.is_dir { None } else { Stamp::of(&self.path).ok() }
-    }
-
-    /// The SHA-256 of a tarball, or what is `known` of it if it was not touched since.
-    pub(super) fn digest(&self, known: Option<&Identity>) -> Result<Digest> {
-        match known {
-            Some(known) if known.stamp.is_some() && known.stamp == self.stamp() => Ok(known.digest.clone()),
-            _ => Digest::of_file(&self.path, &[Algorithm::Sha256]),
-        }
     }
 }
 

@@ -56,12 +56,21 @@ pub use url::HttpUrl;
 pub(crate) mod testing {
     use std::sync::Arc;
 
+    use super::{Cache, Identity, Kind, Source};
+    use crate::Result;
     use crate::ui::{Event, Reporter, Sink, Stage};
 
     struct Silent;
 
     impl Sink for Silent {
         fn emit(&self, _event: &Event) {}
+    }
+
+    /// What a source is, with a cache that knows nothing.
+    pub(crate) fn identify(kind: Kind, source: &Source) -> Result<Identity> {
+        let directory = tempfile::tempdir().unwrap();
+        let reporter = Reporter::new(Arc::new(Silent));
+        Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)
     }
 
     /// A stage nobody looks at.

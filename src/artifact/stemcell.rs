@@ -62,20 +62,6 @@ impl Stemcell {
     }
 }
 
-/// What a stemcell is, without unpacking it: reads its `stemcell.MF` and hashes the tarball, or not even
-/// that when `known` is of the same untouched file.
-pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
-    let what = source.describe("stemcell");
-    if source.is_dir {
-        return source_form::stemcell::identify(&source.path, &what);
-    }
-    if let Some(known) = known.filter(|known| known.stamp.is_some() && known.stamp == source.stamp()) {
-        return Ok(known.clone());
-    }
-    let (name, version) = name_and_version(source)?;
-    Ok(Identity { name, version, digest: source.digest(None)?, stamp: source.stamp() })
-}
-
 /// Name and version of the tarball `source`, which is read no further than to its manifest.
 pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let manifest = read_tarball_manifest(source)?;

@@ -147,7 +147,7 @@ fn stemcells() {
 fn releases() {
     let zeros = "0".repeat(40);
     type Make<'a> = &'a dyn Fn(&Hello) -> Vec<u8>;
-    let cases: [(Make<'_>, &[&str]); 5] = [
+    let cases: [(Make<'_>, &[&str]); 6] = [
         (&|hello| release_tarball(hello).wrong_sha1("job/hello", &zeros).build(), &["job 'hello'", "0000"]),
         (
             &|hello| release_tarball(hello).wrong_sha1("package/counter", &zeros).build(),
@@ -169,6 +169,15 @@ fn releases() {
             },
             &["'other'", "'hello'"],
         ),
+        (
+            &|hello| {
+                let mut release = release_tarball(hello);
+                let greeting = release.packages.iter_mut().find(|package| package.name == "greeting");
+                greeting.unwrap().dependencies.push("counter".into());
+                release.build()
+            },
+            &["packages need themselves: counter -> greeting -> counter"],
+        ),
     ];
     for (make, said) in cases {
         let mut hello = Hello::new();
@@ -179,6 +188,15 @@ fn releases() {
         let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
         hello.ops("tarballs.yml", &ops);
         refused(&hello, hello.create(&[]), 3, said);
+    }
+    // Nor is a file on this machine taken for what the manifest says it is not, seen before or not.
+    let mut hello = Hello::new();
+    hello.world.write("release.tgz", release_tarball(&hello).build());
+    let stemcell = StemcellTarball::default().build();
+    hello.world.write("stemcell.tgz", &stemcell);
+    hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &zeros, "../stemcell.tgz", &sha1(&stemcell)));
+    for _ in 0..2 {
+        refused(&hello, hello.create(&[]), 3, &["release 'hello'", &zeros]);
     }
 }
 

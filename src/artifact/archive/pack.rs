@@ -2,14 +2,14 @@
 //! modes reduced to whether the file is executable, a fixed gzip header.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
-use crate::artifact::digest::{Algorithm, Digest, Hasher};
+use crate::artifact::digest::{Algorithm, Digest, HashingWriter};
 use crate::{Error, Result};
 
 /// What becomes an entry of an archive.
@@ -32,26 +32,8 @@ pub enum Input {
 
 /// Writes one archive. Entries must be added in the order wanted; sort them for a reproducible result.
 pub struct Packer {
-    builder: Builder<GzEncoder<Tee>>,
+    builder: Builder<GzEncoder<HashingWriter<File>>>,
     path: PathBuf,
-}
-
-/// A file that is hashed while it is written.
-struct Tee {
-    file: File,
-    hasher: Hasher,
-}
-
-impl Write for Tee {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.hasher.update(&bytes[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
 }
 
 impl Packer {
@@ -59,9 +41,9 @@ impl Packer {
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path)
             .map_err(|error| Error::io(format!("making the archive '{}'", path.display()), error))?;
-        let tee = Tee { file, hasher: Hasher::new(&[Algorithm::Sha1, Algorithm::Sha256]) };
+        let hashing = HashingWriter::new(file, &[Algorithm::Sha1, Algorithm::Sha256]);
         // No time, no name, "unknown" operating system: the same header everywhere.
-        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(tee, Compression::new(6));
+        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing, Compression::new(6));
         Ok(Packer { builder: Builder::new(gzip), path: path.to_owned() })
     }
 
@@ -105,9 +87,10 @@ impl Packer {
     /// Ends the archive. The digest is that of the archive file, SHA-1 and SHA-256.
     pub fn finish(self) -> Result<Digest> {
         let packing = |error| Error::io(format!("packing '{}'", self.path.display()), error);
-        let tee = self.builder.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
-        tee.file.sync_data().map_err(packing)?;
-        Ok(tee.hasher.finish())
+        let hashing = self.builder.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
+        let (file, digest) = hashing.finish().map_err(packing)?;
+        file.sync_data().map_err(packing)?;
+        Ok(digest)
     }
 }
 

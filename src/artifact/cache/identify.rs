@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Cache;
 use super::digests::{Known, Named};
 use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::{Identity, Source, Stamp, release, stemcell};
+use crate::artifact::{Identity, Source, Stamp, release, source_form, stemcell};
 use crate::ui::{Reporter, Unit};
 use crate::{Error, Result};
 
@@ -44,9 +44,10 @@ impl Cache {
     ) -> Result<Identity> {
         if source.is_dir {
             source.refuse_digest(kind.name(), expected)?;
+            let what = source.describe(kind.name());
             return match kind {
-                Kind::Release => release::identify(source, None),
-                Kind::Stemcell => stemcell::identify(source, None),
+                Kind::Release => source_form::release::identify(&source.path, &what),
+                Kind::Stemcell => source_form::stemcell::identify(&source.path, &what),
             };
         }
         let mut algorithms = vec![Algorithm::Sha256];

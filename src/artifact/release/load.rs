@@ -9,26 +9,12 @@ use super::{Job, License, Package, Property, Release, Template, check_name, chec
 use crate::artifact::archive::{self, ArchiveError, Options};
 use crate::artifact::digest::{Algorithm, Digest};
 use crate::artifact::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
-use crate::artifact::{Identity, Source, Stamp, source_form};
+use crate::artifact::{Source, Stamp, source_form};
 use crate::error::ResultExt;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
-
-/// What a release is, without unpacking it: reads its `release.MF` and hashes the tarball, or not even that
-/// when `known` is of the same untouched file. Of a directory in source form the content is hashed.
-pub fn identify(source: &Source, known: Option<&Identity>) -> Result<Identity> {
-    let what = source.describe("release");
-    if source.is_dir {
-        return source_form::release::identify(&source.path, &what);
-    }
-    if let Some(known) = known.filter(|known| known.stamp.is_some() && known.stamp == source.stamp()) {
-        return Ok(known.clone());
-    }
-    let (name, version) = name_and_version(source)?;
-    Ok(Identity { name, version, digest: source.digest(None)?, stamp: source.stamp() })
-}
 
 /// Name and version of the tarball `source`, which is read no further than to its manifest.
 pub(in crate::artifact) fn name_and_version(source: &Source) -> Result<(String, String)> {

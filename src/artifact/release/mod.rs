@@ -15,7 +15,7 @@ use super::{Identity, Stamp};
 use crate::{Error, Result};
 
 pub(super) use load::name_and_version;
-pub use load::{identify, open};
+pub use load::open;
 
 /// A release, verified, its jobs unpacked.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use super::*;
 use crate::ErrorKind;
+use crate::artifact::Kind;
 use crate::artifact::Source;
 use crate::artifact::tarballs::{JobTarball, PackageTarball, ReleaseTarball, Tar, sha1, sha256, sha512};
-use crate::artifact::testing::stage;
+use crate::artifact::testing::{identify, stage};
 
 fn hello() -> ReleaseTarball {
     ReleaseTarball::new("hello", "1.10")
@@ -82,7 +83,7 @@ fn a_release_is_read() {
     assert_eq!(package.version, package.fingerprint);
 
     let source = Source::local(&opened.dir.path().join("release.tgz")).unwrap();
-    let identity = identify(&source, None).unwrap();
+    let identity = identify(Kind::Release, &source).unwrap();
     assert_eq!(identity, release.identity());
     assert!(identity.same_content(&release.identity()));
 }

@@ -2,9 +2,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::artifact::Kind;
 use crate::artifact::archive::{Options, unpack_file};
 use crate::artifact::tarballs::sha1;
-use crate::artifact::testing::stage;
+use crate::artifact::testing::{identify, stage};
 use crate::artifact::{Algorithm, Digest, Identity, Release, Source, release, stemcell};
 use crate::{ErrorKind, Result};
 
@@ -73,7 +74,7 @@ impl Dir {
     }
 
     fn identity(&self) -> Identity {
-        release::identify(&self.source(), None).unwrap()
+        identify(Kind::Release, &self.source()).unwrap()
     }
 
     fn failure(&self) -> String {
@@ -298,11 +299,11 @@ fn a_directory_becomes_a_stemcell() {
         contents(&first.image),
         pairs(&[("bin/tool", "#!/bin/sh\n"), ("etc/link", "-> release"), ("etc/release", "1\n")])
     );
-    assert_eq!(stemcell::identify(&one.source(), None).unwrap(), first.identity());
+    assert_eq!(identify(Kind::Stemcell, &one.source()).unwrap(), first.identity());
     assert_eq!(first.digest.strongest(), Algorithm::Sha256);
 
     let changed = stemcell_form().file("image/etc/release", "2\n");
-    let identity = stemcell::identify(&changed.source(), None).unwrap();
+    let identity = identify(Kind::Stemcell, &changed.source()).unwrap();
     assert!(!identity.same_content(&first.identity()));
 }
 

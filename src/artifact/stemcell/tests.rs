@@ -2,8 +2,9 @@ use serde_json::json;
 
 use super::*;
 use crate::ErrorKind;
+use crate::artifact::Kind;
 use crate::artifact::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
-use crate::artifact::testing::stage;
+use crate::artifact::testing::{identify, stage};
 
 struct Opened {
     dir: tempfile::TempDir,
@@ -35,9 +36,8 @@ fn a_stemcell_is_read() {
     assert_eq!(sha1(&fs::read(&stemcell.image).unwrap()), stemcell.image_digest.clone().unwrap().to_string());
 
     let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
-    let identity = identify(&source, None).unwrap();
+    let identity = identify(Kind::Stemcell, &source).unwrap();
     assert_eq!(identity, stemcell.identity());
-    assert_eq!(identify(&source, Some(&identity)).unwrap(), identity);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_truncated_tarball_is_said_to_be_one() {
     assert!(error.chain().join(": ").contains("truncated"), "{error:?}");
     assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
     let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
-    assert_eq!(identify(&source, None).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(identify(Kind::Stemcell, &source).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
