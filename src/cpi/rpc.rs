@@ -4,9 +4,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{CpiError, CpiErrorKind};
+use crate::notation::shortened;
 
 /// The largest answer that is read, in bytes.
 pub(crate) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+/// How much of a CPI's message is shown, in bytes: some put whole HTTP answers into theirs.
+const MESSAGE_LIMIT: usize = 16 * 1024;
+/// How much of a result that is wrong is shown, in bytes.
+const RESULT_LIMIT: usize = 1024;
 
 /// What `info` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,28 +82,21 @@ pub fn parse_answer(bytes: &[u8], method: &str, request_id: &str) -> Result<Valu
                 method: method.to_owned(),
                 request_id: request_id.to_owned(),
                 kind,
-                message: said.map_or_else(|| "it does not say why".to_owned(), shortened),
+                message: said.map_or_else(
+                    || "it does not say why".to_owned(),
+                    |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
+                ),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
             })
         }
     }
 }
 
-/// A message a person can read: some CPIs put whole HTTP answers into theirs.
-fn shortened(mut message: String) -> String {
-    const MESSAGE_LIMIT: usize = 16 * 1024;
-    if message.len() > MESSAGE_LIMIT {
-        message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
-        message.push('…');
-    }
-    message
-}
-
 impl Info {
     /// Reads the result of `info`.
-    pub(super) fn from_result(result: &Value) -> Result<Self, String> {
+    pub fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must answer a hash, not {result}"));
+            return Err(format!("`info` must answer a hash, not {}", shown(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,
@@ -106,14 +104,13 @@ impl Info {
                 .as_u64()
                 .and_then(|version| u32::try_from(version).ok())
                 .filter(|version| *version > 0)
-                .ok_or_else(|| format!("`api_version` must be a positive integer, not {version}"))?,
+                .ok_or_else(|| format!("`api_version` must be a positive integer, not {}", shown(version)))?,
         };
         let stemcell_formats = match result.get("stemcell_formats") {
             None | Some(Value::Null) => None,
-            Some(formats) => Some(
-                serde_json::from_value(formats.clone())
-                    .map_err(|_| format!("`stemcell_formats` must be a list of strings, not {formats}"))?,
-            ),
+            Some(formats) => Some(serde_json::from_value(formats.clone()).map_err(|_| {
+                format!("`stemcell_formats` must be a list of strings, not {}", shown(formats))
+            })?),
         };
         Ok(Info { api_version, stemcell_formats })
     }
@@ -130,11 +127,17 @@ impl CreatedVm {
                 }
                 _ => {
                     return Err(format!(
-                        "`create_vm` must answer a CID, or a CID and networks, not {result}"
+                        "`create_vm` must answer a CID, or a CID and networks, not {}",
+                        shown(result)
                     ));
                 }
             },
-            _ => return Err(format!("`create_vm` must answer a CID, or a CID and networks, not {result}")),
+            _ => {
+                return Err(format!(
+                    "`create_vm` must answer a CID, or a CID and networks, not {}",
+                    shown(result)
+                ));
+            }
         };
         Ok(CreatedVm { cid: not_blank(cid)?, networks })
     }
@@ -146,8 +149,13 @@ pub fn cid(method: &str, result: &Value) -> Result<String, String> {
         Value::String(cid) => not_blank(cid),
         // Some CPIs answer numbers.
         Value::Number(number) if number.is_u64() => Ok(number.to_string()),
-        other => Err(format!("`{method}` must answer a CID, not {other}")),
+        other => Err(format!("`{method}` must answer a CID, not {}", shown(other))),
     }
+}
+
+/// A result as an error may show it.
+fn shown(result: &Value) -> String {
+    shortened(&result.to_string(), RESULT_LIMIT).into_owned()
 }
 
 fn not_blank(cid: &str) -> Result<String, String> {
