@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::answer::{parse_answer, running_task};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Trust};
 use super::error::AgentError;
 use crate::notation::basic_authorization;
 use crate::timing::{Activity, Clock};
@@ -71,13 +71,18 @@ impl Agent {
         interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
         clock: Clock,
     ) -> Self {
-        let roots: Vec<Certificate<'static>> =
-            endpoint.roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::new_with_certs(&roots))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .build();
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+        let tls = match &endpoint.trust {
+            Trust::Roots(roots) => {
+                let roots: Vec<Certificate<'static>> =
+                    roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
+                tls.root_certs(RootCerts::new_with_certs(&roots))
+            }
+            Trust::Anybody => tls.disable_verification(true),
+        }
+        .build();
         let http = ureq::Agent::config_builder()
             .tls_config(tls)
             // The agent is reached directly: proxies of the environment are for downloads.

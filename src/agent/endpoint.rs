@@ -11,12 +11,42 @@ pub struct Endpoint {
     pub(super) base: String,
     pub(super) user: String,
     pub(super) password: String,
-    pub(super) roots: Vec<rustls_pki_types::CertificateDer<'static>>,
+    pub(super) trust: Trust,
+}
+
+/// Whom to take for the agent.
+#[derive(Clone)]
+pub(super) enum Trust {
+    /// Whoever one of these vouches for.
+    Roots(Vec<rustls_pki_types::CertificateDer<'static>>),
+    /// Whoever answers.
+    Anybody,
 }
 
 impl Endpoint {
     /// From `cloud_provider.mbus` and `cloud_provider.cert.ca`.
     pub fn new(mbus: &str, ca: Option<&str>) -> Result<Self> {
+        let mut endpoint = Self::unverified(mbus)?;
+        let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
+            Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
+                .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
+                .with_hint("--insecure-agent does without, where nobody else can answer at the agent's address")
+        })?;
+        let roots = pem::parse_many(ca)
+            .map_err(|error| Error::invalid("`cloud_provider.cert.ca` is not PEM").with_source(error))?
+            .into_iter()
+            .filter(|block| block.tag() == "CERTIFICATE")
+            .map(|block| rustls_pki_types::CertificateDer::from(block.into_contents()))
+            .collect::<Vec<_>>();
+        if roots.is_empty() {
+            return Err(Error::invalid("`cloud_provider.cert.ca` holds no certificate"));
+        }
+        endpoint.trust = Trust::Roots(roots);
+        Ok(endpoint)
+    }
+
+    /// From `cloud_provider.mbus` alone: whoever answers is taken for the agent.
+    pub fn unverified(mbus: &str) -> Result<Self> {
         let url = Url::parse(mbus)
             .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;
         if url.scheme() != "https" {
@@ -28,24 +58,11 @@ impl Endpoint {
         let Some(host) = url.host_str() else {
             return Err(Error::invalid("`cloud_provider.mbus` names no host"));
         };
-        let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
-            Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
-                .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
-        })?;
-        let roots = pem::parse_many(ca)
-            .map_err(|error| Error::invalid("`cloud_provider.cert.ca` is not PEM").with_source(error))?
-            .into_iter()
-            .filter(|block| block.tag() == "CERTIFICATE")
-            .map(|block| rustls_pki_types::CertificateDer::from(block.into_contents()))
-            .collect::<Vec<_>>();
-        if roots.is_empty() {
-            return Err(Error::invalid("`cloud_provider.cert.ca` holds no certificate"));
-        }
         Ok(Endpoint {
             base: format!("https://{host}:{}", url.port().unwrap_or(443)),
             user: percent_decode(url.username()),
             password: percent_decode(url.password().unwrap_or_default()),
-            roots,
+            trust: Trust::Anybody,
         })
     }
 

@@ -2,17 +2,15 @@
 
 use super::cloud::Cloud;
 use super::request::{CreateEnv, Environment};
-use super::run::Run;
-use super::{cpi_source, prepare, resume, signals};
-use crate::agent::Endpoint;
+use super::run::{Run, endpoint};
+use super::{cpi_source, lock, prepare, resume, signals};
 use crate::plan::{self, Options, Wanted};
-use crate::state::{Holder, Store};
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
-    let mut store = Store::open(&environment.paths.state, &Holder::this_process("create-env"))?;
+    let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
 
@@ -34,7 +32,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     }
     let opened = prepared.open(environment, &validating)?;
     let provider = &prepared.deployment.cloud_provider;
-    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+    let endpoint = endpoint(environment, provider)?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
     let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.

@@ -3,21 +3,23 @@
 use super::cloud::Cloud;
 use super::effect::Effect;
 use super::request::{DeleteEnv, Environment};
-use super::run::Teardown;
-use super::{cpi_source, prepare, resume};
-use crate::agent::Endpoint;
+use super::run::{Teardown, endpoint};
+use super::{cpi_source, lock, prepare, resume};
 use crate::manifest::{Deployment, yaml};
 use crate::plan;
-use crate::state::{Holder, Store};
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
 /// Deletes the environment; returns one sentence that says what came of it.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
-    let mut store = Store::open(&environment.paths.state, &Holder::this_process("delete-env"))?;
+    let mut store = lock::open(environment, "delete-env")?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+        if request.allow_missing {
+            return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());
+        }
         return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
-            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere"));
+            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
+            .with_hint("--allow-missing takes this for success"));
     }
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
@@ -32,7 +34,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         store.remove()?;
         return Ok("Nothing was left to delete".to_owned());
     }
-    let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+    let endpoint = endpoint(environment, &provider)?;
     // Nothing but the CPI is needed: releases whose files are gone are no obstacle.
     let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
     let releases = prepare::open_releases(environment, &releases, &request.inputs.manifest, &validating)?;

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::lifecycle::Jobs;
+use super::lock;
 use super::prepare;
 use super::request::Environment;
-use super::run::connect;
+use super::run::{connect, endpoint};
 use super::vm;
-use crate::agent::{Agent, Endpoint};
+use crate::agent::Agent;
 use crate::manifest::{Deployment, Inputs};
-use crate::state::{Holder, Store};
+use crate::state::Store;
 use crate::{Error, ErrorKind, Result};
 
 /// An environment whose agent answers, locked.
@@ -28,7 +29,7 @@ impl Existing {
         command: &str,
         patience: Duration,
     ) -> Result<Self> {
-        let store = Store::open(&environment.paths.state, &Holder::this_process(command))?;
+        let store = lock::open(environment, command)?;
         if !store.exists() {
             return Err(Error::invalid(format!("there is no state '{}'", store.path().display()))
                 .with_hint("name the state file with --state if it is elsewhere"));
@@ -39,7 +40,7 @@ impl Existing {
         let deployment = Deployment::parse(&loaded.root)?;
         prepare::redact_provider(environment, &deployment.cloud_provider);
         let provider = &deployment.cloud_provider;
-        let endpoint = Endpoint::new(&provider.mbus, provider.cert.ca.as_deref())?;
+        let endpoint = endpoint(environment, provider)?;
         validating.finish();
 
         let state = store.state();

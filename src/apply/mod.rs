@@ -14,6 +14,7 @@ mod effect;
 mod existing;
 mod jobs;
 mod lifecycle;
+mod lock;
 mod logs;
 mod obtain;
 mod packages;

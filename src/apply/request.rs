@@ -46,6 +46,10 @@ pub struct Environment {
     pub keep_work: bool,
     /// `--sha2`: use SHA-2 digests towards the agent.
     pub sha2: bool,
+    /// `--wait-for-lock`: how long another run may hold the state before this one gives up.
+    pub lock_patience: Duration,
+    /// `--insecure-agent`: speak to an agent that nothing vouches for.
+    pub insecure_agent: bool,
     /// Measures where the time of the run goes.
     pub clock: Clock,
 }
@@ -103,6 +107,8 @@ pub struct DeleteEnv {
     pub stopping: Stopping,
     /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
     pub forget_open_calls: bool,
+    /// `--allow-missing`: nothing to delete is a success.
+    pub allow_missing: bool,
     /// `--templates`: what renders templates.
     pub templates: Mode,
 }

@@ -11,6 +11,7 @@ use super::request::{CreateEnv, Environment, Stopping};
 use super::{disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
+use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Step};
 use crate::state::{Change, Release, State};
 use crate::template::Renderer;
@@ -200,6 +201,21 @@ impl<'a> Teardown<'a> {
             Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
+    }
+}
+
+/// Where the agent is, and what vouches for it. Without that, `--insecure-agent` must have been given.
+pub(super) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<Endpoint> {
+    let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
+    match ca {
+        None if environment.insecure_agent => {
+            environment.reporter.warn(
+                "`cloud_provider.cert.ca` is missing: whoever answers at the address of `cloud_provider.mbus` is \
+                 taken for the agent, and gets its password (--insecure-agent)",
+            );
+            Endpoint::unverified(&provider.mbus)
+        }
+        ca => Endpoint::new(&provider.mbus, ca),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::Result;
 use crate::apply;
 use crate::template::Mode;
@@ -17,9 +17,11 @@ pub struct CreateEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
 
     /// Deploy even if nothing changed, with a new VM
     #[arg(long)]
@@ -60,7 +62,7 @@ pub struct CreateEnvArgs {
 
 impl CreateEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::CreateEnv {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,
@@ -70,7 +72,10 @@ impl CreateEnvArgs {
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        session.keep_log("create-env");
+        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

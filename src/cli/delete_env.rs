@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
@@ -16,9 +16,15 @@ pub struct DeleteEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    /// Succeed if there is no state file
+    #[arg(long)]
+    allow_missing: bool,
 
     /// Don't run drain and pre-stop scripts
     #[arg(long)]
@@ -47,7 +53,7 @@ pub struct DeleteEnvArgs {
 
 impl DeleteEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let state = self.state.path(&self.manifest.manifest)?;
         let question =
             format!("Delete the environment recorded in {}, its persistent disks included?", state.display());
         if session.interactive() && !ui::prompt::confirm(&question)? {
@@ -56,10 +62,14 @@ impl DeleteEnvArgs {
         let request = apply::DeleteEnv {
             inputs: self.manifest.inputs_beside(&state),
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            allow_missing: self.allow_missing,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
         };
-        let surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        session.keep_log("delete-env");
+        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

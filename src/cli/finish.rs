@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::run_log::RunLog;
 use super::session::Session;
 use crate::timing::Counts;
 use crate::ui::{self, Event, Reporter};
@@ -38,7 +39,9 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
         Finished::Summary(summary) => Ok(Some(summary)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| None),
     });
-    match result {
+    let log = session.log();
+    let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
+    let code = match result {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(summary)) => {
             session.reporter.emit(Event::RunFinished {
@@ -49,23 +52,31 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 hints: Vec::new(),
                 exit_code: 0,
                 timings,
+                log: log_path,
             });
             ExitCode::SUCCESS
         }
         Err(error) => {
             let exit_code = error.kind().exit_code();
+            let mut hints = error.hints().to_vec();
+            hints.extend(log_path.as_ref().map(|path| format!("the log of this run is '{path}'")));
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),
                 elapsed,
                 errors: error.chain(),
-                hints: error.hints().to_vec(),
+                hints,
                 exit_code,
                 timings,
+                log: log_path,
             });
             ExitCode::from(exit_code)
         }
+    };
+    if let Some(log) = log {
+        log.finish();
     }
+    code
 }
 
 /// A command that panicked, caught so that the exit code is ours: the hook has told.
@@ -105,6 +116,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             hints: paragraphs.collect(),
             exit_code,
             timings: None,
+            log: None,
         });
     } else {
         // Nothing is left to tell if standard error is closed.

@@ -1,6 +1,7 @@
 //! The log: `tracing` events to a file (`BOSH_LOG_PATH`) or standard error, redacted like everything else.
 //!
-//! Off unless asked for, as upstream: `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`), or
+//! Beside it, runs that can change the world keep a log of their own, see `run_log`. The other one is off unless
+//! asked for, as upstream: `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`), or
 //! `--verbose` twice (debug) or three times (trace).
 
 use std::io::Write;
@@ -8,19 +9,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::paths;
+use super::run_log::RunLog;
 use crate::ui::{Redactor, Renderer};
 
-/// Installs the log for a run.
-pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer) {
+/// Installs the log for a run, and what goes into the run's own log, if it has one.
+pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
     let level = match verbose {
         0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    if level == LevelFilter::OFF {
+    if level == LevelFilter::OFF && own.is_none() {
         return;
     }
     let target = match paths::variable("BOSH_LOG_PATH").map(PathBuf::from) {
@@ -34,8 +41,17 @@ pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer) {
         },
     };
     let writer = LogWriter { target, redactor: redactor.clone() };
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(writer).finish();
+    let asked_for = (level != LevelFilter::OFF)
+        .then(|| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer).with_filter(level));
+    let own = own.map(|log| {
+        let writer = LogWriter { target: Target::Own(log.clone()), redactor: redactor.clone() };
+        // What other crates log tells nothing about the environment.
+        let ours =
+            Targets::new().with_target("monopile", LevelFilter::DEBUG).with_target("cpi", LevelFilter::DEBUG);
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(Seconds);
+        layer.with_writer(writer).with_filter(ours)
+    });
+    let subscriber = tracing_subscriber::registry().with(asked_for).with(own);
     // A second subscriber cannot be: this is called once per process.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
@@ -72,8 +88,18 @@ fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     options.open(path)
 }
 
+/// The time as the rest of the run's own log has it.
+struct Seconds;
+
+impl FormatTime for Seconds {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        writer.write_str(&crate::notation::now())
+    }
+}
+
 #[derive(Clone)]
 enum Target {
+    Own(RunLog),
     Renderer(Renderer),
     File(Arc<std::fs::File>),
 }
@@ -112,8 +138,12 @@ impl Write for LogLine<'_> {
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
+        if let Target::Own(log) = &self.writer.target {
+            return log.write(&text);
+        }
         let text = self.writer.redactor.apply(text.trim_end());
         match &self.writer.target {
+            Target::Own(_) => {}
             Target::Renderer(renderer) => renderer.log_line(&text),
             // A log that cannot be written must not stop the run.
             Target::File(file) => drop(file.as_ref().write_all(format!("{text}\n").as_bytes())),

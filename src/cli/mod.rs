@@ -4,6 +4,7 @@
 //! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
 //! This is the only module that reads the environment.
 
+mod agent_args;
 mod cache;
 mod completion;
 mod create_env;
@@ -22,10 +23,12 @@ mod redigest_release;
 mod render;
 mod render_template;
 mod repack_stemcell;
+mod run_log;
 mod scratch;
 mod session;
 mod signals;
 mod start_env;
+mod state_args;
 mod stop_env;
 mod table;
 mod vars;
@@ -39,7 +42,9 @@ use crate::artifact::Algorithm;
 use globals::Globals;
 use session::Session;
 
+pub use agent_args::AgentArgs;
 pub use manifest_args::ManifestArgs;
+pub use state_args::StateArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
 #[derive(Debug, Parser)]
@@ -92,6 +97,14 @@ enum Command {
 }
 
 impl Command {
+    /// Whether the command can change the world, and so keeps a log.
+    fn changes_the_world(&self) -> bool {
+        matches!(
+            self,
+            Command::CreateEnv(_) | Command::DeleteEnv(_) | Command::StopEnv(_) | Command::StartEnv(_)
+        )
+    }
+
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
@@ -136,7 +149,7 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
     };
-    let session = Session::begin(&cli.globals, cli.command.has_product());
+    let session = Session::begin(&cli.globals, cli.command.has_product(), cli.command.changes_the_world());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),

@@ -3,9 +3,12 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::globals::Globals;
+use super::run_log::{Logged, RunLog};
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Environment, Paths};
@@ -20,6 +23,7 @@ pub(super) struct Session {
     pub(super) reporter: Reporter,
     pub(super) redactor: Redactor,
     pub(super) clock: Clock,
+    log: Option<RunLog>,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
@@ -40,8 +44,9 @@ impl Drop for Surroundings {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own.
-    pub(super) fn begin(globals: &Globals, product: bool) -> Session {
+    /// Chooses the renderer and sets up logging. `product`: the command prints something of its own. `logged`: it
+    /// keeps a log of its own.
+    pub(super) fn begin(globals: &Globals, product: bool, logged: bool) -> Session {
         let redactor = Redactor::default();
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
@@ -61,13 +66,34 @@ impl Session {
             product,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        logging::install(globals.verbose, &redactor, &renderer);
+        let log = logged.then(|| RunLog::new(redactor.clone()));
+        logging::install(globals.verbose, &redactor, &renderer, log.as_ref());
+        let sink = match &log {
+            Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
+            None => renderer.sink(),
+        };
         Session {
             globals: globals.clone(),
-            reporter: Reporter::new(renderer.sink()),
+            reporter: Reporter::new(sink),
             redactor,
             clock: Clock::start(),
+            log,
         }
+    }
+
+    /// Begins the log of this run: its command line is right, and now it may change the world. Without a place for
+    /// a log the run goes on.
+    pub(super) fn keep_log(&self, command: &str) {
+        let Some(log) = &self.log else { return };
+        let directory = paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("logs"));
+        if let Err(error) = directory.and_then(|directory| log.open(&directory, command)) {
+            self.reporter.warn(format!("this run keeps no log: {}", error.chain().join(": ")));
+        }
+    }
+
+    /// The log of this run, where one was begun.
+    pub(super) fn log(&self) -> Option<&RunLog> {
+        self.log.as_ref().filter(|log| log.path().is_some())
     }
 
     /// Paths, signals and everything else a run that changes the world needs.
@@ -105,6 +131,8 @@ impl Session {
             parallel: usize::from(self.globals.parallel),
             keep_work,
             sha2: self.globals.sha2,
+            lock_patience: Duration::ZERO,
+            insecure_agent: false,
             clock: self.clock.clone(),
         };
         Ok(Surroundings { environment, scratch, _cache: cache_in_use })

@@ -1,12 +1,11 @@
 //! `monopile start-env`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Start the jobs that stop-env stopped
@@ -15,9 +14,11 @@ pub struct StartEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
 
     /// How long the agent on the VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
@@ -26,12 +27,15 @@ pub struct StartEnvArgs {
 
 impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::StartEnv {
             inputs: self.manifest.inputs_beside(&state),
             agent_timeout: self.agent_timeout,
         };
-        let surroundings = session.surroundings(state, None, false)?;
+        session.keep_log("start-env");
+        let mut surroundings = session.surroundings(state, None, false)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
         apply::start_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

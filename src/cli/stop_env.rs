@@ -1,12 +1,11 @@
 //! `monopile stop-env`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
 use super::finish::Finished;
-use super::{ManifestArgs, duration, paths, session::Session};
+use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Stop the jobs of an environment; VM and disks stay
@@ -15,9 +14,11 @@ pub struct StopEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
 
     /// Don't run drain and pre-stop scripts
     #[arg(long)]
@@ -34,13 +35,16 @@ pub struct StopEnvArgs {
 
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::StopEnv {
             inputs: self.manifest.inputs_beside(&state),
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             agent_timeout: self.agent_timeout,
         };
-        let surroundings = session.surroundings(state, None, false)?;
+        session.keep_log("stop-env");
+        let mut surroundings = session.surroundings(state, None, false)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
         apply::stop_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

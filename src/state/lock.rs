@@ -34,6 +34,9 @@ impl Holder {
     }
 }
 
+/// Decides what to do about a lock that is held: gets the error that says by whom.
+pub type Waiting<'w> = dyn FnMut(Error) -> Result<()> + 'w;
+
 /// The lock, held until dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -42,8 +45,9 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of `state`, or says who holds it.
-    pub(super) fn take(state: &Path, holder: &Holder) -> Result<Self> {
+    /// Takes the lock of `state`. While another run holds it, `held` hears the error that says who, and passes it on
+    /// or returns to have it tried again.
+    pub(super) fn take(state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let mut name = state.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
@@ -59,7 +63,10 @@ impl Lock {
                 .map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(held(&path, &mut file)),
+                Err(TryLockError::WouldBlock) => {
+                    held(in_use(&path, &mut file))?;
+                    continue;
+                }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             // The holder before us removed the file when it was done: what we locked is no longer the lock.
@@ -87,7 +94,7 @@ impl Drop for Lock {
     }
 }
 
-fn held(path: &Path, file: &mut File) -> Error {
+fn in_use(path: &Path, file: &mut File) -> Error {
     let who = holder_of(file).map_or_else(
         || "another run".to_owned(),
         |holder| {
@@ -96,6 +103,7 @@ fn held(path: &Path, file: &mut File) -> Error {
     );
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
         .with_hint(format!("wait until it is done; the lock '{}' goes away with its holder", path.display()))
+        .with_hint("--wait-for-lock DURATION waits for it")
 }
 
 /// Who wrote itself into the lock file. A holder that has just taken the lock may not have got to it yet.

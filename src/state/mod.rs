@@ -13,5 +13,5 @@ mod store;
 pub use change::{Change, Rejected};
 pub use file::{Disk, Extension, FORMAT, Release, State, Stemcell, Vm};
 pub use journal::{Answer, Intent, Journal, OpenCall};
-pub use lock::Holder;
+pub use lock::{Holder, Waiting};
 pub use store::Store;

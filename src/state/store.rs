@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::change::Change;
 use super::file::{State, backup_path};
 use super::journal::Journal;
-use super::lock::{Holder, Lock};
+use super::lock::{Holder, Lock, Waiting};
 use crate::durable::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use crate::error::ResultExt;
 use crate::{Error, Result};
@@ -26,6 +26,11 @@ impl Store {
     /// Locks the state at `path` and reads it; a new one begins where there is no file. Nothing but the lock is
     /// written before the first change.
     pub fn open(path: &Path, holder: &Holder) -> Result<Self> {
+        Self::open_waiting(path, holder, &mut Err)
+    }
+
+    /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
+    pub fn open_waiting(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let directory = parent(path);
         if !directory.is_dir() {
             return Err(Error::invalid(format!(
@@ -37,7 +42,7 @@ impl Store {
         let target = follow_links(path)
             .map_err(|error| Error::io(format!("following the link '{}'", path.display()), error))?;
         let path = target.as_path();
-        let lock = Lock::take(path, holder)?;
+        let lock = Lock::take(path, holder, held)?;
         let read = State::read(path)?;
         let on_disk = read.is_some();
         let journal = Journal::at(path);

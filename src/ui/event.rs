@@ -79,6 +79,9 @@ pub enum Event {
         /// Where the time went, for commands that call a CPI or an agent.
         #[serde(skip_serializing_if = "Option::is_none")]
         timings: Option<Timings>,
+        /// The log of the run, for commands that keep one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        log: Option<String>,
     },
 }
 

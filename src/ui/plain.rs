@@ -197,6 +197,7 @@ mod tests {
             hints: vec!["look".to_owned()],
             exit_code: 1,
             timings: None,
+            log: None,
         });
         reporter.emit(Event::RunFinished {
             success: true,
@@ -206,6 +207,7 @@ mod tests {
             hints: Vec::new(),
             exit_code: 0,
             timings: None,
+            log: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();

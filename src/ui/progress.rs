@@ -289,6 +289,7 @@ mod tests {
             hints: Vec::new(),
             exit_code: 0,
             timings: None,
+            log: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()

@@ -98,7 +98,7 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
         },
         Event::Note { text } => Event::Note { text: hide(text) },
         Event::Warning { text } => Event::Warning { text: hide(text) },
-        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings } => {
+        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings, log } => {
             Event::RunFinished {
                 success: *success,
                 summary: hide(summary),
@@ -107,6 +107,7 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
                 hints: hide_all(hints),
                 exit_code: *exit_code,
                 timings: *timings,
+                log: log.clone(),
             }
         }
         Event::StageProgress { .. } => event.clone(),
@@ -141,6 +142,7 @@ mod tests {
                 hints: vec![secret()],
                 exit_code: 1,
                 timings: None,
+                log: None,
             },
         ];
         for event in events {

@@ -1,0 +1,35 @@
+//! The state, locked for a run: at once, or after waiting as long as the operator allows.
+
+use std::time::{Duration, Instant};
+
+use super::request::Environment;
+use super::signals;
+use crate::state::{Holder, Store};
+use crate::{Error, Result, ui};
+
+/// How often to look whether the lock is free.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Locks and reads the state for `command`. Who holds it is said once.
+pub(super) fn open(environment: &Environment, command: &str) -> Result<Store> {
+    Store::open_waiting(&environment.paths.state, &Holder::this_process(command), &mut waiting(environment))
+}
+
+/// What to do while another run holds the lock.
+pub(super) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
+    let begun = Instant::now();
+    let mut told = false;
+    move |held: Error| {
+        let patience = environment.lock_patience;
+        let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+            return Err(held);
+        };
+        if !told {
+            told = true;
+            environment
+                .reporter
+                .note(format!("{held}; waiting for up to {} (--wait-for-lock)", ui::duration(patience)));
+        }
+        signals::pause(environment, INTERVAL.min(left))
+    }
+}

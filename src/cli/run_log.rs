@@ -1,0 +1,256 @@
+//! The log that every run leaves which can change the world: what happened, at debug level, in a file of its own
+//! below `$XDG_STATE_HOME/monopile/logs`, for its owner's eyes. The newest [`KEPT`] stay.
+//!
+//! Lines are redacted as they are written. A secret may become known only after a line that holds it (a CPI logs
+//! what it is about to answer), so the whole file passes the redactor once more when the run ends.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+use crate::durable::{Replacement, create_private, sweep_temporaries};
+use crate::ui::{Event, Outcome, Redactor, Sink};
+use crate::{Error, Result, notation};
+
+/// How many logs are kept.
+const KEPT: usize = 20;
+/// A log that has this many bytes grows no further: a CPI may log without end.
+const LIMIT: u64 = 64 << 20;
+const EXTENSION: &str = "log";
+/// Sorts by time.
+const NAME: &[BorrowedFormatItem<'_>] =
+    format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
+
+/// The log of this run, once it is opened. Cheap to clone; clones share the file.
+#[derive(Clone)]
+pub(super) struct RunLog {
+    file: Arc<OnceLock<LogFile>>,
+    redactor: Redactor,
+}
+
+struct LogFile {
+    path: PathBuf,
+    /// Locked, so that no other run takes it for an old one.
+    open: Mutex<(File, u64)>,
+}
+
+impl RunLog {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        RunLog { file: Arc::default(), redactor }
+    }
+
+    /// Begins a log in `directory` and removes the oldest ones there.
+    pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
+        let failed = |error| Error::io(format!("beginning a log in '{}'", directory.display()), error);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let time = OffsetDateTime::now_utc().format(NAME).unwrap_or_default();
+        let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
+        let path = directory.join(name);
+        let file = create_private(&path).map_err(failed)?;
+        // Nobody else knows the name yet; where locks are not supported, old logs are kept.
+        let _ = file.try_lock();
+        prune(directory);
+        let _ = self.file.set(LogFile { path, open: Mutex::new((file, 0)) });
+        self.line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));
+        Ok(())
+    }
+
+    /// Where it is, if it was opened.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.get().map(|file| file.path.as_path())
+    }
+
+    /// Adds a line with the time before it.
+    fn line(&self, level: &str, text: &str) {
+        if self.file.get().is_some() {
+            self.write(&format!("{} {level:>5} {text}", notation::now()));
+        }
+    }
+
+    /// Adds a line.
+    pub(super) fn write(&self, text: &str) {
+        let Some(log) = self.file.get() else { return };
+        let text = self.redactor.apply(text.trim_end());
+        let mut open = log.lock();
+        let (file, written) = &mut *open;
+        if *written >= LIMIT {
+            return;
+        }
+        *written += text.len() as u64 + 1;
+        let end = if *written >= LIMIT { "\n(the log is full)\n" } else { "\n" };
+        // A log that cannot be written must not stop the run.
+        let _ = file.write_all(format!("{text}{end}").as_bytes());
+    }
+
+    /// The run is over: what became secret only after it was written is taken out.
+    pub(super) fn finish(&self) {
+        let Some(log) = self.file.get() else { return };
+        let open = log.lock();
+        let Ok(bytes) = fs::read(&log.path) else { return };
+        let text = String::from_utf8_lossy(&bytes);
+        let clean = self.redactor.apply(&text);
+        if clean != text {
+            let replaced = Replacement::write(&log.path, clean.as_bytes(), 0o600);
+            if replaced.and_then(Replacement::put_in_place).is_err() {
+                // Better no log than one with secrets in it.
+                let _ = fs::remove_file(&log.path);
+            }
+        }
+        drop(open);
+    }
+}
+
+impl LogFile {
+    fn lock(&self) -> MutexGuard<'_, (File, u64)> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes the oldest logs that no run is writing, and what a killed run left half written. Whatever cannot be
+/// removed stays.
+fn prune(directory: &Path) {
+    let mut logs: Vec<PathBuf> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+        .collect();
+    logs.sort();
+    logs.reverse();
+    for path in logs.iter().skip(KEPT) {
+        if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
+        }
+    }
+}
+
+/// Passes events on, and into the log.
+pub(super) struct Logged {
+    pub(super) log: RunLog,
+    pub(super) next: Arc<dyn Sink>,
+}
+
+impl Sink for Logged {
+    fn emit(&self, event: &Event) {
+        self.next.emit(event);
+        match event {
+            Event::StageStarted { id, name, .. } => self.log.line("INFO", &format!("[{id}] {name} ...")),
+            Event::StageFinished { id, outcome, elapsed } => {
+                let outcome = match outcome {
+                    Outcome::Done => "done",
+                    Outcome::Skipped { reason } => &format!("skipped ({reason})"),
+                    Outcome::Failed => "failed",
+                };
+                self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
+            }
+            Event::Note { text } => self.log.line("INFO", text),
+            Event::Warning { text } => self.log.line("WARN", text),
+            Event::RunFinished { success: true, summary, .. } => self.log.line("INFO", summary),
+            Event::RunFinished { errors, hints, exit_code, .. } => {
+                let errors = errors.join("\n  cause: ");
+                let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
+                self.log.line("ERROR", &format!("{errors}{hints}\n  exit code: {exit_code}"));
+            }
+            // The CPI's lines come through the log itself.
+            Event::StageLog { .. } | Event::StageProgress { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn begin(directory: &Path) -> RunLog {
+        let log = RunLog::new(Redactor::default());
+        log.open(directory, "create-env").unwrap();
+        log
+    }
+
+    fn logs(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn nobody_else_may_read_it() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("monopile/logs");
+        let log = begin(&directory);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(log.path().unwrap())), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_secret_that_becomes_known_later_is_taken_out() {
+        let base = tempfile::tempdir().unwrap();
+        let log = begin(base.path());
+        log.write("a hint with hunter22");
+        log.redactor.add("hunter22");
+        log.finish();
+        let text = fs::read_to_string(log.path().unwrap()).unwrap();
+        assert!(text.contains("a hint with <redacted>") && !text.contains("hunter22"), "{text}");
+        assert_eq!(logs(base.path()), 1);
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_those_of_runs_at_work() {
+        let base = tempfile::tempdir().unwrap();
+        let at_work = base.path().join("20200101T000000.000Z-create-env-1.log");
+        let lock = File::create(&at_work).unwrap();
+        lock.lock().unwrap();
+        fs::write(base.path().join("notes.txt"), "").unwrap();
+        let old = |number: usize| base.path().join(format!("20200102T0000{number:02}.000Z-delete-env-2.log"));
+        for number in 0..30 {
+            fs::write(old(number), "").unwrap();
+        }
+        fs::write(base.path().join(format!(".{}.x.tmp", old(3).file_name().unwrap().to_str().unwrap())), "")
+            .unwrap();
+        let log = begin(base.path());
+        assert!(at_work.exists() && log.path().unwrap().exists());
+        assert!(!old(10).exists() && old(11).exists());
+        // The notes and the one at work are beside the twenty.
+        assert_eq!(logs(base.path()), KEPT + 2);
+    }
+
+    #[test]
+    fn many_runs_at_once_lose_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path();
+        let logs = std::thread::scope(|scope| {
+            let begun: Vec<_> = (0..40)
+                .map(|number| {
+                    scope.spawn(move || {
+                        let log = RunLog::new(Redactor::default());
+                        // One process has one name for each command.
+                        log.open(directory, &format!("c{number}")).unwrap();
+                        log.write("here");
+                        log
+                    })
+                })
+                .collect();
+            begun.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for log in &logs {
+            assert!(fs::read_to_string(log.path().unwrap()).unwrap().contains("here"));
+        }
+    }
+
+    #[test]
+    fn it_does_not_grow_without_end() {
+        let base = tempfile::tempdir().unwrap();
+        let log = begin(base.path());
+        let line = "x".repeat(1 << 20);
+        for _ in 0..70 {
+            log.write(&line);
+        }
+        assert!(fs::metadata(log.path().unwrap()).unwrap().len() < LIMIT + (2 << 20));
+    }
+}

@@ -1,0 +1,34 @@
+//! Where the state is and how long to wait for it: flags of every command that locks it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use super::{duration, paths};
+use crate::Result;
+use crate::apply::Environment;
+
+/// The state and its lock.
+#[derive(Debug, Clone, Args)]
+pub struct StateArgs {
+    /// State file [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
+    /// Wait so long for another run that holds the state, instead of failing at once
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse)]
+    wait_for_lock: Duration,
+}
+
+impl StateArgs {
+    /// The state file, where the manifest is this one.
+    pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
+        paths::state(self.state.as_deref(), manifest)
+    }
+
+    /// Has a run wait for the lock as told.
+    pub(super) fn apply(&self, environment: &mut Environment) {
+        environment.lock_patience = self.wait_for_lock;
+    }
+}
