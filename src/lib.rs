@@ -19,6 +19,8 @@ pub mod manifest;
 mod notation;
 pub mod plan;
 mod schedule;
+#[cfg(unix)]
+mod ssh;
 pub mod state;
 pub mod template;
 pub mod timing;

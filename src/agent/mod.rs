@@ -1,4 +1,5 @@
-//! Talks to the agent on the VM: the HTTPS mbus client and its blobstore.
+//! Talks to the agent on the VM: the HTTPS mbus client and its blobstore; for contract v1 also the registry and
+//! the ssh tunnel to it.
 //!
 //! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to"}`, answered by
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
@@ -9,6 +10,10 @@ mod client;
 mod endpoint;
 mod error;
 mod messages;
+#[cfg(unix)]
+pub mod registry;
+#[cfg(unix)]
+pub(crate) mod tunnel;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{Agent, Backoff};

@@ -1,5 +1,6 @@
 //! The CPI as a run uses it: calls that are announced, watched, retried and recorded.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -72,6 +73,11 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// Where the registry keeps what the VM's agent is to read.
+    pub(super) fn registry_file(&self) -> PathBuf {
+        self.store.journal().registry_file()
     }
 
     /// A process of the CPI is about to run.

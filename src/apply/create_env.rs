@@ -1,6 +1,7 @@
 //! `create-env`: makes the world as the manifest says.
 
 use super::cloud::Cloud;
+use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::{Run, endpoint};
 use super::{cpi_source, lock, prepare, resume, signals};
@@ -54,6 +55,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let contract = cloud.negotiate(opened.stemcell.api_version);
     connecting.finish();
 
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
 use super::{cpi_source, lock, prepare, resume};
@@ -52,10 +53,13 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let mut cloud = Cloud::connect(environment, store, located, &connecting)?;
     let stemcell = cloud.state().current_stemcell().or(cloud.state().stemcells.first());
     let version = stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1);
-    cloud.negotiate(version);
+    let contract = cloud.negotiate(version);
     connecting.finish();
 
-    Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
+    let mut teardown = Teardown::new(environment, endpoint, request.stopping);
+    teardown.registry =
+        Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
+    teardown.take(&plan, &mut cloud)?;
     cloud.into_store().remove()?;
     Ok("Deleted the environment".to_owned())
 }

@@ -67,6 +67,18 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);
     }
+    if let Some(registry) = &provider.registry {
+        environment.redactor.add(&registry.password);
+    }
+    if let Some(tunnel) = &provider.ssh_tunnel {
+        // The path of a key is no secret.
+        tunnel
+            .password
+            .as_deref()
+            .into_iter()
+            .chain(tunnel.inline_key())
+            .for_each(|secret| environment.redactor.add(secret));
+    }
     // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
     if !matches!(provider.cpi, CpiSource::Builtin(_)) {
         for secret in manifest::secret_texts(&provider.properties) {

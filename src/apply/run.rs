@@ -6,6 +6,7 @@ use super::cloud::Cloud;
 use super::jobs;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
+use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{CreateEnv, Environment, Stopping};
 use super::{disk, signals, vm};
@@ -27,15 +28,17 @@ pub(super) struct Run<'a> {
     pub(super) packages: Packages<'a>,
     /// How long a new VM may take to boot.
     pub(super) agent_timeout: Duration,
-    teardown: Teardown<'a>,
+    pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
 }
 
 /// The steps that `delete-env` shares with `create-env`.
 pub(super) struct Teardown<'a> {
-    environment: &'a Environment,
+    pub(super) environment: &'a Environment,
     endpoint: Endpoint,
-    stopping: Stopping,
+    pub(super) stopping: Stopping,
+    /// Where contract v1 is in force.
+    pub(super) registry: Option<Registry<'a>>,
 }
 
 impl<'a> Run<'a> {
@@ -166,7 +169,7 @@ fn in_use(state: &State, cid: &str) -> bool {
 
 impl<'a> Teardown<'a> {
     pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, stopping: Stopping) -> Self {
-        Teardown { environment, endpoint, stopping }
+        Teardown { environment, endpoint, stopping, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
@@ -195,7 +198,7 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<()> {
         match step {
-            Step::StopVm { cid } => vm::stop(self.environment, cloud, agent, cid, self.stopping, stage),
+            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage),
             Step::DeleteVm { cid } => vm::delete(cloud, cid, why, stage),
             Step::DeleteDisk { cid } => disk::delete(cloud, cid, why, stage),
             Step::DeleteStemcell { cid } => vm::delete_stemcell(cloud, cid, why, stage),
