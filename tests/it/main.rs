@@ -23,6 +23,7 @@ mod cpi_release;
 mod crash;
 mod fetch;
 mod hello;
+mod hostile_archives;
 mod inspect;
 mod interpolate;
 mod jobs;

@@ -14,6 +14,7 @@
 
 pub mod gate;
 pub mod hello;
+pub mod hostile;
 pub mod http;
 mod leftovers;
 mod normalise;
