@@ -1,5 +1,6 @@
 //! The CPI as a run uses it: calls that are announced, watched, retried and recorded.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
-use super::signals;
+use super::{prepare, signals};
 use crate::cpi::install::Installed;
 use crate::cpi::{Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Watch};
 use crate::state::{Change, Intent, State, Store};
@@ -20,6 +21,8 @@ use crate::{Error, Result};
 const RETRIES: u32 = 3;
 /// The wait before the first retry; it doubles.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How many lines of a log are held back at most; then the oldest go.
+const HELD_LINES: usize = 10_000;
 
 /// The state and the CPI that changes what it describes.
 pub(super) struct Cloud<'a> {
@@ -129,9 +132,12 @@ impl<'a> Cloud<'a> {
                 answer_path: open.answer_path(),
                 log_path: open.log_path(),
             };
-            let outcome = {
-                let _call = self.calling();
-                self.cpi.call(call, files, &mut watch(self.environment, stage))
+            let outcome = match effect {
+                Effect::AttachDisk { .. } => self.attach(stage, call, files),
+                _ => {
+                    let _call = self.calling();
+                    self.cpi.call(call, files, &mut watch(self.environment, stage))
+                }
             };
             let problem = match outcome {
                 Ok(result) => match effect.changes(&result) {
@@ -167,6 +173,7 @@ impl<'a> Cloud<'a> {
                 }
                 error @ CpiError::Abandoned { .. } => return Err(error.into()),
                 error @ CpiError::NoAnswer { .. } if effect.creates() => {
+                    open.redact(&|text| self.environment.redactor.apply(text).into_owned());
                     return Err(super::resume::unknown_outcome(effect, &open, error.into()));
                 }
                 error @ CpiError::Answered { .. } if effect.creates() => {
@@ -182,6 +189,28 @@ impl<'a> Cloud<'a> {
                 }
             }
         }
+    }
+
+    /// Calls `attach_disk`. Its answer may hold credentials, and the CPI may log it: what it logs is held back until
+    /// they are known.
+    fn attach(&self, stage: &Stage, call: Call<'_>, files: Files) -> Result<Value, CpiError> {
+        let mut held = VecDeque::new();
+        let outcome = {
+            let _call = self.calling();
+            let keep = |line: &str| {
+                if held.len() == HELD_LINES {
+                    held.pop_front();
+                }
+                held.push_back(line.to_owned());
+            };
+            let stop = || signals::insisted(self.environment);
+            self.cpi.call(call, files, &mut Watch { on_log: Box::new(keep), stop: Box::new(stop) })
+        };
+        if let Ok(result) = &outcome {
+            prepare::redact_hint(self.environment, result);
+        }
+        held.iter().for_each(|line| show(self.environment, stage, line));
+        outcome
     }
 
     /// Whether something that a deletion did not find exists all the same, as far as the CPI can tell.
@@ -268,10 +297,13 @@ fn is_gone(effect: &Effect, kind: &CpiErrorKind) -> bool {
 /// Shows the CPI's log where the operator looks, and lets a second signal end the wait.
 fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
     Watch {
-        on_log: Box::new(move |line: &str| {
-            tracing::debug!(target: "cpi", "{line}");
-            stage.log_line(line);
-        }),
+        on_log: Box::new(move |line: &str| show(environment, stage, line)),
         stop: Box::new(move || signals::insisted(environment)),
     }
+}
+
+fn show(environment: &Environment, stage: &Stage, line: &str) {
+    let line = environment.redactor.line(line);
+    tracing::debug!(target: "cpi", "{line}");
+    stage.log_line(line);
 }

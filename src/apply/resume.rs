@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use super::request::Environment;
-use super::signals;
+use super::{prepare, signals};
 use crate::agent::Backoff;
 use crate::cpi::{CpiError, parse_answer};
+use crate::manifest::Inputs;
 use crate::state::{Answer, Change, Intent, OpenCall, Store};
 use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
@@ -19,8 +20,21 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
 /// are dropped instead of stopping the run.
-pub(super) fn settle_open_calls(environment: &Environment, store: &mut Store, forget: bool) -> Result<()> {
-    for (intent, call) in store.journal().open_calls::<Effect>()? {
+pub(super) fn settle_open_calls(
+    environment: &Environment,
+    inputs: &Inputs,
+    store: &mut Store,
+    forget: bool,
+) -> Result<()> {
+    for disk in &store.state().disks {
+        disk.hint.iter().for_each(|hint| prepare::redact_hint(environment, hint));
+    }
+    let calls = store.journal().open_calls::<Effect>()?;
+    if !calls.is_empty() {
+        // The manifest is not loaded yet, and a CPI may have put its arguments into an error.
+        prepare::learn_secrets(environment, inputs);
+    }
+    for (intent, call) in calls {
         settle(environment, store, &intent, call, forget)?;
     }
     Ok(())
@@ -41,7 +55,7 @@ fn settle(
         return Ok(());
     };
     let problem = match parse_answer(&bytes, &intent.method, &intent.request_id) {
-        Ok(result) => match fitting_changes(store, intent, &result) {
+        Ok(result) => match fitting_changes(environment, store, intent, &result) {
             Ok(changes) => {
                 for change in changes {
                     store.commit(change)?;
@@ -68,6 +82,7 @@ fn settle(
                 problem,
                 log_tail: String::new(),
             };
+            call.redact(&|text| environment.redactor.apply(text).into_owned());
             return Err(unknown_outcome(&intent.effect, &call, cause.into()));
         }
         reporter.warn(format!(
@@ -123,7 +138,13 @@ fn wait_for_answer(
 }
 
 /// The changes an answer means, if the state can take them.
-fn fitting_changes(store: &Store, intent: &Intent<Effect>, result: &Value) -> Result<Vec<Change>, String> {
+fn fitting_changes(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    result: &Value,
+) -> Result<Vec<Change>, String> {
+    prepare::redact_hint(environment, result);
     let changes = intent.effect.changes(result)?;
     let mut trial = store.state().clone();
     for change in &changes {

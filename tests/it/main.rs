@@ -14,6 +14,7 @@ mod agent_client;
 mod artifact_hello;
 mod bad_input;
 mod cache;
+mod canary;
 mod cli_delete_env;
 mod cli_interpolate;
 mod cli_output;

@@ -6,7 +6,7 @@
 //! [`Redactor::line`] also hides a line's end that a secret begins with, and its start that one ends with.
 //!
 //! Some things are left alone, because replacing them would garble ordinary text and hide nothing: values
-//! shorter than [`SHORTEST`] characters; `true`, `false`, `null`; and short values of letters alone where they
+//! shorter than four characters; `true`, `false`, `null`; and short values of letters alone where they
 //! are part of a longer word.
 
 mod index;
@@ -20,7 +20,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use index::Index;
 
-pub use spellings::SHORTEST;
+#[cfg(test)]
+use spellings::SHORTEST;
 
 /// Letters alone, and fewer than this, are a secret as a word only.
 const SHORTEST_INSIDE: usize = 8;
@@ -32,6 +33,8 @@ const FRAGMENT: Range<usize> = 8..513;
 const SHORTEST_BROKEN: usize = 16;
 /// A text from this length on may have been cut out of a longer one.
 const CUT: usize = 1024;
+/// A longer text is a whole log, whose lines were looked at one by one.
+const LONGEST_JOINED: usize = 1 << 20;
 const REPLACEMENT: &str = "<redacted>";
 
 /// The secrets of a run. Cheap to clone; clones share the set, so a secret added late takes effect at once.
@@ -103,7 +106,10 @@ impl Secrets {
             let Some(rest) = text.get(at..) else { break };
             if let Some(form) = self.forms.longest_prefix(rest) {
                 let range = at..at + form.len();
-                if form.len() >= SHORTEST_INSIDE || !form.iter().all(u8::is_ascii_alphabetic) || is_word(text, &range) {
+                if form.len() >= SHORTEST_INSIDE
+                    || !form.iter().all(u8::is_ascii_alphabetic)
+                    || is_word(text, &range)
+                {
                     found.push(range);
                 }
             }
@@ -113,7 +119,9 @@ impl Secrets {
 
     /// Where secrets stand with line breaks in them, written as such or as `\n`.
     fn across_breaks(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
-        if !text.contains(&b'\n') && !text.windows(2).any(|pair| pair == br"\n") {
+        if text.len() > LONGEST_JOINED
+            || !text.contains(&b'\n') && !text.windows(2).any(|pair| pair == br"\n")
+        {
             return;
         }
         // The text without its line breaks, and where each byte of it was.
@@ -128,7 +136,9 @@ impl Secrets {
             at += length.max(1);
         }
         for range in self.within(&joined) {
-            let (Some(first), Some(last)) = (origin.get(range.start), origin.get(range.end - 1)) else { continue };
+            let (Some(first), Some(last)) = (origin.get(range.start), origin.get(range.end - 1)) else {
+                continue;
+            };
             if range.len() >= SHORTEST_WRAPPED && last - first >= range.len() {
                 found.push(*first..last + 1);
             }
@@ -137,7 +147,8 @@ impl Secrets {
 
     /// The start of a secret that goes on after the text, and the end of one that began before it.
     fn at_the_edges(&self, text: &str, found: &mut Vec<Range<usize>>) {
-        let end = text.trim_end_matches(|character: char| character.is_whitespace() || "…\"',\\".contains(character));
+        let end = text
+            .trim_end_matches(|character: char| character.is_whitespace() || "…\"',\\".contains(character));
         let shown = end.as_bytes();
         let first = shown.len().saturating_sub(FRAGMENT.end - 1);
         for at in first..shown.len().saturating_sub(FRAGMENT.start - 1) {
@@ -149,9 +160,11 @@ impl Secrets {
                 break;
             }
         }
-        let start = text.trim_start_matches(|character: char| character.is_whitespace() || "…\"'".contains(character));
+        let start = text
+            .trim_start_matches(|character: char| character.is_whitespace() || "…\"'".contains(character));
         let skipped = text.len() - start.len();
-        let reversed: Vec<u8> = start.bytes().take(FRAGMENT.end - 1).collect::<Vec<_>>().into_iter().rev().collect();
+        let reversed: Vec<u8> =
+            start.bytes().take(FRAGMENT.end - 1).collect::<Vec<_>>().into_iter().rev().collect();
         for at in 0..reversed.len().saturating_sub(FRAGMENT.start - 1) {
             let Some(fragment) = reversed.get(at..) else { break };
             if is_opaque(fragment) && self.reversed.continuation(fragment).is_some() {

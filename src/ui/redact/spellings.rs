@@ -191,4 +191,3 @@ fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, forms: &m
         forms.push(inner.to_owned());
     }
 }
-

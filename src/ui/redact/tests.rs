@@ -82,15 +82,18 @@ fn wrapped_base64_is_found_in_one_text_and_line_by_line() {
     let secret = "Xk29dm20sLq81nZx7cVb45Tg";
     let redactor = redactor(&[secret]);
     for before in 0..70 {
-        let document = format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(before), "v".repeat(60));
+        let document =
+            format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(before), "v".repeat(60));
         let encoded = base64::engine::general_purpose::STANDARD.encode(document);
         let lines: Vec<&str> =
             encoded.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
         let plain: Vec<String> = lines.iter().map(|line| redactor.line(line).into_owned()).collect();
         // What may stay visible where a line breaks is less than eight characters of 32.
-        let hidden: usize = lines.iter().zip(&plain).map(|(line, shown)| {
-            line.len() - shown.replace(REPLACEMENT, "").len()
-        }).sum();
+        let hidden: usize = lines
+            .iter()
+            .zip(&plain)
+            .map(|(line, shown)| line.len() - shown.replace(REPLACEMENT, "").len())
+            .sum();
         assert!(hidden >= 22, "{before}: {plain:?}");
         for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
             let shown = redactor.apply(&text);
@@ -152,8 +155,7 @@ fn base64_of_user_and_password() {
 
 #[test]
 fn each_line_of_a_key() {
-    let key =
-        "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nabcdefghijklmnop\nxY==\n-----END KEY-----\n";
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nabcdefghijklmnop\nxY==\n-----END KEY-----\n";
     let redactor = redactor(&[key]);
     assert_eq!(redactor.apply("  MIIEvQIBADANBgkqhkiG9w0BAQ"), "  <redacted>");
     assert_eq!(redactor.apply("-----BEGIN KEY-----"), "-----BEGIN KEY-----");

@@ -3,4 +3,4 @@
 mod cache;
 mod failures;
 mod lifecycle;
-mod setup;
+pub mod setup;
