@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,22 @@ use std::path::{Path, PathBuf};
 /// renamed over it, and the directory is synced.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Replacement::write(path, bytes, 0o600)?.put_in_place().map(drop)
+}
+
+/// Rewrites a file of text, mode 0600, where `change` makes something else of it; of a very long one the end.
+pub(crate) fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
+    const LIMIT: u64 = 64 << 20;
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let skipped = file.metadata()?.len().saturating_sub(LIMIT);
+    file.seek(SeekFrom::Start(skipped))?;
+    let mut bytes = Vec::new();
+    file.take(LIMIT).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let changed = change(&text);
+    if skipped == 0 && changed == text { Ok(()) } else { write_atomically(path, changed.as_bytes()) }
 }
 
 /// A file written and synced beside the one it is to replace. Dropped, it goes.
@@ -133,6 +149,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_text_is_rewritten_where_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        rewrite(&path, &|_| String::new()).unwrap();
+        assert!(!path.exists());
+        fs::write(&path, b"a secret \xff").unwrap();
+        let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
+        let before = inode();
+        rewrite(&path, &str::to_owned).unwrap();
+        assert_eq!(inode(), before);
+        rewrite(&path, &|text| text.replace("secret", "x")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a x \u{fffd}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! How values are written for others: hexadecimal, percent-encoding, Basic authorization, the time of day.
+//! How values are written for others: hexadecimal, percent-encoding, Basic authorization, the time of day; and
+//! how much of what others wrote is shown.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use base64::Engine;
@@ -24,6 +26,14 @@ pub(crate) fn percent_decode(text: &str) -> String {
 /// The value of an `Authorization` header (RFC 7617).
 pub(crate) fn basic_authorization(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// Text of others that a person can read: some put whole documents into their messages.
+pub(crate) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.get(..text.floor_char_boundary(limit)) {
+        Some(start) if start.len() < text.len() => Cow::Owned(format!("{start}…")),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Now, RFC 3339 in UTC, to the second.

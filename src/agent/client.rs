@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
+use super::answer::{parse_answer, running_task};
 use super::endpoint::{Endpoint, Trust};
 use super::error::AgentError;
 use crate::notation::basic_authorization;
@@ -139,16 +140,7 @@ impl Agent {
             .reader()
             .read_to_end(&mut body)
             .map_err(|error| protocol(format!("reading it failed: {error}")))?;
-        let answer: Value =
-            serde_json::from_slice(&body).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
-        if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
-            let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
-            return Err(AgentError::Exception { method: method.to_owned(), message: message.to_owned() });
-        }
-        answer
-            .get("value")
-            .cloned()
-            .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+        parse_answer(&body, method)
     }
 
     /// Sends a message and, where it starts a task, follows that to its end.
@@ -167,7 +159,7 @@ impl Agent {
         let mut value = self.send(method, arguments)?;
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut lost = 0;
-        while let Some(task) = running_task(&value) {
+        while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
             }
@@ -342,13 +334,6 @@ impl Agent {
 /// rustls reports a failed handshake through `io::Error`.
 fn rustls_cause(error: &io::Error) -> Option<String> {
     error.get_ref()?.downcast_ref::<rustls::Error>().map(ToString::to_string)
-}
-
-fn running_task(value: &Value) -> Option<String> {
-    if value.get("state").and_then(Value::as_str) != Some("running") {
-        return None;
-    }
-    value.get("agent_task_id").and_then(Value::as_str).map(str::to_owned)
 }
 
 struct Counted<'a> {

@@ -5,6 +5,7 @@
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 
+mod answer;
 mod client;
 mod endpoint;
 mod error;
@@ -12,6 +13,7 @@ mod messages;
 pub mod registry;
 pub(crate) mod tunnel;
 
+pub use answer::{parse_answer, running_task};
 pub use client::{Agent, Backoff};
 pub use endpoint::Endpoint;
 pub use error::AgentError;

@@ -115,6 +115,7 @@ impl<'a> Cloud<'a> {
                     return Err(super::resume::still_at_work(error.into(), &open));
                 }
                 CpiError::NoAnswer { .. } if effect.creates() => {
+                    open.redact(&|text| self.environment.redactor.apply(text).into_owned());
                     return Err(super::resume::unknown_outcome(effect, &open, error.into()));
                 }
                 _ => open.settle()?,

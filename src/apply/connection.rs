@@ -1,5 +1,6 @@
 //! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::cpi_source::Located;
 use super::request::Environment;
-use super::signals;
+use super::{prepare, signals};
 use crate::cpi::install::Installed;
 use crate::cpi::{
     Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Terms, Watch,
@@ -21,6 +22,8 @@ use crate::{Error, Result};
 const RETRIES: u32 = 3;
 /// The wait before the first retry; it doubles.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How many lines of a log are held back at most; then the oldest go.
+const HELD_LINES: usize = 10_000;
 
 /// A CPI that has said what it is.
 pub(super) struct Connection<'a> {
@@ -135,7 +138,25 @@ impl<'a> Connection<'a> {
     /// Makes a call once, with its answer and log in `files`.
     pub(super) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
         let _calling = count_and_measure(self.environment);
-        self.cpi.call(call, files, &mut watch(self.environment, stage))
+        let mut watching = watch(self.environment, stage);
+        if call.method != Method::AttachDisk {
+            return self.cpi.call(call, files, &mut watching);
+        }
+        // Its answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
+        let mut held = VecDeque::new();
+        watching.on_log = Box::new(|line: &str| {
+            if held.len() == HELD_LINES {
+                held.pop_front();
+            }
+            held.push_back(line.to_owned());
+        });
+        let outcome = self.cpi.call(call, files, &mut watching);
+        drop(watching);
+        if let Ok(Answer::Hint(Some(hint))) = &outcome {
+            prepare::redact_hint(self.environment, hint);
+        }
+        held.iter().for_each(|line| show(self.environment, stage, line));
+        outcome
     }
 
     /// Makes a call that changes nothing, or nothing that cannot be repeated.
@@ -221,10 +242,7 @@ fn count_and_measure(environment: &Environment) -> Spending<'_> {
 fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
     let begun = Instant::now();
     Watch {
-        on_log: Box::new(move |line: &str| {
-            tracing::debug!(target: "cpi", "{line}");
-            stage.log_line(line);
-        }),
+        on_log: Box::new(move |line: &str| show(environment, stage, line)),
         stop: Box::new(move || {
             let timeout = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience);
             let stop = signals::insisted(environment).map(Stop::Signal).or(timeout.map(Stop::Timeout));
@@ -234,4 +252,10 @@ fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
             stop
         }),
     }
+}
+
+fn show(environment: &Environment, stage: &Stage, line: &str) {
+    let line = environment.redactor.line(line);
+    tracing::debug!(target: "cpi", "{line}");
+    stage.log_line(line);
 }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
-    resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
+    resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
 
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &validating)?;

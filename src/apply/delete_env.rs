@@ -34,7 +34,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
             .with_hint("--allow-missing takes this for success"));
     }
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
-    resume::settle_open_calls(environment, &mut store, request.forget_open_calls)?;
+    resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
 
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;

@@ -30,8 +30,9 @@ pub(super) struct Opened {
 
 /// Reads a manifest and remembers what in it must not be shown.
 pub(super) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
-    let loaded = manifest::load(inputs)?;
-    for secret in &loaded.secrets {
+    let loaded = manifest::load(inputs).inspect_err(|_| learn_secrets(environment, inputs))?;
+    let named = manifest::secrets_by_name(&loaded.root);
+    for secret in loaded.secrets.iter().chain(&named) {
         environment.redactor.add(secret);
     }
     for warning in &loaded.warnings {
@@ -41,6 +42,20 @@ pub(super) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded>
         environment.reporter.note(note);
     }
     Ok(loaded)
+}
+
+/// Remembers what must not be shown before the manifest is loaded, or although it cannot be.
+pub(super) fn learn_secrets(environment: &Environment, inputs: &Inputs) {
+    for secret in manifest::known_secrets(inputs) {
+        environment.redactor.add(&secret);
+    }
+}
+
+/// Remembers the credentials in the hints of disks.
+pub(super) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
+    for secret in manifest::secrets_by_name_in(hint) {
+        environment.redactor.add(&secret);
+    }
 }
 
 /// Reads and validates the manifest and finds out what its artifacts are.
@@ -58,11 +73,8 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
 /// Everything in `cloud_provider` that opens doors.
 pub(super) fn redact_provider(environment: &Environment, provider: &manifest::deployment::CloudProvider) {
     environment.redactor.add(&provider.mbus);
-    if let Ok(url) = url::Url::parse(&provider.mbus)
-        && let Some(password) = url.password()
-    {
-        environment.redactor.add(password);
-        environment.redactor.add(&crate::notation::percent_decode(password));
+    for password in manifest::secrets_of_url(&provider.mbus) {
+        environment.redactor.add(&password);
     }
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);

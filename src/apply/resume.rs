@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::effect::Effect;
 use super::request::Environment;
-use super::signals;
+use super::{prepare, signals};
 use crate::agent::Backoff;
 use crate::cpi::{self, CpiError, Stop, read_answer};
+use crate::manifest::Inputs;
 use crate::state::{Answer, Change, Intent, OpenCall, Store};
 use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
@@ -18,8 +19,21 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
 /// are dropped instead of stopping the run.
-pub(super) fn settle_open_calls(environment: &Environment, store: &mut Store, forget: bool) -> Result<()> {
-    for (intent, call) in store.journal().open_calls::<Effect>()? {
+pub(super) fn settle_open_calls(
+    environment: &Environment,
+    inputs: &Inputs,
+    store: &mut Store,
+    forget: bool,
+) -> Result<()> {
+    for disk in &store.state().disks {
+        disk.hint.iter().for_each(|hint| prepare::redact_hint(environment, hint));
+    }
+    let calls = store.journal().open_calls::<Effect>()?;
+    if !calls.is_empty() {
+        // The manifest is not loaded yet, and a CPI may have put its arguments into an error.
+        prepare::learn_secrets(environment, inputs);
+    }
+    for (intent, call) in calls {
         settle(environment, store, &intent, call, forget)?;
     }
     Ok(())
@@ -40,7 +54,7 @@ fn settle(
         return Ok(());
     };
     let problem = match read(intent, &bytes) {
-        Ok(answer) => match fitting_changes(store, intent, &answer) {
+        Ok(answer) => match fitting_changes(environment, store, intent, &answer) {
             Ok(changes) => {
                 for change in changes {
                     store.commit(change)?;
@@ -62,6 +76,7 @@ fn settle(
     if intent.effect.creates() {
         if !forget {
             let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
+            call.redact(&|text| environment.redactor.apply(text).into_owned());
             return Err(unknown_outcome(&intent.effect, &call, cause.into()));
         }
         reporter.warn(format!(
@@ -142,10 +157,14 @@ pub(super) fn still_at_work(error: Error, call: &OpenCall) -> Error {
 
 /// The changes an answer means, if the state can take them.
 fn fitting_changes(
+    environment: &Environment,
     store: &Store,
     intent: &Intent<Effect>,
     answer: &cpi::Answer,
 ) -> Result<Vec<Change>, String> {
+    if let cpi::Answer::Hint(Some(hint)) = answer {
+        prepare::redact_hint(environment, hint);
+    }
     let changes = intent.effect.changes(answer)?;
     let mut trial = store.state().clone();
     for change in &changes {

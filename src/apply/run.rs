@@ -220,9 +220,7 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => {
-                vm::stop(self, cloud, agent, cid, stage).map(|()| None)
-            }
+            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage).map(|()| None),
             Step::DeleteVm { cid } => {
                 let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
                 // Nothing takes its place, and nothing that it may hold is touched, before it is gone.

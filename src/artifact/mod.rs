@@ -41,6 +41,10 @@ mod url;
 pub(crate) mod tarballs;
 
 #[cfg(test)]
+#[path = "../../tests/it/support/hostile.rs"]
+pub(crate) mod hostile;
+
+#[cfg(test)]
 #[path = "../../tests/it/support/http.rs"]
 pub(crate) mod http;
 

@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
+/// A longer one is a mistake, and might lie beyond the end of the clock.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
 /// Parses one; a parser for clap.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    let duration = sum(text)?;
+    if duration > LONGEST { Err("the duration is too long".to_owned()) } else { Ok(duration) }
+}
+
+fn sum(text: &str) -> Result<Duration, String> {
     const FORM: &str = "a duration is a number of seconds, or numbers with ms, s, m or h: 90s, 1h30m";
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
@@ -38,6 +46,9 @@ mod tests {
     fn forms() {
         let seconds = |text| parse(text).map(|duration| duration.as_secs_f64());
         assert_eq!(seconds("90"), Ok(90.0));
+        for long in ["18446744073709551615", "18446744073709551s", "100000h"] {
+            assert_eq!(seconds(long), Err("the duration is too long".to_owned()), "{long}");
+        }
         assert_eq!(seconds("1h30m"), Ok(5400.0));
         assert_eq!(seconds("2min5s"), Ok(125.0));
         assert_eq!(seconds("500ms"), Ok(0.5));

@@ -5,6 +5,7 @@
 //! lock: not at once, because a CPI that outlived its run may still read an image there.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,7 +34,12 @@ impl Scratch {
         let failed = |error| Error::io(format!("making a scratch directory in '{}'", base.display()), error);
         std::fs::create_dir_all(base).map_err(failed)?;
         sweep(base);
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base).map_err(failed)?;
+        let directory = tempfile::Builder::new()
+            .prefix(PREFIX)
+            // Rendered templates and a CPI's configuration lie there.
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir_in(base)
+            .map_err(failed)?;
         let lock = File::create(directory.path().join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             // Nobody else knows the name yet. Where locks are not supported, sweeping is not possible either.
@@ -111,6 +117,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let scratch = Scratch::below(base.path()).unwrap();
         std::fs::write(scratch.path().join("image"), "x").unwrap();
+        let mode = scratch.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "nobody else looks into it");
         drop(scratch);
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }

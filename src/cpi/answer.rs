@@ -1,5 +1,6 @@
 //! What methods answer: the shape of each result, read and checked in this one place.
 
+use crate::notation::shortened;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -111,7 +112,7 @@ impl Reading {
     /// Reads the result of a method. What cannot be understood is described.
     pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.answer(terms.api_version);
-        let wrong = || format!("`{method}` must answer {}, not {}", shape.describe(), shortened(result));
+        let wrong = || format!("`{method}` must answer {}, not {}", shape.describe(), shown(result));
         Ok(match (shape, result) {
             (Shape::Nothing, _) => Answer::Nothing.into(),
             (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
@@ -185,7 +186,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must answer a hash, not {}", shortened(result)));
+            return Err(format!("`info` must answer a hash, not {}", shown(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,
@@ -193,14 +194,12 @@ impl Info {
                 .as_u64()
                 .and_then(|version| u32::try_from(version).ok())
                 .filter(|version| *version > 0)
-                .ok_or_else(|| {
-                    format!("`api_version` must be a positive integer, not {}", shortened(version))
-                })?,
+                .ok_or_else(|| format!("`api_version` must be a positive integer, not {}", shown(version)))?,
         };
         let stemcell_formats = match result.get("stemcell_formats") {
             None | Some(Value::Null) => None,
             Some(formats) => Some(serde_json::from_value(formats.clone()).map_err(|_| {
-                format!("`stemcell_formats` must be a list of strings, not {}", shortened(formats))
+                format!("`stemcell_formats` must be a list of strings, not {}", shown(formats))
             })?),
         };
         Ok(Info { api_version, stemcell_formats })
@@ -233,14 +232,10 @@ fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
 }
 
 /// A value as it stands in an error.
-fn shortened(value: &Value) -> String {
+fn shown(value: &Value) -> String {
+    /// How much of it, in bytes.
     const LIMIT: usize = 200;
-    let mut text = value.to_string();
-    if text.len() > LIMIT {
-        text.truncate(text.floor_char_boundary(LIMIT));
-        text.push('…');
-    }
-    text
+    shortened(&value.to_string(), LIMIT).into_owned()
 }
 
 #[cfg(test)]

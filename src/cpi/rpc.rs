@@ -6,9 +6,12 @@ use serde_json::Value;
 
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
+use crate::notation::shortened;
 
 /// The largest answer that is read, in bytes.
 pub(crate) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+/// How much of a CPI's message is shown, in bytes: some put whole HTTP answers into theirs.
+const MESSAGE_LIMIT: usize = 16 * 1024;
 
 /// Both are `None` when they are not there; a null is one.
 #[derive(Deserialize)]
@@ -70,7 +73,10 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Va
                 method,
                 request_id: request_id.to_owned(),
                 kind,
-                message: said.map_or_else(|| "it does not say why".to_owned(), shortened),
+                message: said.map_or_else(
+                    || "it does not say why".to_owned(),
+                    |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
+                ),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
             })
         }
@@ -82,16 +88,6 @@ fn not_json(error: &serde_json::Error) -> String {
         true => format!("its shape is wrong: {error}"),
         false => format!("it is not one JSON document: {error}"),
     }
-}
-
-/// A message a person can read: some CPIs put whole HTTP answers into theirs.
-fn shortened(mut message: String) -> String {
-    const MESSAGE_LIMIT: usize = 16 * 1024;
-    if message.len() > MESSAGE_LIMIT {
-        message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
-        message.push('…');
-    }
-    message
 }
 
 #[cfg(test)]

@@ -100,6 +100,28 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     })
 }
 
+/// What is known to be secret before, or although, the manifest cannot be used: what was given and what the vars
+/// store has, as far as it can be read. Nothing is generated or written.
+pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
+    let sources = Sources::read(inputs).unwrap_or_default();
+    let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
+    let store = path.and_then(|path| Store::open(path).ok());
+    let values = sources.iter().chain(store.iter().flat_map(Store::iter));
+    let mut found = secrets::collect(values.map(|(_, value)| value));
+    let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
+    if let Ok(root) = document(inputs).or(raw) {
+        found.extend(secrets::named(&root));
+        let provider = root.get("cloud_provider");
+        let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
+        for properties in own.into_iter().chain(provider.and_then(|provider| provider.get("properties"))) {
+            if let Ok(serde_json::Value::Object(properties)) = properties.to_json() {
+                found.extend(secrets::texts(&properties).into_iter().filter(|text| !text.contains("((")));
+            }
+        }
+    }
+    found
+}
+
 /// What `interpolate` prints: the tree as YAML, or the text itself where `--path` leads to one.
 pub fn interpolate(inputs: &Inputs, options: &Options) -> Result<(String, Loaded)> {
     let loaded = load_with(inputs, options)?;

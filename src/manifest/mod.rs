@@ -16,5 +16,7 @@ pub mod yaml;
 
 pub use deployment::Deployment;
 pub use inputs::Inputs;
-pub use load::{Loaded, Options, interpolate, load, load_with};
-pub use secrets::texts as secret_texts;
+pub use load::{Loaded, Options, interpolate, known_secrets, load, load_with};
+pub use secrets::{
+    named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
+};

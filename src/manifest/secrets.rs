@@ -1,6 +1,7 @@
 //! What must not be shown of variables' values.
 
 use super::yaml::{Data, Node};
+use crate::notation::percent_decode;
 
 /// Every text and number below `values`, and the single lines of texts of several lines. Certificates and
 /// public keys are public and stay out.
@@ -26,6 +27,61 @@ pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<Str
         }
     }
     texts
+}
+
+/// What keys say is secret of what nobody declared to be: texts below a `password`, a `private_key` and the like,
+/// and the passwords of URLs. For what stands in a manifest as it is, and for the hints of disks.
+pub fn named(node: &Node) -> Vec<String> {
+    let mut secrets = std::collections::BTreeSet::new();
+    walk_named(node, false, &mut secrets);
+    secrets.into_iter().collect()
+}
+
+/// As [`named`], below a JSON value.
+pub fn named_in(value: &serde_json::Value) -> Vec<String> {
+    named(&Node::from_json(value))
+}
+
+/// The password in a URL, as it is written and as it is meant.
+pub fn of_url(text: &str) -> Vec<String> {
+    let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
+    let password = url.as_ref().and_then(url::Url::password).filter(|password| !password.is_empty());
+    // A reference to a variable is no password.
+    let password = password.filter(|password| !password.starts_with("(("));
+    password.map(|password| vec![password.to_owned(), percent_decode(password)]).unwrap_or_default()
+}
+
+const NAMES: [&str; 9] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "private_key",
+    "access_key",
+    "api_key",
+    "token",
+    "credential",
+];
+
+fn walk_named(node: &Node, secret: bool, secrets: &mut std::collections::BTreeSet<String>) {
+    match &node.data {
+        Data::String(text) => {
+            // The path of a key is no secret.
+            if secret && !is_public(text) && !text.starts_with('/') && !text.starts_with("((") {
+                secrets.insert(text.clone());
+            }
+            secrets.extend(of_url(text));
+        }
+        Data::Seq(items) => items.iter().for_each(|item| walk_named(item, secret, secrets)),
+        Data::Map(map) => {
+            for (key, value) in map.iter() {
+                let name = key.as_str().unwrap_or_default().to_ascii_lowercase().replace('-', "_");
+                let secret = secret || NAMES.iter().any(|known| name.contains(known));
+                walk_named(value, secret, secrets);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn walk(node: &Node, secrets: &mut std::collections::BTreeSet<String>) {
@@ -81,6 +137,17 @@ fn is_public(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_and_urls_tell_what_is_secret() {
+        let value = serde_json::json!({
+            "path": "/dev/sdb",
+            "iscsi_settings": {"username": "u", "password": "chap-secret", "target": "iqn.2004-04.com:1"},
+            "url": "https://user:p%40ss-word@host/x", "plain": "https://host/x",
+            "Private-Key": "k-e-y", "private_key_path": "/home/me/key", "secret": ["one-of-two", "((var))"],
+        });
+        assert_eq!(named_in(&value), ["chap-secret", "k-e-y", "one-of-two", "p%40ss-word", "p@ss-word"]);
+    }
 
     #[test]
     fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_and_places_are_not() {

@@ -48,6 +48,7 @@ fn disk(cid: &str, size: u64) -> Disk {
 fn deployed() -> State {
     let mut state = State::new();
     let vm = Vm {
+        ssh_host_key: None,
         cid: "vm-1".into(),
         agent_id: "a".into(),
         contract: Contract::V2,

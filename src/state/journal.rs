@@ -241,6 +241,15 @@ impl OpenCall {
         Ok(bytes)
     }
 
+    /// Takes secrets out of what a process that has ended wrote, where the call stays open for a person to look into.
+    pub fn redact(&self, hide: &dyn Fn(&str) -> String) {
+        for path in [self.answer_path(), self.log_path()] {
+            if let Err(error) = crate::durable::rewrite(&path, hide) {
+                tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be rewritten");
+            }
+        }
+    }
+
     /// The call's outcome is in the state: forget it.
     pub fn settle(self) -> Result<()> {
         remove_durably(&self.file("intent"))

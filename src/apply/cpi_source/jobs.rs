@@ -62,6 +62,7 @@ pub(super) fn install(
         variables: &environment.variables,
         parallel: environment.parallel,
         interrupted: &|| signals::first(environment),
+        redactor: &environment.redactor,
     };
     let installed = install_packages(&jobs, &workshop, &installing)?;
     installing.finish();

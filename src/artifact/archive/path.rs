@@ -78,6 +78,9 @@ pub fn link_target(link: &Path, target: &[u8]) -> Result<PathBuf, NameError> {
 
 /// The target of a symbolic link as it is written, for trees in which `/` means the tree's own root.
 pub fn raw_target(target: &[u8]) -> Result<PathBuf, NameError> {
+    if target.is_empty() {
+        return Err(NameError::Empty);
+    }
     check(target)?;
     os_path(target)
 }

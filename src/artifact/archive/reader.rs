@@ -104,9 +104,17 @@ impl<R: Read> Entries<R> {
     /// The next entry; none at the end-of-archive marker. Data not read is skipped.
     pub(super) fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut extension = Extension::default();
+        let mut dangling = false;
         loop {
             self.skip_rest()?;
-            let Some(header) = self.header()? else { return Ok(None) };
+            let Some(header) = self.header()? else {
+                return match dangling {
+                    true => {
+                        Err(ArchiveError::Damaged("an entry is missing after its extension header".into()))
+                    }
+                    false => Ok(None),
+                };
+            };
             self.count += 1;
             if self.count > self.limits.entries {
                 return Err(ArchiveError::TooLarge { what: "entries", limit: self.limits.entries });
@@ -114,6 +122,7 @@ impl<R: Read> Entries<R> {
             let kind = header.entry_type();
             let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
             let size = header.entry_size().map_err(damaged)?;
+            dangling = kind != EntryType::XGlobalHeader;
             match kind {
                 EntryType::GNULongName => extension.name = Some(self.long_name(size)?),
                 EntryType::GNULongLink => extension.link = Some(self.long_name(size)?),

@@ -19,6 +19,12 @@ use crate::{Error, Result};
 /// Directories known to be real ones; emptied when it grows beyond this, so that memory stays flat.
 const KNOWN_DIRECTORIES: usize = 10_000;
 
+/// How many bytes of names are kept until the end: of directories whose mode is set last, of files whose digest is
+/// wanted. An archive in use has some MiB.
+const KEPT_NAMES: usize = 64 << 20;
+/// What keeping a name costs beside the name.
+const KEPT_OVERHEAD: usize = 128;
+
 /// Called with bytes done and bytes in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
@@ -205,11 +211,15 @@ struct Tree<'a> {
     /// Below the root; known to be directories and not links.
     directories: HashSet<PathBuf>,
     digests: BTreeMap<PathBuf, Digest>,
+    /// Bytes of names that are kept until the end.
+    kept: usize,
+    /// Directories made, most of which need no entry of their own.
+    made: u64,
 }
 
 impl<'a> Tree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
-        Tree { root, options, directories: HashSet::new(), digests: BTreeMap::new() }
+        Tree { root, options, directories: HashSet::new(), digests: BTreeMap::new(), kept: 0, made: 0 }
     }
 
     /// Returns how many entries there were.
@@ -260,6 +270,7 @@ impl<'a> Tree<'a> {
         let count = entries.count();
         entries.finish()?;
         for (path, mode) in modes {
+            let path = self.root.join(path);
             set_mode(&path, mode).map_err(|source| ArchiveError::Write { path, source })?;
         }
         Ok(count)
@@ -279,7 +290,8 @@ impl<'a> Tree<'a> {
         self.real_directory(path, entry)?;
         let mode = entry.mode & 0o777 | 0o700;
         if mode != 0o755 {
-            modes.push((self.root.join(path), mode));
+            self.keep(path)?;
+            modes.push((path.to_owned(), mode));
         }
         Ok(())
     }
@@ -316,6 +328,7 @@ impl<'a> Tree<'a> {
         drop(file);
         set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write)?;
         if let Some(hasher) = hasher {
+            self.keep(path)?;
             self.digests.insert(path.to_owned(), hasher.finish());
         }
         Ok(())
@@ -366,7 +379,17 @@ impl<'a> Tree<'a> {
         self.parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;
         if let Some(digest) = self.digests.get(&from).cloned() {
+            self.keep(path)?;
             self.digests.insert(path.to_owned(), digest);
+        }
+        Ok(())
+    }
+
+    /// A name is about to be kept until the end.
+    fn keep(&mut self, path: &Path) -> Result<(), ArchiveError> {
+        self.kept += path.as_os_str().len() + KEPT_OVERHEAD;
+        if self.kept > KEPT_NAMES {
+            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: KEPT_NAMES as u64 });
         }
         Ok(())
     }
@@ -400,6 +423,11 @@ impl<'a> Tree<'a> {
                 return Err(ArchiveError::Parent { name: printable(&entry.name), parent });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.made += 1;
+                let limit = self.options.limits.entries;
+                if self.made > limit {
+                    return Err(ArchiveError::TooLarge { what: "entries", limit });
+                }
                 let made = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 made.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
             }

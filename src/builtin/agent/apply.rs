@@ -70,9 +70,10 @@ impl Agent {
             .open(&archive.blobstore_id, archive.sha1.as_deref().unwrap_or_default())
             .context(|| "Getting job source from blobstore".to_owned())?;
         let all = scratch(&self.dirs.data_jobs())?;
-        archive::unpack(file, "the rendered templates archive", all.path())?;
+        let unpacked = all.path().join("jobs");
+        archive::unpack(file, "the rendered templates archive", &unpacked)?;
         for job in missing {
-            let source = all.path().join(&job.name);
+            let source = unpacked.join(&job.name);
             let target = dir_of(job);
             if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {
                 return Err(Error::invalid(format!(

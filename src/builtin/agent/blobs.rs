@@ -1,7 +1,8 @@
 //! The agent's blobstore: files in one directory, named by blob id, whole or not there at all.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Seek;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -97,6 +98,7 @@ pub fn id_of(path: &str) -> Option<&str> {
 pub fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(dir)
         .map_err(|e| Error::io(format!("making a directory in '{}'", dir.display()), e))
 }

@@ -62,13 +62,13 @@ impl Agent {
         let source = self.dirs.compile().join(&package.name);
         let _clean = Cleanup(&source);
         dirs::remove_tree(&source)?;
-        dirs::make_dir(&source, 0o755)?;
         let blob = self
             .blobs
             .open(&package.blobstore_id, &package.sha1)
             .context(|| format!("Fetching package {}", package.name))?;
         archive::unpack(blob, &format!("the source of package '{}'", package.name), &source)
             .context(|| format!("Uncompressing package {}", package.name))?;
+        dirs::set_mode(&source, 0o755)?;
         if source.join("packaging").is_file() {
             self.run_packaging(package, &source, cancel).context(|| "Running packaging script".to_owned())?;
         }

@@ -26,16 +26,16 @@ pub fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf>
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
     // Unpacked beside its place and moved there whole: a killed agent leaves no half package behind.
-    let fresh = scratch(&parent)?;
-    archive::unpack(file, &format!("package '{}'", package.name), fresh.path())
+    let beside = scratch(&parent)?;
+    let fresh = beside.path().join("package");
+    archive::unpack(file, &format!("package '{}'", package.name), &fresh)
         .context(|| "Decompressing package files".to_owned())?;
-    dirs::set_mode(fresh.path(), 0o755)?;
-    dirs.give_to_vcap(fresh.path());
-    let fresh = fresh.keep();
+    dirs::set_mode(&fresh, 0o755)?;
+    dirs.give_to_vcap(&fresh);
     match fs::rename(&fresh, &target) {
         Ok(()) => Ok(target),
         // Another task was faster.
-        Err(_) if target.is_dir() => dirs::remove_tree(&fresh).map(|()| target),
+        Err(_) if target.is_dir() => Ok(target),
         Err(e) => Err(Error::io(format!("moving package '{}' to its place", package.name), e)),
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::artifact::{Cache, Release};
 use crate::schedule::{self, Lane, Task};
-use crate::ui::Stage;
+use crate::ui::{Redactor, Stage};
 use crate::{Error, Result};
 
 use needed::Needed;
@@ -52,6 +52,8 @@ pub struct Workshop<'a> {
     pub parallel: usize,
     /// Tells whether to give up, and because of which signal.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
+    /// What must not stay in the scripts' output.
+    pub redactor: &'a Redactor,
 }
 
 /// Packages that stay as long as this is held: nobody prunes or replaces them meanwhile.

@@ -10,4 +10,4 @@ mod disks;
 mod jobs;
 mod protocol;
 mod restart;
-mod world;
+pub mod world;

@@ -4,5 +4,5 @@ mod cache;
 mod failures;
 mod lifecycle;
 mod recorded;
-mod setup;
+pub mod setup;
 mod traffic;

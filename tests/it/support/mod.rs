@@ -13,6 +13,7 @@
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
 pub mod hello;
+pub mod hostile;
 pub mod http;
 pub mod island;
 mod leftovers;

@@ -9,6 +9,8 @@ use crate::{Error, Result};
 
 /// How long a start or stop may take when the file does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Whatever a job says: a time far enough away is beyond the end of the clock.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,7 +187,8 @@ impl Parser<'_> {
                     .map_err(|_| self.error(line, &format!("'{count}' is not a number of seconds")))?;
                 let minutes = self.peek_is(&["minute", "minutes"]);
                 self.skip(&["second", "seconds", "minute", "minutes"]);
-                program.timeout = Duration::from_secs(seconds.saturating_mul(if minutes { 60 } else { 1 }));
+                let seconds = seconds.saturating_mul(if minutes { 60 } else { 1 });
+                program.timeout = Duration::from_secs(seconds).min(LONGEST_TIMEOUT);
             } else {
                 return Ok(program);
             }
@@ -328,6 +331,14 @@ mod tests {
         assert_eq!(db.pidfile, PathBuf::from("/run/db.pid"));
         assert_eq!(db.start.as_ref().unwrap().command, ["/x/db"]);
         assert_eq!(db.stop, None);
+    }
+
+    #[test]
+    fn a_timeout_is_not_beyond_the_end_of_the_clock() {
+        let text =
+            "check process x pidfile /p\n start program \"a\" with timeout 18446744073709551615 minutes\n";
+        let services = parse(text, "monit").unwrap();
+        assert_eq!(services[0].start.as_ref().unwrap().timeout, LONGEST_TIMEOUT);
     }
 
     #[test]

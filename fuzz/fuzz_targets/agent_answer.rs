@@ -1,0 +1,19 @@
+//! Any bytes that an agent sends are a value, an exception, or make no sense.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use monopile::agent::{self, Blob};
+
+fuzz_target!(|bytes: &[u8]| {
+    match agent::parse_answer(bytes, "fetch_logs") {
+        Ok(value) => {
+            let _ = agent::running_task(&value);
+            let _ = serde_json::from_value::<Blob>(value);
+        }
+        Err(error) => {
+            let chain = monopile::Error::from(error).chain();
+            assert!(chain.iter().map(String::len).sum::<usize>() < 256 << 10);
+        }
+    }
+});

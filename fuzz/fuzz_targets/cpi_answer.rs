@@ -1,0 +1,24 @@
+//! Any bytes that a CPI writes are an answer to a method, an error of the CPI's, or no answer. What is said about it
+//! fits on a screen.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use monopile::cpi::{Answer, Contract, Method, Terms, read_answer};
+
+fuzz_target!(|bytes: &[u8]| {
+    for (api_version, contract) in [(1, Contract::V1), (2, Contract::V2)] {
+        for method in Method::all() {
+            match read_answer(bytes, method, "request", Terms { api_version, contract }) {
+                Ok(Answer::Cid(cid)) => assert!(!cid.trim().is_empty()),
+                Ok(Answer::Vm(vm)) => assert!(!vm.cid.trim().is_empty()),
+                Ok(Answer::Info(info)) => assert!(info.api_version > 0),
+                Ok(_) => {}
+                Err(error) => {
+                    let chain = monopile::Error::from(error).chain();
+                    assert!(chain.iter().map(String::len).sum::<usize>() < 64 << 10);
+                }
+            }
+        }
+    }
+});

@@ -1,0 +1,20 @@
+//! Any bytes are a state or are refused; what was read is the same after it was written and read again, and
+//! what it says exists has a name to delete it by.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use monopile::state::State;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(state) = State::parse(bytes) else { return };
+    assert!(state.vm_cid().is_none_or(|cid| !cid.trim().is_empty()));
+    for cid in state.disks.iter().map(|disk| &disk.cid).chain(state.stemcells.iter().map(|known| &known.cid)) {
+        assert!(!cid.trim().is_empty());
+    }
+    assert_eq!(state.current_disk().is_some(), !state.current_disk_id.is_empty());
+    assert_eq!(state.current_stemcell().is_some(), !state.current_stemcell_id.is_empty());
+    let _ = (state.vm(), state.current_releases().count(), state.is_empty_of_resources());
+    let written = state.to_bytes().unwrap();
+    assert_eq!(State::parse(&written).unwrap(), state);
+});

@@ -1,0 +1,189 @@
+use base64::Engine;
+
+use super::*;
+use proptest::prelude::*;
+
+fn redactor(secrets: &[&str]) -> Redactor {
+    let redactor = Redactor::default();
+    for secret in secrets {
+        redactor.add(secret);
+    }
+    redactor
+}
+
+#[test]
+fn without_secrets_text_is_borrowed() {
+    assert!(matches!(Redactor::default().apply("hello"), Cow::Borrowed("hello")));
+}
+
+#[test]
+fn a_value_is_replaced_wherever_it_stands() {
+    let redactor = redactor(&["hunter2!"]);
+    assert_eq!(redactor.apply("hunter2! x hunter2!hunter2!"), "<redacted> x <redacted>");
+}
+
+#[test]
+fn the_longest_secret_wins() {
+    assert_eq!(redactor(&["pass", "password1"]).apply("a password1"), "a <redacted>");
+}
+
+#[test]
+fn short_values_and_booleans_stay() {
+    assert_eq!(redactor(&["abc", "true", " ", "x"]).apply("abc true x"), "abc true x");
+}
+
+#[test]
+fn a_short_word_is_one_only_by_itself() {
+    let redactor = redactor(&["port", "vm-1"]);
+    assert_eq!(redactor.apply("port is important: /port/"), "<redacted> is important: /<redacted>/");
+    assert_eq!(redactor.apply("avm-12"), "a<redacted>2");
+}
+
+#[test]
+fn secrets_that_overlap_are_hidden_to_the_end_of_the_last() {
+    assert_eq!(redactor(&["abcd12", "d12345"]).apply("xabcd12345x"), "x<redacted>x");
+}
+
+#[test]
+fn html_and_shell_spellings() {
+    let redactor = redactor(&["it's <\"b\"> & c"]);
+    for text in [
+        "it&#39;s &lt;&quot;b&quot;&gt; &amp; c",
+        "it&#39;s &lt;&#34;b&#34;&gt; &amp; c",
+        "it's &lt;\"b\"&gt; &amp; c",
+        r#"it'\''s <"b"> & c"#,
+        r#"it\'s\ \<\"b\"\>\ \&\ c"#,
+        r#"it's <\"b\"> & c"#,
+    ] {
+        assert_eq!(redactor.apply(text), "<redacted>", "{text}");
+    }
+}
+
+#[test]
+fn json_of_ascii_alone_and_with_slashes_escaped() {
+    let redactor = redactor(&["pässwörd/😀"]);
+    assert_eq!(redactor.apply(r"<p\u00e4ssw\u00f6rd/\ud83d\ude00>"), "<<redacted>>");
+    assert_eq!(redactor.apply(r"<pässwörd\/😀>"), "<<redacted>>");
+}
+
+#[test]
+fn base64_of_a_document_that_holds_the_secret() {
+    let secret = "quo\"ted\\secret";
+    let redactor = redactor(&[secret]);
+    for before in ["", "x", "xy"] {
+        let document = serde_json::json!({ (before): secret }).to_string();
+        let encoded = base64::engine::general_purpose::URL_SAFE.encode(document);
+        assert!(redactor.apply(&encoded).contains("<redacted>"), "{before}");
+    }
+}
+
+#[test]
+fn wrapped_base64_is_found_in_one_text_and_line_by_line() {
+    let secret = "Xk29dm20sLq81nZx7cVb45Tg";
+    let redactor = redactor(&[secret]);
+    for before in 0..70 {
+        let document =
+            format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(before), "v".repeat(60));
+        let encoded = base64::engine::general_purpose::STANDARD.encode(document);
+        let lines: Vec<&str> =
+            encoded.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let plain: Vec<String> = lines.iter().map(|line| redactor.line(line).into_owned()).collect();
+        // What may stay visible where a line breaks is less than eight characters of 32.
+        let hidden: usize = lines
+            .iter()
+            .zip(&plain)
+            .map(|(line, shown)| line.len() - shown.replace(REPLACEMENT, "").len())
+            .sum();
+        assert!(hidden >= 22, "{before}: {plain:?}");
+        for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
+            let shown = redactor.apply(&text);
+            let hidden = text.len() - shown.replace(REPLACEMENT, "").len();
+            assert!(hidden >= 30, "{before}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_was_cut_is_hidden_as_far_as_it_goes() {
+    let redactor = redactor(&["Xk29dm20sLq81nZx7cVb45Tg"]);
+    assert_eq!(redactor.apply("the answer was Xk29dm20sLq8…"), "the answer was <redacted>…");
+    assert_eq!(redactor.line("7cVb45Tg and so on"), "<redacted> and so on");
+    assert_eq!(redactor.line("see https://"), "see https://");
+}
+
+#[test]
+fn added_late_takes_effect() {
+    let redactor = redactor(&["first-secret"]);
+    let clone = redactor.clone();
+    assert_eq!(clone.apply("second-secret"), "second-secret");
+    redactor.add("second-secret");
+    assert_eq!(clone.apply("second-secret first-secret"), "<redacted> <redacted>");
+}
+
+#[test]
+fn json_and_debug_spellings() {
+    let secret = "a\"b\\c\td<é>&";
+    let redactor = redactor(&[secret]);
+    let json = serde_json::to_string(&serde_json::json!({ "k": secret })).unwrap();
+    assert_eq!(redactor.apply(&json), r#"{"k":"<redacted>"}"#);
+    let nested = serde_json::to_string(&json).unwrap();
+    assert_eq!(redactor.apply(&nested), r#""{\"k\":\"<redacted>\"}""#);
+    assert_eq!(redactor.apply(&format!("{secret:?}")), "\"<redacted>\"");
+    assert_eq!(redactor.apply(r#"a\"b\\c\td\u003cé\u003e\u0026"#), "<redacted>");
+}
+
+#[test]
+fn url_spellings() {
+    let redactor = redactor(&["p@ss/w rd+"]);
+    for url in ["p%40ss%2Fw%20rd%2B", "p%40ss%2fw%20rd%2b", "p%40ss%2Fw+rd%2B", "p%40ss%2Fw%20rd+"] {
+        assert_eq!(redactor.apply(&format!("https://u:{url}@h/")), "https://u:<redacted>@h/", "{url}");
+    }
+}
+
+#[test]
+fn base64_of_user_and_password() {
+    let secret = "correct-horse-battery";
+    let redactor = redactor(&[secret]);
+    for user in ["", "u", "us", "mbus", "mbus-user"] {
+        let header = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
+        let shown = redactor.apply(&header);
+        assert!(shown.contains("<redacted>"), "{shown}");
+        let kept: usize = shown.replace("<redacted>", "").len();
+        assert!(kept <= (user.len() + 1) * 4 / 3 + 4, "{shown}");
+    }
+}
+
+#[test]
+fn each_line_of_a_key() {
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nabcdefghijklmnop\nxY==\n-----END KEY-----\n";
+    let redactor = redactor(&[key]);
+    assert_eq!(redactor.apply("  MIIEvQIBADANBgkqhkiG9w0BAQ"), "  <redacted>");
+    assert_eq!(redactor.apply("-----BEGIN KEY-----"), "-----BEGIN KEY-----");
+    assert_eq!(redactor.apply(&serde_json::to_string(key).unwrap()), "\"<redacted>\\n\"");
+}
+
+#[test]
+fn a_very_long_value_is_found_whole() {
+    let long: String = (0..20_000).map(|number| format!("{number:x}é")).collect();
+    assert_eq!(redactor(&[&long]).apply(&format!("<{long}>")), "<<redacted>>");
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_was_added_is_shown(secret in "\\PC{4,40}", before in "\\PC{0,8}", after in "\\PC{0,8}") {
+        let redactor = redactor(&[&secret]);
+        let trimmed = secret.trim();
+        let text = format!("{before}{trimmed}{after}");
+        prop_assume!(trimmed.chars().count() >= SHORTEST && !["true", "null", "false"].contains(&trimmed));
+        prop_assume!(!REPLACEMENT.contains(trimmed));
+            // A short word is one only by itself.
+            prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !trimmed.bytes().all(|byte| byte.is_ascii_alphabetic()));
+        let shown = redactor.apply(&text).into_owned();
+        let without = shown.replace(REPLACEMENT, "\u{0}");
+        prop_assert!(!without.contains(trimmed));
+        let json = serde_json::to_string(&text).unwrap();
+        let escaped = serde_json::to_string(trimmed).unwrap();
+        let shown = redactor.apply(&json).replace(REPLACEMENT, "\u{0}");
+        prop_assert!(!shown.contains(&escaped[1..escaped.len() - 1]));
+    }
+}

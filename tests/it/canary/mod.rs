@@ -1,0 +1,279 @@
+//! No secret gets out: every place that can hold one holds a marked one, everything fails in turn as loudly as it
+//! can, and everything that is shown or left behind is searched for the marks.
+
+mod world;
+
+use std::process::Stdio;
+
+use crate::cpi_release::setup::{Env, Machine};
+use crate::support::gate::until;
+use crate::support::http::{Server, answer};
+use crate::support::tarballs::sha1;
+use world::{ALL, Canary, Show};
+
+#[test]
+fn a_life_without_trouble() {
+    let mut canary = Canary::new();
+    canary.run("create-env", &[], Show::Plain).success();
+    canary.check(&[]);
+    canary.run("create-env", &["--recreate"], Show::Terminal).success();
+    canary.check(&[]);
+    canary.run("delete-env", &["-n"], Show::Json).success();
+    canary.check(&[]);
+    canary.hid_something();
+    assert_eq!(canary.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn errors_of_the_cpi() {
+    let mut canary = Canary::new();
+    for (mode, show) in [
+        ("error info", Show::Plain),
+        ("error create_stemcell", Show::Json),
+        ("retry create_vm", Show::Terminal),
+        ("error attach_disk", Show::Plain),
+        ("shape attach_disk", Show::Json),
+        ("error set_disk_metadata", Show::Plain),
+    ] {
+        canary.mode(mode);
+        let _ = std::fs::remove_file(canary.hello.world.path("retried"));
+        canary.run("create-env", &["--skip-drain"], show).failure(1);
+        canary.check(&[]);
+    }
+    canary.hid_something();
+    canary.mode("");
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.check(&[]);
+}
+
+#[test]
+fn answers_that_are_none() {
+    for (mode, show) in [("garbage create_vm", Show::Plain), ("shape create_vm", Show::Json)] {
+        let mut canary = Canary::new();
+        canary.mode(mode);
+        canary.run("create-env", &[], show).failure(1);
+        canary.check(&[]);
+        // The next run says again what is wrong, before it has looked at the manifest.
+        canary.mode("");
+        for show in ALL {
+            let code = canary.run("create-env", &[], show).code;
+            canary.check(&[]);
+            if code == 0 {
+                break;
+            }
+        }
+        canary.run("delete-env", &["-n", "--forget-open-calls", "--skip-drain"], Show::Plain).success();
+        canary.check(&[]);
+    }
+}
+
+#[test]
+fn killed_runs() {
+    let mut canary = Canary::new();
+    canary.mode("kill create_vm");
+    for show in [Show::Plain, Show::Json] {
+        canary.run("create-env", &[], show).failure(-1);
+        // What the CPI itself wrote is there until the next run has read it, and the scratch space until a later
+        // one sweeps it: in closed directories.
+        canary.check(&["state.json.journal/", "tmp/monopile-"]);
+    }
+    canary.mode("");
+    canary.run("create-env", &[], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.check(&["tmp/monopile-"]);
+}
+
+#[test]
+fn an_interrupted_run() {
+    let mut canary = Canary::new();
+    canary.mode("hang create_vm");
+    let world = canary.hello.world.root().to_owned();
+    let hanging = canary.hello.world.path("hanging");
+    // Somebody presses Ctrl-C, and once more.
+    let interrupt = std::thread::spawn(move || {
+        until("the CPI hangs", || hanging.exists());
+        let mut killed = 0;
+        for _ in 0..2 {
+            for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+                let Ok(words) = std::fs::read(entry.path().join("cmdline")) else { continue };
+                let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+                let text = String::from_utf8_lossy(&words).into_owned();
+                if cwd.starts_with(&world) && text.contains("create-env") && !text.contains("cpi-exec") {
+                    let pid: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
+                    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+                    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+                    killed += 1;
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        killed
+    });
+    canary.run("create-env", &[], Show::Plain).failure(130);
+    assert_eq!(interrupt.join().unwrap(), 2);
+    canary.check(&["state.json.journal/", "tmp/monopile-"]);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        if cwd.starts_with(canary.hello.world.root())
+            && let Ok(pid) = entry.file_name().to_str().unwrap().parse::<i32>()
+        {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
+}
+
+#[test]
+fn jobs_that_fail() {
+    let mut canary = Canary::new();
+    let fail = |what: &str| {
+        format!(
+            "- {{type: replace, path: '/instance_groups/name=hello/jobs/name=hello/properties/fail?', value: {what}}}\n"
+        )
+    };
+    canary.ops("fail.yml", &fail("template"));
+    canary.run("create-env", &[], Show::Plain).failure(3);
+    canary.check(&[]);
+    canary.hid_something();
+    canary.hello.world.write("fail.yml", fail("pre-start"));
+    for show in [Show::Json, Show::Terminal] {
+        canary.run("create-env", &[], show).failure(1);
+        canary.check(&[]);
+    }
+    canary.hello.world.write(
+        "hello/release/packages/greeting/packaging",
+        "set -x\nenv\ncat /var/vcap/bosh/settings.json /var/vcap/jobs/*/bin/* || true\nexit 1\n",
+    );
+    canary.run("create-env", &[], Show::Plain).failure(1);
+    canary.check(&[]);
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.check(&[]);
+}
+
+#[test]
+fn an_agent_that_does_not_answer() {
+    let mut canary = Canary::new();
+    let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
+    canary.ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
+    for show in [Show::Plain, Show::Terminal] {
+        canary.run("create-env", &["--agent-timeout", "2s"], show).failure(5);
+        canary.check(&[]);
+    }
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Json).success();
+    canary.check(&[]);
+}
+
+#[test]
+fn downloads_that_fail() {
+    let server = Server::start(|request, _| match request.path().contains("found") {
+        true => answer("200 OK", &[], b"what nobody expects"),
+        false => answer("401 Unauthorized", &[], format!("you asked for {}", request.path()).as_bytes()),
+    });
+    let mut canary = Canary::new();
+    for (path, show) in
+        [("refused.tgz", Show::Plain), ("found.tgz", Show::Json), ("found.tgz", Show::Terminal)]
+    {
+        for (what, name) in
+            [("/releases/name=hello", "release"), ("/resource_pools/name=vms/stemcell", "stemcell")]
+        {
+            let url = format!(
+                "http://cAn4rY-user:cAn4rY-url%20pass@127.0.0.1:{}/{path}?X-Amz-Signature=cAn4rY-signature&token=cAn4rY-token",
+                server.port()
+            );
+            canary.ops(
+                "download.yml",
+                &format!(
+                    "- {{type: replace, path: {what}/url, value: '{url}'}}\n\
+                     - {{type: replace, path: '{what}/sha1?', value: {}}}\n",
+                    sha1(name.as_bytes())
+                ),
+            );
+            let code = canary.run("create-env", &[], show).code;
+            assert!([1, 3].contains(&code), "{path}: {code}");
+            canary.check(&[]);
+        }
+    }
+    assert!(server.requests().len() >= 6);
+}
+
+#[test]
+fn manifests_that_cannot_be_used() {
+    for (name, text) in [
+        ("mbus", "- {type: replace, path: /cloud_provider/mbus, value: 'ftp://u:cAn4rY-mbus@h:1'}"),
+        ("mbus-list", "- {type: replace, path: /cloud_provider/mbus, value: [cAn4rY-mbus]}"),
+        ("properties", "- {type: replace, path: /cloud_provider/properties, value: cAn4rY-properties}"),
+        (
+            "key",
+            "- {type: replace, path: /cloud_provider/cert, value: {ca: cAn4rY-ca-secret, private_key: cAn4rY}}",
+        ),
+        (
+            "port",
+            "- {type: replace, path: /cloud_provider/cpi/properties/registry/port, value: ((var_secret))}",
+        ),
+        ("disk", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: ((env_secret))}"),
+        ("missing", "- {type: replace, path: /name, value: ((given_secret.part)) ((no_such_variable))}"),
+        ("in a text", "- {type: replace, path: /name, value: x-((vars_file_secret))}"),
+        ("network", "- {type: replace, path: /networks/name=default/type, value: ((var_secret))}"),
+        ("url", "- {type: replace, path: /releases/name=hello/url, value: 'http://u:cAn4rY@[broken/x'}"),
+        ("no scheme", "- {type: replace, path: /releases/name=hello/url, value: ((var_secret))}"),
+        ("digest", "- {type: replace, path: '/releases/name=hello/sha1?', value: ((var_secret))}"),
+        ("ops", "- {type: replace, path: /nowhere/at/all, value: cAn4rY-op-password}"),
+        ("test", "- {type: test, path: /name, value: cAn4rY-op}"),
+        ("syntax", "- {type: replace, path: /name, value: cAn4rY-op: : [}"),
+    ] {
+        let mut canary = Canary::new();
+        canary.generate();
+        canary.ops(&format!("{}.yml", name.replace(' ', "-")), &format!("{text}\n"));
+        let run = canary.run("create-env", &[], Show::Plain);
+        assert!([2, 3].contains(&run.code), "{name}: {run:?}");
+        canary.check(&[]);
+    }
+}
+
+#[test]
+fn variables_that_cannot_be_read() {
+    for (file, text) in [
+        ("vars.yml", "vars_file_secret: [cAn4rY-vars-file\nx: {cAn4rY: 'cAn4rY\n"),
+        ("vars.yml", "cAn4rY-only-text\n"),
+        ("vars.yml", "? [cAn4rY]\n: x\n"),
+        (
+            "creds.yml",
+            "given_secret: cAn4rY-given\nmbus_bootstrap_ssl: cAn4rY-text\ndefault_ca: {private_key: cAn4rY-key}\n",
+        ),
+    ] {
+        let mut canary = Canary::new();
+        canary.generate();
+        canary.write(file, text);
+        canary.run("create-env", &[], Show::Plain).failure(3);
+        let shown = canary.all_that_was_shown();
+        assert!(!shown.contains("cAn4rY"), "{shown}");
+    }
+}
+
+#[test]
+fn a_packaging_script_of_the_cpi_that_shows_its_environment() {
+    let machine = Machine::new();
+    let mut release = machine.release();
+    release.packages[0].files[0].1.push_str("env\nenv | base64 -w 60\nexit 7\n");
+    let env = Env::new(&machine, &release);
+    let mut command =
+        env.command("create-env", &["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET"]);
+    command.env("SECRET_x", "cAn4rY-of-the-environment-29x").stdin(Stdio::null());
+    let run = env.hello.world.finish(command).failure(1);
+    assert!(run.stderr.contains("<redacted>"), "{}", run.stderr);
+    let mut texts = vec![("output".to_owned(), run.stdout), ("errors".to_owned(), run.stderr)];
+    for root in [machine.path("cache"), env.hello.world.home()] {
+        for entry in
+            walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file())
+        {
+            let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned();
+            texts.push((entry.path().display().to_string(), text));
+        }
+    }
+    assert!(texts.iter().any(|(name, _)| name.ends_with("packaging.log")));
+    for (name, text) in texts {
+        assert!(!text.contains("cAn4rY") && !text.contains("hunter2-of-the-cpi"), "{name}: {text}");
+    }
+}

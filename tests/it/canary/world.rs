@@ -1,0 +1,310 @@
+//! An environment with a marked secret in every place that can hold one, and the search for what got out.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use crate::support::hello::Hello;
+use crate::support::{MONOPILE, Run};
+
+/// What every given secret holds, so that also a part of it is found.
+const MARK: &str = "cAn4rY";
+/// In the hint of a disk, which the state records.
+const HINT: &str = "cAn4rY-hint-secret";
+
+/// How a run shows itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Show {
+    Plain,
+    Json,
+    Terminal,
+}
+
+pub const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
+
+/// See the module.
+pub struct Canary {
+    pub hello: Hello,
+    /// All that runs showed so far.
+    shown: Vec<(String, String)>,
+    /// Files that hold secrets because a person put them there, or because it is what they are for.
+    known: Vec<PathBuf>,
+}
+
+impl Canary {
+    pub fn new() -> Canary {
+        let mut hello = Hello::new();
+        let world = &hello.world;
+        let leaky = include_str!("leaky").replace("@MONOPILE@", MONOPILE).replace("@HINT@", HINT);
+        let leaky = world.write("leaky", leaky);
+        std::fs::set_permissions(&leaky, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let root = world.path("cloud").display().to_string();
+        world.write("creds.yml", format!("given_secret: {MARK}-store-\"given\"\n"));
+        world.write("file.secret", format!("{MARK}-first line\n{MARK}-second line\n\n{MARK}-4th\n"));
+        world.write("vars.yml", format!("vars_file_secret: {{deep: [{MARK}-vars-file]}}\n"));
+        // What a job reads, shows and dies of when told to.
+        let spec = world.read("hello/release/jobs/hello/spec");
+        world.write(
+            "hello/release/jobs/hello/spec",
+            format!("{spec}  secrets:\n    default: []\n  fail:\n    default: nowhere\n"),
+        );
+        let script = world.read("hello/release/jobs/hello/templates/pre-start.erb");
+        let script = format!(
+            "{script}\ncat <<'END'\n<%= p('secrets').join(\"\\n\") %>\n<%= JSON.dump(p('secrets')) %>\nEND\n\
+             cat /var/vcap/jobs/hello/bin/pre-start >&2\n[ '<%= p('fail') %>' != pre-start ]\n\
+             <% if p('fail') == 'template' then raise \"cannot use #{{p('secrets').inspect}}\" end %>\n"
+        );
+        world.write("hello/release/jobs/hello/templates/pre-start.erb", script);
+        let packaging = world.read("hello/release/packages/greeting/packaging");
+        world.write(
+            "hello/release/packages/greeting/packaging",
+            format!("{packaging}\nenv\ncat /var/vcap/bosh/*.json || true\n"),
+        );
+        hello.ops(
+            "secrets.yml",
+            &format!(
+                r#"
+- type: replace
+  path: /cloud_provider/cpi
+  value:
+    path: {leaky}
+    properties:
+      root: {root}
+      api_key: "{MARK}-property & <key>"
+      list: [{{deep: {MARK}-property-list}}]
+      registry: {{host: 127.0.0.1, port: 6901, username: registry, password: {MARK}-registry/1}}
+- type: replace
+  path: /cloud_provider/ssh_tunnel?
+  value: {{host: 127.0.0.1, port: 22, user: vcap, password: "{MARK}-tunnel:pass"}}
+- type: replace
+  path: /resource_pools/name=vms/env/bosh/password?
+  value: $6${MARK}-env-password
+- type: replace
+  path: /resource_pools/name=vms/cloud_properties/shared_secret?
+  value: ((env_secret))
+- type: replace
+  path: /instance_groups/name=hello/jobs/name=hello/properties/secrets?
+  value:
+  - ((var_secret))
+  - ((file_secret))
+  - ((vars_file_secret.deep))
+  - ((env_secret))
+  - ((given_secret))
+  - ((generated_password))
+  - ((generated_key.private_key))
+  - ((generated_ssh.private_key))
+  - ((default_ca.private_key))
+- type: replace
+  path: /variables/-
+  value: {{name: generated_password, type: password}}
+- type: replace
+  path: /variables/-
+  value: {{name: generated_key, type: rsa}}
+- type: replace
+  path: /variables/-
+  value: {{name: generated_ssh, type: ssh}}
+"#,
+                leaky = leaky.display(),
+            ),
+        );
+        let known =
+            ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
+        let known = known.iter().map(|name| hello.world.path(name)).collect();
+        Canary { hello, shown: Vec::new(), known }
+    }
+
+    /// A file that a test writes secrets into.
+    pub fn write(&mut self, name: &str, text: &str) {
+        let path = self.hello.world.write(name, text);
+        self.known.push(path);
+    }
+
+    /// As [`Hello::ops`], with secrets in it.
+    pub fn ops(&mut self, name: &str, text: &str) {
+        self.hello.ops(name, text);
+        self.known.push(self.hello.world.path(name));
+    }
+
+    /// What the CPI is to do.
+    pub fn mode(&self, mode: &str) {
+        self.hello.world.write("mode", mode);
+    }
+
+    /// Runs a command with all the noise there is.
+    pub fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
+        let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
+        let file = "file_secret=file.secret".to_owned();
+        let var = format!("var_secret={MARK}-var \"quoted\" & p@ss/wörd'%+\\");
+        let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
+        flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
+        flags.extend((show == Show::Json).then_some("--json"));
+        flags.extend(more);
+        let program = self.hello.command(command, &flags);
+        let run = match show {
+            Show::Terminal => self.on_a_terminal(&program),
+            _ => {
+                let mut program = program;
+                noisy(&mut program);
+                self.hello.world.finish(program)
+            }
+        };
+        let name = format!("{command} {more:?} {show:?}");
+        self.shown.push((format!("standard output of {name}"), run.stdout.clone()));
+        self.shown.push((format!("standard error of {name}"), run.stderr.clone()));
+        run
+    }
+
+    fn on_a_terminal(&self, program: &Command) -> Run {
+        let words: Vec<String> = std::iter::once(program.get_program())
+            .chain(program.get_args())
+            .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")))
+            .collect();
+        self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
+        let mut script = Command::new("script");
+        self.hello.world.enter(&mut script).env("TERM", "xterm");
+        noisy(&mut script);
+        script.args(["--quiet", "--return", "--command", "sh ./start", "/dev/null"]);
+        self.hello.world.finish(script)
+    }
+
+    /// The values that must not be seen: the marker, and what the vars store generated.
+    fn secrets(&self) -> BTreeSet<String> {
+        let mut secrets = BTreeSet::from([MARK.to_owned()]);
+        let store: serde_json::Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
+        for (name, value) in store.as_object().unwrap() {
+            match value {
+                serde_json::Value::String(text) if name != "given_secret" => {
+                    secrets.insert(text.clone());
+                }
+                serde_json::Value::Object(parts) => {
+                    let key = parts["private_key"].as_str().unwrap();
+                    let lines = key.lines().filter(|line| line.len() > 16 && !line.starts_with("-----"));
+                    secrets.extend(lines.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        assert!(secrets.len() > 50, "{}", secrets.len());
+        secrets
+    }
+
+    /// Checks all that was shown and all files left: no secret in any spelling, and no open doors. `also`: files
+    /// whose names contain this may hold secrets, to be found in closed directories.
+    #[track_caller]
+    pub fn check(&self, also: &[&str]) {
+        let secrets = self.secrets();
+        let spellings: Vec<(String, &str)> = secrets
+            .iter()
+            .flat_map(|secret| spellings(secret).into_iter().map(move |one| (one, secret.as_str())))
+            .collect();
+        let mut leaks = Vec::new();
+        for (name, text) in &self.shown {
+            leaks.extend(search(name, text, &spellings));
+        }
+        let mut looked = 0;
+        for entry in walkdir::WalkDir::new(self.hello.world.root()) {
+            let Ok(entry) = entry else { continue };
+            let path = entry.path();
+            if self.known.iter().any(|known| path.starts_with(known)) || entry.file_type().is_symlink() {
+                continue;
+            }
+            let name = path.strip_prefix(self.hello.world.root()).unwrap().display().to_string();
+            let mode = std::fs::symlink_metadata(path).map_or(0, |meta| meta.permissions().mode() & 0o777);
+            leaks.extend(open_door(&name, entry.file_type().is_dir(), mode));
+            if !entry.file_type().is_file() {
+                continue;
+            }
+            looked += 1;
+            let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+            let text = if name.contains("state.json") { text.replace(HINT, "") } else { text };
+            if also.iter().any(|also| name.contains(also)) {
+                if mode & 0o077 != 0 && !is_closed(path, self.hello.world.root()) {
+                    leaks.push(format!("{name} has mode {mode:o}, and no directory above it is closed"));
+                }
+            } else {
+                leaks.extend(search(&name, &text, &spellings));
+            }
+        }
+        assert!(looked > 0);
+        assert!(leaks.is_empty(), "{} leaks:\n{}", leaks.len(), leaks.join("\n"));
+        let mode = self.hello.world.path("creds.yml").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "creds.yml");
+    }
+
+    /// Makes the vars store, so that there is something to look for.
+    pub fn generate(&mut self) {
+        self.mode("error info");
+        self.run("create-env", &[], Show::Plain).failure(1);
+        self.shown.clear();
+        self.mode("");
+    }
+
+    /// All that runs showed since.
+    pub fn all_that_was_shown(&self) -> String {
+        self.shown.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
+    }
+
+    /// Whether something was redacted, so that a check does not pass because nothing was said.
+    #[track_caller]
+    pub fn hid_something(&self) {
+        let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
+        assert!(count > 0, "nothing was redacted");
+    }
+}
+
+fn noisy(command: &mut Command) {
+    command.env("BOSH_LOG_LEVEL", "debug").env("SECRET_env_secret", format!("{MARK}-env"));
+}
+
+/// State, journal, logs and scratch space are for their owner alone.
+fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
+    let private = name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
+    let closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
+    let wanted = if is_dir { 0o700 } else { 0o600 };
+    (private && !closed_above && mode & 0o077 != 0)
+        .then(|| format!("{name} has mode {mode:o}, not {wanted:o}"))
+}
+
+fn is_closed(path: &Path, root: &Path) -> bool {
+    path.ancestors().skip(1).take_while(|above| above.starts_with(root)).any(|above| {
+        above != root && above.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
+    })
+}
+
+fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (spelling, secret) in spellings {
+        if let Some(at) = text.find(spelling.as_str()) {
+            let start = text.floor_char_boundary(at.saturating_sub(80));
+            let end = text.ceil_char_boundary((at + spelling.len() + 60).min(text.len()));
+            found.push(format!("{name}: '{secret}' as '{spelling}' in: {}", text[start..end].escape_debug()));
+        }
+    }
+    found.truncate(3);
+    found
+}
+
+/// As it is, percent-encoded, and in base64 at the three alignments.
+fn spellings(secret: &str) -> Vec<String> {
+    let mut found = vec![secret.to_owned()];
+    let percent: String = secret
+        .bytes()
+        .map(|byte| match byte.is_ascii_alphanumeric() {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect();
+    found.push(percent);
+    for skipped in 0..3 {
+        let text = [&b"xxx"[..skipped], secret.as_bytes()].concat();
+        let whole = text.len() * 8 / 6;
+        for encoded in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+            found.push(encoded[(skipped * 8).div_ceil(6)..whole].to_owned());
+        }
+    }
+    found
+}

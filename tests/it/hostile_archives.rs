@@ -1,0 +1,325 @@
+//! Hostile archives through every way into the program: refused with the reason, or taken where that is harmless;
+//! nothing is written outside, nothing stays, memory is flat, and nothing hangs or panics.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::hostile::{self, Case, VICTIM};
+use crate::support::tarballs::{StemcellTarball, Tar, sha1};
+use crate::support::{Run, World};
+
+/// More than any of this may take, a debug build on a busy machine included.
+const HANGS: Duration = Duration::from_secs(120);
+/// The program with its code, its threads' stacks and what an archive may cost, in KiB.
+const MEMORY: u64 = 160 << 10;
+
+/// A world with something in it to be destroyed.
+fn world() -> World {
+    let world = World::new();
+    for place in [world.root().to_owned(), world.root().join("tmp"), world.home(), world.path("")] {
+        std::fs::write(place.join(VICTIM), "untouched").unwrap();
+    }
+    world
+}
+
+/// Every file, directory and link below a directory, but for the caches' own.
+fn tree(root: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(root).into_iter().flatten() {
+        let name = entry.path().strip_prefix(root).unwrap().display().to_string();
+        if name.starts_with("home/.cache") {
+            continue;
+        }
+        let what = match entry.file_type() {
+            kind if kind.is_symlink() => format!("link to {:?}", std::fs::read_link(entry.path()).unwrap()),
+            kind if kind.is_file() => format!("file {}", sha1(&std::fs::read(entry.path()).unwrap())),
+            _ => "directory".to_owned(),
+        };
+        found.insert(name, what);
+    }
+    found
+}
+
+/// Runs the program to its end and returns the most memory that it had, in KiB.
+fn run(world: &World, args: &[&str]) -> (Run, u64) {
+    let (out, err) = (world.path("out.txt"), world.path("err.txt"));
+    let mut command = world.monopile(args);
+    command.stdin(Stdio::null());
+    command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
+    let mut child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let begun = Instant::now();
+    let mut peak = 0;
+    let code = loop {
+        // The kernel keeps the peak, so it is enough to look shortly before the end.
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let high = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        peak = peak.max(high.unwrap_or(0));
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended.code().unwrap_or(-1);
+        }
+        if begun.elapsed() > HANGS {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{args:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let read = |path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let run = Run { code, stdout: read(&out), stderr: read(&err) };
+    std::fs::remove_file(out).unwrap();
+    std::fs::remove_file(err).unwrap();
+    (run, peak)
+}
+
+/// Drives a case through a command that reads `archive` from `it.tgz`; `whole`: all of it. Returns the most memory
+/// that the program had, in KiB.
+fn drive(
+    world: &World,
+    case: &Case,
+    archive: &[u8],
+    args: &[&str],
+    whole: bool,
+    problems: &mut Vec<String>,
+) -> u64 {
+    world.write("it.tgz", archive);
+    let before = tree(world.root());
+    let (run, peak) = run(world, args);
+    let _ = std::fs::remove_file(world.path("new.tgz"));
+    let mut problem = |text: String| problems.push(format!("{}: {args:?}: {text}: {run:?}", case.name));
+    let said = run.stderr.replace('\n', " ");
+    if said.contains("this is a bug") || said.contains("panicked") {
+        problem("it panics".to_owned());
+    }
+    if run.stderr.contains(['\x1b', '\0']) {
+        problem("it drives the terminal".to_owned());
+    }
+    match case.said {
+        // A reader that needs only the first entries need not see what is wrong with the others.
+        _ if !whole && run.code == 0 => {}
+        Some(reason) if run.code != 3 || !said.contains(reason) => {
+            problem(format!("it is not refused because '{reason}'"));
+        }
+        None if run.code != 0 => problem("it is refused".to_owned()),
+        _ => {}
+    }
+    if peak > MEMORY {
+        problem(format!("it takes {peak} KiB"));
+    }
+    if tree(world.root()) != before {
+        problem(format!("it leaves something: {:?}", tree(world.root())));
+    }
+    peak
+}
+
+#[track_caller]
+fn none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+fn release_manifest(job: Option<&[u8]>) -> String {
+    let mut manifest = "name: it\nversion: '1'\n".to_owned();
+    match job {
+        Some(job) => {
+            let sha1 = sha1(job);
+            write!(manifest, "jobs:\n- {{name: j, version: {sha1}, fingerprint: {sha1}, sha1: {sha1}}}\n")
+                .unwrap();
+        }
+        None => manifest.push_str("jobs: []\n"),
+    }
+    manifest
+}
+
+#[test]
+fn releases() {
+    let world = world();
+    let mut problems = Vec::new();
+    let cases = hostile::cases(&|| Tar::default().file("release.MF", release_manifest(None)));
+    assert!(cases.len() >= 100, "{}", cases.len());
+    for case in &cases {
+        drive(&world, case, &case.archive, &["inspect-local-release", "it.tgz"], true, &mut problems);
+        drive(&world, case, &case.archive, &["sha2ify-release", "it.tgz", "new.tgz"], true, &mut problems);
+    }
+    none(problems);
+    println!("{} hostile archives, each read by 2 commands as a release", cases.len());
+}
+
+#[test]
+fn jobs_of_releases() {
+    let world = world();
+    let mut problems = Vec::new();
+    let cases =
+        hostile::cases(&|| Tar::default().file("job.MF", "name: j\ntemplates: {}\n").file("monit", ""));
+    for case in &cases {
+        let release = Tar::default()
+            .file("release.MF", release_manifest(Some(&case.archive)))
+            .file("jobs/j.tgz", &case.archive)
+            .tgz();
+        drive(&world, case, &release, &["inspect-local-release", "it.tgz"], true, &mut problems);
+    }
+    none(problems);
+}
+
+#[test]
+fn stemcells() {
+    let world = world();
+    let mut problems = Vec::new();
+    let manifest = "name: s\nversion: '1'\noperating_system: o\nsha1: da39a3ee5e6b4b0d3255bfef95601890afd80709\n\
+                    cloud_properties: {}\n";
+    let cases = hostile::cases(&|| Tar::default().file("stemcell.MF", manifest).file("image", ""));
+    for case in &cases {
+        drive(&world, case, &case.archive, &["inspect-local-stemcell", "it.tgz"], false, &mut problems);
+        drive(&world, case, &case.archive, &["repack-stemcell", "it.tgz", "new.tgz"], true, &mut problems);
+    }
+    none(problems);
+}
+
+/// The image of a stemcell, unpacked by the built-in CPI.
+#[test]
+fn images_of_stemcells() {
+    let world = world();
+    let config = json!({
+        "root": world.path("cloud"),
+        "agent": {"mbus": "https://u:p@127.0.0.1:1"},
+    });
+    world.write("config.json", config.to_string());
+    let request = json!({
+        "method": "create_stemcell", "arguments": [world.path("it.tgz"), {}],
+        "context": {"director_uuid": "d", "request_id": "r"}, "api_version": 2,
+    });
+    let mut problems = Vec::new();
+    for case in hostile::cases(&|| Tar::default().dir("etc")) {
+        world.write("it.tgz", &case.archive);
+        let mut command =
+            assert_cmd::Command::from_std(world.monopile(["cpi-exec", "local", "--config", "config.json"]));
+        let before = tree(world.root());
+        let output = command.write_stdin(request.to_string()).timeout(HANGS).output().unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
+        let refused = match case.said {
+            Some(reason) if !case.is_fine_verbatim => message.contains(reason) && answer["result"].is_null(),
+            _ => answer["error"].is_null() && answer["result"].is_string(),
+        };
+        if !refused {
+            problems.push(format!("{}: {answer}", case.name));
+        }
+        let mut after = tree(world.root());
+        after.retain(|name, _| !name.starts_with("work/cloud"));
+        let mut before = before;
+        before.retain(|name, _| !name.starts_with("work/cloud"));
+        if after != before {
+            problems.push(format!("{}: it leaves something: {after:?}", case.name));
+        }
+        let modes = walkdir::WalkDir::new(world.path("cloud")).into_iter().flatten();
+        for entry in modes.filter(|entry| entry.file_type().is_file() || entry.file_type().is_dir()) {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&entry.metadata().unwrap().permissions());
+            if mode & 0o7000 != 0 {
+                problems.push(format!("{}: {} has mode {mode:o}", case.name, entry.path().display()));
+            }
+        }
+        let _ = std::fs::remove_dir_all(world.path("cloud"));
+    }
+    none(problems);
+}
+
+/// A package's source, a compiled package and rendered templates, unpacked by the built-in agent.
+#[cfg(target_os = "linux")]
+#[test]
+fn blobs_of_the_agent() {
+    let vm = crate::agent::world::World::new();
+    let victim = vm.base().join("data").join(VICTIM);
+    std::fs::write(&victim, "untouched").unwrap();
+    let mut problems = Vec::new();
+    for case in hostile::cases(&|| Tar::default().file("packaging", "true\n")) {
+        let (id, digest) = vm.upload(&case.archive);
+        let package = json!({"name": "d", "version": "1", "sha1": digest, "blobstore_id": id});
+        let asked = [
+            ("source", vm.call("compile_package", json!([id, digest, "p", "1", {}]))),
+            ("compiled", vm.call("compile_package", json!([id, digest, "q", "1", {"d": package}]))),
+            (
+                "templates",
+                vm.call(
+                    "prepare",
+                    json!([{
+                        "deployment": "x", "name": "x", "index": 0, "networks": {}, "packages": {},
+                        "configuration_hash": case.name,
+                        "job": {"name": "x", "templates": [{"name": "no-such-job", "version": "1"}]},
+                        "rendered_templates_archive": {"sha1": digest, "blobstore_id": id},
+                    }]),
+                ),
+            ),
+        ];
+        for (what, outcome) in asked {
+            let problem = outcome.as_ref().err().cloned().unwrap_or_default();
+            let wanted = match case.said {
+                Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),
+                // A job that is not there ends it, after all was unpacked.
+                _ if what == "templates" => problem.contains("no directory"),
+                // Scripts with holes and links to nowhere are compiled and packed like any.
+                _ => outcome.is_ok() || what == "compiled" && !problem.contains("refused"),
+            };
+            if !wanted {
+                problems.push(format!("{}: {what}: {outcome:?}", case.name));
+            }
+        }
+        if std::fs::read(&victim).unwrap() != b"untouched" || Path::new("/tmp/monopile-victim").exists() {
+            problems.push(format!("{}: the victim is hurt", case.name));
+        }
+        let left: Vec<_> = walkdir::WalkDir::new(vm.base().join("data"))
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.path().display().to_string())
+            .filter(|path| {
+                [".partial", ".unpack-", ".incoming-", ".compile-"].iter().any(|part| path.contains(part))
+            })
+            .collect();
+        if !left.is_empty() {
+            problems.push(format!("{}: {left:?} are left", case.name));
+        }
+    }
+    assert_eq!(vm.message("ping", json!([])), json!({"value": "pong"}));
+    none(problems);
+}
+
+#[test]
+fn bombs_and_crowds_take_no_memory() {
+    let world = world();
+    let base = || Tar::default().file("release.MF", release_manifest(None));
+    let bomb = hostile::bomb(&base);
+    let inner =
+        hostile::bomb(&|| Tar::default().file("job.MF", "name: j\ntemplates: {}\n").file("monit", ""));
+    let nested =
+        Tar::default().file("release.MF", release_manifest(Some(&inner))).file("jobs/j.tgz", &inner).tgz();
+    let stemcell = StemcellTarball { image: Some(bomb.clone()), ..StemcellTarball::default() }.build();
+    let mut problems = Vec::new();
+    for (name, archive, command, said) in [
+        ("bomb", bomb, "inspect-local-release", Some("per compressed byte")),
+        ("bomb in a release", nested, "inspect-local-release", Some("per compressed byte")),
+        // Only the CPI looks into an image.
+        ("bomb in a stemcell", stemcell, "inspect-local-stemcell", None),
+        (
+            "a million entries",
+            hostile::entries(&base, 1_000_000, 0),
+            "inspect-local-release",
+            Some("entries"),
+        ),
+        ("names without end", hostile::entries(&base, 20_000, 4000), "inspect-local-release", Some("names")),
+    ] {
+        let case = Case { name, archive: Vec::new(), said, is_fine_verbatim: false };
+        let begun = Instant::now();
+        let peak = drive(&world, &case, &archive, &[command, "it.tgz"], true, &mut problems);
+        println!(
+            "{name}: {} KiB of archive, at most {peak} KiB of memory, {:.1} s",
+            archive.len() >> 10,
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    none(problems);
+}
