@@ -138,12 +138,12 @@ impl<'a> Connection<'a> {
     /// Makes a call once, with its answer and log in `files`.
     pub(super) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
         let _calling = count_and_measure(self.environment);
+        // The answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
+        let mut held = VecDeque::new();
         let mut watching = watch(self.environment, stage);
         if call.method != Method::AttachDisk {
             return self.cpi.call(call, files, &mut watching);
         }
-        // Its answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
-        let mut held = VecDeque::new();
         watching.on_log = Box::new(|line: &str| {
             if held.len() == HELD_LINES {
                 held.pop_front();

@@ -1,7 +1,5 @@
 //! The VM and its stemcell: making them, stopping what runs, taking them down.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;

@@ -27,7 +27,9 @@ impl Finished {
     /// The same product, with what is wrong with what it shows.
     pub(super) fn but(self, error: crate::Error) -> Self {
         match self {
-            Finished::Output(bytes) | Finished::Finding(bytes, _) => Finished::Finding(bytes, error),
+            Finished::Output(bytes) | Finished::Finding(bytes, _) | Finished::Verdict(bytes, _) => {
+                Finished::Finding(bytes, error)
+            }
             Finished::Summary(_) => Finished::Finding(Vec::new(), error),
         }
     }

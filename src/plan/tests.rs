@@ -48,7 +48,6 @@ fn disk(cid: &str, size: u64) -> Disk {
 fn deployed() -> State {
     let mut state = State::new();
     let vm = Vm {
-        ssh_host_key: None,
         cid: "vm-1".into(),
         agent_id: "a".into(),
         contract: Contract::V2,
@@ -195,6 +194,7 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
         contract: Contract::V2,
         networks: None,
         cpi: None,
+        ssh_host_key: None,
         instance: "bosh/0".into(),
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
@@ -221,6 +221,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             contract: Contract::V2,
             networks: None,
             cpi: None,
+            ssh_host_key: None,
             instance: "bosh/0".into(),
         }))
     };
