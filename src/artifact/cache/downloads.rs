@@ -63,9 +63,10 @@ impl Cache {
         };
         let about = serde_json::to_vec(&About { url: url.to_owned(), digest: digest.clone() })
             .map_err(|error| Error::environment("a download's record has no JSON form").with_source(error))?;
+        // The record goes first: whoever finds the body gone, and its lock with it, must find the download.
+        write_whole(&about_path, &about)?;
         fs::rename(body, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
-        write_whole(&about_path, &about)?;
         // Nobody but this cache writes it: its digest needs no second reading.
         if let Ok(stamp) = Stamp::of(&path) {
             self.remember(&Known { stamp, digest, artifact: None });
