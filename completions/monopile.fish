@@ -48,6 +48,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "inspect-local-ste
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "repack-stemcell" -d 'Make a stemcell from another one'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha1ify-release" -d 'Convert a release tarball to SHA-1 digests'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha2ify-release" -d 'Convert a release tarball to SHA-256 digests'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "state" -d 'Look at what is on record, compare it with the world, mend it'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cache" -d 'Look into the cache, make it smaller'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
@@ -57,16 +58,21 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-en
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate -d 'Deploy even if nothing changed, with a new VM'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-verify -d 'If nothing changed, don\'t look whether VM and agent are still there'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
@@ -84,13 +90,18 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-en
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l allow-missing -d 'Succeed if there is no state file'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
@@ -108,10 +119,12 @@ complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-env 
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l json -d 'One JSON object per line instead of text'
@@ -127,9 +140,11 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-env
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -306,6 +321,113 @@ complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l no
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand sha2ify-release" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -f -a "show" -d 'Show what is on record: VM, disks, stemcells, releases, calls that are open'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -f -a "verify" -d 'Ask CPI and agent whether what is on record exists'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -f -a "import" -d 'Make a state file from CIDs, for an environment whose state is lost'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -f -a "backup" -d 'List the kept versions of a state file, keep one, go back to one'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and not __fish_seen_subcommand_from show verify import backup forget" -f -a "forget" -d 'Drop a record on purpose: nothing will look after what it describes'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vm -d 'The VM' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l disk -d 'The persistent disk, of the size that the manifest says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l stemcell -d 'A stemcell; the first is the one the VM was made from, the next create-env deletes the others' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l stemcell-api-version -d 'The api_version of the stemcells' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l restore -d 'Put this version in the place of the state, which is kept as a version itself' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l keep -d 'Keep the state as it is as a version'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l yes -d 'Don\'t ask: it is agreed'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from backup" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l vm -d 'The VM' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l disk -d 'A disk' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l stemcell -d 'A stemcell' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l call -d 'An open call of an interrupted run' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l yes -d 'Don\'t ask: it is agreed'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and not __fish_seen_subcommand_from list prune" -s n -l non-interactive -d 'Don\'t ask for input'

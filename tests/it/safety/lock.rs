@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::gate::{Gate, until};
+use crate::support::gate::Gate;
 
 #[test]
 fn of_two_runs_one_runs_and_the_other_names_it() {
@@ -102,7 +102,7 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 
     gate.go();
-    until("the call ends", || hello.world.exists("finished"));
+    gate.wait_until_idle();
     gate.arm(0, "never");
     hello.create(&["--cpi-timeout", "5m"]).success();
     assert_eq!(gate.cloud(), gate.recorded());

@@ -184,6 +184,9 @@ impl Hello {
 
     /// Has the CPI answer this to a method: `instead` of doing it, or `after` it did.
     pub fn answer(&self, method: &str, when: &str, answer: &str) {
+        for other in ["instead", "after"] {
+            let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
+        }
         self.world.write(format!("answers/{method}.{when}"), answer);
     }
 
