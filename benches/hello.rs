@@ -38,6 +38,7 @@ const COLUMNS: [(&str, &str); 6] = [
 ];
 
 fn main() {
+    support::scripted::cpi::run_if_called();
     // cargo passes `--bench`.
     let runs = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(5);
     let hello = Hello::new();

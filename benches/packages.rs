@@ -34,6 +34,7 @@ const JOBS: usize = 30;
 const PACKAGING: &str = "sleep 0.5\ncp -r . \"$BOSH_INSTALL_TARGET/\"\n";
 
 fn main() {
+    support::scripted::cpi::run_if_called();
     let mut hello = Hello::new();
     let path = release().write(&hello.world.path("release.tgz"));
     let mut jobs = String::new();

@@ -19,6 +19,7 @@ pub mod manifest;
 mod notation;
 pub mod plan;
 mod schedule;
+mod ssh;
 pub mod state;
 pub mod template;
 pub mod timing;

@@ -1,4 +1,5 @@
-//! Talks to the agent on the VM: the HTTPS mbus client and its blobstore.
+//! Talks to the agent on the VM: the HTTPS mbus client and its blobstore; for contract v1 also the registry and
+//! the ssh tunnel to it.
 //!
 //! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to"}`, answered by
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
@@ -8,6 +9,8 @@ mod client;
 mod endpoint;
 mod error;
 mod messages;
+pub mod registry;
+pub(crate) mod tunnel;
 
 pub use client::{Agent, Backoff};
 pub use endpoint::Endpoint;

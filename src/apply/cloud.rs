@@ -1,5 +1,7 @@
 //! The state and the CPI that changes what it describes: calls that are announced before and recorded after.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 
 use super::connection::{Connection, Presence, Retries};
@@ -56,6 +58,11 @@ impl<'a> Cloud<'a> {
         self.store
     }
 
+    /// Where the registry keeps what the VM's agent is to read.
+    pub(super) fn registry_file(&self) -> PathBuf {
+        self.store.journal().registry_file()
+    }
+
     /// Makes a call that changes the world: announced before, recorded after.
     pub(super) fn effect(
         &mut self,
@@ -85,14 +92,14 @@ impl<'a> Cloud<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
+        signals::check(self.environment)?;
         // The director id must be on record before a CPI tags anything with it.
         self.store.establish()?;
         let mut retries = Retries::default();
         loop {
-            signals::check(self.environment)?;
             let call = self.connection.prepare(effect.method(), arguments.clone());
             let open = self.announce(&call, effect, why)?;
-            let error = match self.make(&call, &open, stage)? {
+            let error = match self.make(&call, &open, stage) {
                 Ok(answer) => match effect.changes(&answer) {
                     Ok(changes) => {
                         self.settle(open, changes)?;
@@ -112,7 +119,7 @@ impl<'a> Cloud<'a> {
                 }
                 _ => open.settle()?,
             }
-            if !self.connection.may_retry(stage, &error, &mut retries)? {
+            if !retries.allow(self.environment, stage, &error)? {
                 return Ok(Err(error));
             }
         }
@@ -129,21 +136,18 @@ impl<'a> Cloud<'a> {
     }
 
     /// Makes an announced call, so that another run could read its answer.
-    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Result<Answer, CpiError>> {
-        let answer = match open.answer_file() {
-            Ok(answer) => answer,
-            Err(source) => {
-                let what = "creating the answer file of a call failed".to_owned();
-                return Ok(Err(CpiError::Local { what, source }));
-            }
-        };
+    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Answer, CpiError> {
+        let answer = open.answer_file().map_err(|source| CpiError::Local {
+            what: "creating the answer file of a call failed".to_owned(),
+            source,
+        })?;
         let files = Files {
             answer,
             prepared_path: Some(open.prepared_path()),
             answer_path: open.answer_path(),
             log_path: open.log_path(),
         };
-        Ok(self.connection.call(call, files, stage))
+        self.connection.call(call, files, stage)
     }
 
     /// Records what a call came to, and forgets the call.

@@ -13,7 +13,7 @@ use crate::cpi::{
     Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Terms, Watch,
 };
 use crate::state::Kind;
-use crate::timing::Activity;
+use crate::timing::{Activity, Spending};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -47,6 +47,32 @@ pub(super) enum Presence {
 #[derive(Default)]
 pub(super) struct Retries(u32);
 
+impl Retries {
+    /// Whether the call is to be made again after this error: the CPI says that it may help, and has not said so
+    /// too often. Announces it, and waits.
+    pub(super) fn allow(
+        &mut self,
+        environment: &Environment,
+        stage: &Stage,
+        error: &CpiError,
+    ) -> Result<bool> {
+        let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
+        if self.0 == RETRIES {
+            return Ok(false);
+        }
+        let pause = RETRY_PAUSE * 2u32.pow(self.0);
+        self.0 += 1;
+        stage.reporter().warn(format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            self.0 + 1,
+            RETRIES + 1,
+            pause.as_secs()
+        ));
+        signals::pause(environment, pause)?;
+        Ok(true)
+    }
+}
+
 impl<'a> Connection<'a> {
     /// Asks the CPI what it is. No higher API version than `highest` is spoken.
     pub(super) fn open(
@@ -56,8 +82,6 @@ impl<'a> Connection<'a> {
         highest: Option<u32>,
         stage: &Stage,
     ) -> Result<Self> {
-        environment.clock.count(|counts| counts.cpi_calls += 1);
-        let _calling = environment.clock.spend(Activity::Cpi);
         let setup = Setup {
             executable: located.executable,
             director_uuid: director_uuid.to_owned(),
@@ -65,8 +89,26 @@ impl<'a> Connection<'a> {
             context: located.context,
             highest_api_version: highest,
         };
-        let cpi = Cpi::connect(setup, &mut watch(environment, stage))?;
-        Ok(Connection { environment, cpi, stemcell_api_version: None, _installed: located.installed })
+        let mut retries = Retries::default();
+        loop {
+            signals::check(environment)?;
+            let connected = {
+                let _calling = count_and_measure(environment);
+                Cpi::connect(setup.clone(), &mut watch(environment, stage))
+            };
+            match connected {
+                Err(error) if retries.allow(environment, stage, &error)? => {}
+                connected => {
+                    let (cpi, stemcell_api_version) = (connected?, None);
+                    return Ok(Connection {
+                        environment,
+                        cpi,
+                        stemcell_api_version,
+                        _installed: located.installed,
+                    });
+                }
+            }
+        }
     }
 
     /// Decides the contract with a stemcell; calls say its version from now on.
@@ -92,8 +134,7 @@ impl<'a> Connection<'a> {
 
     /// Makes a call once, with its answer and log in `files`.
     pub(super) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
-        self.environment.clock.count(|counts| counts.cpi_calls += 1);
-        let _calling = self.environment.clock.spend(Activity::Cpi);
+        let _calling = count_and_measure(self.environment);
         self.cpi.call(call, files, &mut watch(self.environment, stage))
     }
 
@@ -109,34 +150,14 @@ impl<'a> Connection<'a> {
             signals::check(self.environment)?;
             let call = self.prepare(method, arguments.clone());
             let outcome = {
-                self.environment.clock.count(|counts| counts.cpi_calls += 1);
-                let _calling = self.environment.clock.spend(Activity::Cpi);
+                let _calling = count_and_measure(self.environment);
                 self.cpi.ask(&call, &mut watch(self.environment, stage))
             };
             match outcome {
-                Err(error) if self.may_retry(stage, &error, &mut retries)? => {}
+                Err(error) if retries.allow(self.environment, stage, &error)? => {}
                 outcome => return Ok(outcome),
             }
         }
-    }
-
-    /// Whether a call is to be made again after this error: the CPI says that it may help, and that was not so too
-    /// often. Announces it, and waits.
-    pub(super) fn may_retry(&self, stage: &Stage, error: &CpiError, retries: &mut Retries) -> Result<bool> {
-        let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
-        if retries.0 == RETRIES {
-            return Ok(false);
-        }
-        let pause = RETRY_PAUSE * 2u32.pow(retries.0);
-        retries.0 += 1;
-        stage.reporter().warn(format!(
-            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
-            retries.0 + 1,
-            RETRIES + 1,
-            pause.as_secs()
-        ));
-        signals::pause(self.environment, pause)?;
-        Ok(true)
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
@@ -188,6 +209,12 @@ impl<'a> Connection<'a> {
             Err(error) => Err(Error::from(error)),
         }
     }
+}
+
+/// A process of the CPI is about to run.
+fn count_and_measure(environment: &Environment) -> Spending<'_> {
+    environment.clock.count(|counts| counts.cpi_calls += 1);
+    environment.clock.spend(Activity::Cpi)
 }
 
 /// Shows the CPI's log where the operator looks. A second signal, or `--cpi-timeout`, ends the wait.

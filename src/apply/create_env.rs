@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use super::connection::Presence;
+use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::{Run, endpoint};
 use super::{alive, cpi_source, lock, prepare, resume, signals};
@@ -78,6 +79,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         options.vm_is_gone = true;
         plan = plan::create(cloud.state(), &wanted, options);
     }
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

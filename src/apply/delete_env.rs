@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
 use super::{cpi_source, lock, prepare, resume};
@@ -59,10 +60,12 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let connecting = environment.reporter.stage("Asking the CPI what it is");
     let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
     let version = cloud.state().stemcell_api_version();
-    cloud.negotiate(version);
+    let contract = cloud.negotiate(version);
     connecting.finish();
 
-    let failures = Teardown::new(environment, endpoint, request.stopping).take(&plan, &mut cloud)?;
+    let mut teardown = Teardown::new(environment, endpoint, request.stopping);
+    teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
+    let failures = teardown.take(&plan, &mut cloud)?;
     let store = cloud.into_store();
     let kept: Vec<String> = store.state().resources().map(|(what, cid)| format!("{what} '{cid}'")).collect();
     if let Some(error) = several(failures, &kept) {

@@ -67,9 +67,26 @@ pub(super) fn redact_provider(environment: &Environment, provider: &manifest::de
     if let Some(key) = &provider.cert.private_key {
         environment.redactor.add(key);
     }
+    if let Some(registry) = &provider.registry {
+        environment.redactor.add(&registry.password);
+    }
+    if let Some(tunnel) = &provider.ssh_tunnel {
+        // The path of a key is no secret.
+        tunnel
+            .password
+            .as_deref()
+            .into_iter()
+            .chain(tunnel.inline_key())
+            .for_each(|secret| environment.redactor.add(secret));
+    }
     // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
     if !matches!(provider.cpi, CpiSource::Builtin(_)) {
-        for secret in manifest::secret_texts(&provider.properties) {
+        let mut properties = provider.properties.clone();
+        if let Some(serde_json::Value::Object(registry)) = properties.get_mut("registry") {
+            // "registry" is the usual name of its user; hiding the word would garble what is shown.
+            registry.retain(|key, _| !matches!(key.as_str(), "host" | "port" | "username"));
+        }
+        for secret in manifest::secret_texts(&properties) {
             environment.redactor.add(&secret);
         }
     }

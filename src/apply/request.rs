@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
+use crate::Result;
 use crate::manifest::Inputs;
 use crate::template::Mode;
 use crate::timing::Clock;
@@ -27,6 +28,9 @@ pub struct Paths {
     pub executable: PathBuf,
 }
 
+/// Asks a question whose answer is not shown.
+pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
+
 /// What a run needs from its surroundings.
 #[derive(Clone)]
 pub struct Environment {
@@ -34,6 +38,8 @@ pub struct Environment {
     pub paths: Paths,
     /// Where events go.
     pub reporter: Reporter,
+    /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
+    pub ask_secret: Option<Ask>,
     /// What must not be shown.
     pub redactor: Redactor,
     /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's number).

@@ -99,6 +99,7 @@ fn wait_for_answer(
             Answer::Ended(bytes) => return Ok(Some(bytes)),
             Answer::Pending => {}
         }
+        cpi::shorten_endless(&call.answer_path());
         // A process that the CPI started and left running holds the file as well; the answer is whole without it.
         let bytes = call.answer_so_far().map_err(failed)?;
         match read(intent, &bytes) {

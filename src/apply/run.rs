@@ -6,6 +6,7 @@ use super::cloud::Cloud;
 use super::jobs;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
+use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{CreateEnv, Environment, Stopping};
 use super::{deletion, disk, signals, vm};
@@ -27,15 +28,17 @@ pub(super) struct Run<'a> {
     pub(super) packages: Packages<'a>,
     /// How long a new VM may take to boot.
     pub(super) agent_timeout: Duration,
-    teardown: Teardown<'a>,
+    pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
 }
 
 /// The steps that `delete-env` shares with `create-env`.
 pub(super) struct Teardown<'a> {
-    environment: &'a Environment,
+    pub(super) environment: &'a Environment,
     endpoint: Endpoint,
-    stopping: Stopping,
+    pub(super) stopping: Stopping,
+    /// Where contract v1 is in force.
+    pub(super) registry: Option<Registry<'a>>,
 }
 
 impl<'a> Run<'a> {
@@ -177,7 +180,7 @@ fn in_use(state: &State, cid: &str) -> bool {
 
 impl<'a> Teardown<'a> {
     pub(super) fn new(environment: &'a Environment, endpoint: Endpoint, stopping: Stopping) -> Self {
-        Teardown { environment, endpoint, stopping }
+        Teardown { environment, endpoint, stopping, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
@@ -210,9 +213,7 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => {
-                vm::stop(self.environment, cloud, agent, cid, self.stopping, stage).map(|()| None)
-            }
+            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage).map(|()| None),
             Step::DeleteVm { cid } => {
                 let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
                 // Nothing takes its place, and nothing that it may hold is touched, before it is gone.

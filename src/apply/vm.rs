@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::cloud::Cloud;
 use super::effect::Effect;
 use super::lifecycle::Jobs;
-use super::request::{AGENT_PATIENCE, Environment, Stopping};
-use super::run::Run;
+use super::request::AGENT_PATIENCE;
+use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError};
 use crate::artifact;
 use crate::cpi::{Contract, Method};
@@ -79,6 +79,7 @@ pub(super) fn create(
         networks: None,
         cpi: None,
         instance: deployment.instance(),
+        ssh_host_key: None,
     };
     let disks: Vec<&str> = cloud.state().disks.iter().map(|disk| disk.cid.as_str()).collect();
     let arguments = vec![
@@ -96,7 +97,10 @@ pub(super) fn create(
     creating.finish();
 
     let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
-    agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?;
+    match &run.teardown.registry {
+        Some(registry) => registry.wait_for_agent(cloud, agent, &cid, run.agent_timeout, &waiting)?,
+        None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
+    }
     if let Some(other) = stranger(agent, &agent_id)? {
         return Err(Error::new(
             ErrorKind::AgentUnreachable,
@@ -154,11 +158,10 @@ pub(super) fn disk_metadata(deployment: &Deployment) -> Value {
 /// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, dead or not ours has
 /// nothing to stop.
 pub(super) fn stop(
-    environment: &Environment,
+    teardown: &Teardown<'_>,
     cloud: &Cloud<'_>,
     agent: &Agent,
     cid: &str,
-    stopping: Stopping,
     stage: &Stage,
 ) -> Result<()> {
     let instance =
@@ -169,10 +172,15 @@ pub(super) fn stop(
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
+    // An agent that was restarted asks the registry before it answers.
+    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(cloud.state(), AGENT_PATIENCE));
     match agent.wait_until_ready(AGENT_PATIENCE, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
+            if let Some(problem) = tunnel.and_then(|tunnel| tunnel.failure()) {
+                stage.reporter().warn(format!("the ssh tunnel to VM '{cid}' cannot be opened: {problem}"));
+            }
             waiting.skip(format!("its agent does not answer, so nothing on it can be stopped: {error}"));
             return Ok(());
         }
@@ -185,7 +193,7 @@ pub(super) fn stop(
     }
     waiting.finish();
 
-    let jobs = Jobs { environment, agent, instance };
-    jobs.stop(stopping.drain(), stage)?;
+    let jobs = Jobs { environment: teardown.environment, agent, instance };
+    jobs.stop(teardown.stopping.drain(), stage)?;
     jobs.unmount(stage)
 }

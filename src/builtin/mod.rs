@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 pub mod agent;
 pub mod local;
+#[cfg(target_os = "linux")]
+mod registry;
 
 /// The agent needs what only Linux has: private mounts and `/proc`.
 #[cfg(not(target_os = "linux"))]

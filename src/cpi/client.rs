@@ -154,10 +154,10 @@ impl Cpi {
             Outcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("it cannot be read: {error}")))
             }
-            Outcome::Answer { bytes, log_tail } => {
+            Outcome::Answer { bytes, log_tail, status } => {
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
-                tracing::debug!(%method, request_id, ok = answer.is_ok(), "the CPI answered");
-                answer.map_err(|error| error.with_log_tail(log_tail))
+                tracing::debug!(%method, request_id, ok = answer.is_ok(), ?status, "the CPI answered");
+                answer.map_err(|error| error.with_end(status, log_tail))
             }
         }
     }

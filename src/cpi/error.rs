@@ -1,5 +1,7 @@
 //! What a CPI can say went wrong, and what can go wrong with a CPI.
 
+use std::process::ExitStatus;
+
 use super::client::Stop;
 use super::methods::Method;
 use crate::Error;
@@ -178,19 +180,18 @@ impl CpiError {
         }
     }
 
-    /// Whether the CPI says that the same call may succeed when it is made again.
-    pub fn may_be_retried(&self) -> bool {
-        matches!(self, CpiError::Answered { ok_to_retry: true, .. })
-    }
-
     /// There is no usable answer, because of `problem`.
     pub fn no_answer(method: Method, request_id: &str, problem: impl Into<String>) -> Self {
         let (request_id, problem) = (request_id.to_owned(), problem.into());
         CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
     }
 
-    pub(super) fn with_log_tail(mut self, tail: String) -> Self {
-        if let CpiError::NoAnswer { log_tail, .. } = &mut self {
+    /// Adds what is known of the process that gave no answer.
+    pub(super) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
+        if let CpiError::NoAnswer { problem, log_tail, .. } = &mut self {
+            if let Some(status) = status.filter(|status| !status.success()) {
+                problem.push_str(&format!("; the CPI ended with {status}"));
+            }
             *log_tail = tail;
         }
         self

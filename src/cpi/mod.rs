@@ -18,6 +18,7 @@ pub use client::{Call, Cpi, Setup, Stop, Watch, read_answer};
 pub use contract::{Contract, HIGHEST_API_VERSION};
 pub use error::{CpiError, CpiErrorKind};
 pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};
+pub(crate) use process::shorten_endless;
 pub use process::{Executable, Files};
 pub(crate) use rpc::ANSWER_LIMIT;
 pub use rpc::parse_answer;

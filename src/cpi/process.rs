@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -111,11 +111,17 @@ impl Executable {
         // The child alone shall hold the lock on its answer now.
         drop(files.answer);
         let mut log = LogTail::open(&files.log_path);
+        let mut status = None;
         loop {
             let waited = end.recv_timeout(Duration::from_millis(50));
             log.follow(on_log);
+            shorten_endless(&files.answer_path);
             match waited {
-                Ok(_exit_status_means_nothing) => break,
+                // It decides nothing, but tells something when there is no answer.
+                Ok(ended) => {
+                    status = ended.ok();
+                    break;
+                }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     if let Some(stop) = stop() {
@@ -129,10 +135,22 @@ impl Executable {
         let read = File::open(&files.answer_path)
             .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer));
         Ok(match read {
-            Ok(_) => Outcome::Answer { bytes: answer, log_tail: log.tail() },
+            Ok(_) => Outcome::Answer { bytes: answer, log_tail: log.tail(), status },
             // Not an error of this machine like any other: the call was made.
             Err(error) => Outcome::Unreadable(error),
         })
+    }
+}
+
+/// Gives back the space of an answer that is too long to be one, while its process goes on writing: it stays too
+/// long, so that whoever reads it, be it a later run, comes to the same end.
+pub(crate) fn shorten_endless(answer: &Path) {
+    let too_long = super::rpc::ANSWER_LIMIT + 1;
+    if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
+        && let Ok(file) = File::options().write(true).open(answer)
+    {
+        let shortened = file.set_len(0).and_then(|()| file.set_len(too_long));
+        tracing::debug!(ok = shortened.is_ok(), "the CPI's answer is too long; its space is given back");
     }
 }
 
@@ -144,6 +162,8 @@ pub(super) enum Outcome {
         bytes: Vec<u8>,
         /// The last lines of standard error.
         log_tail: String,
+        /// How the process ended, if that can be known.
+        status: Option<ExitStatus>,
     },
     /// It ended, and what it wrote cannot be read.
     Unreadable(io::Error),
@@ -208,12 +228,26 @@ impl LogTail {
         }
     }
 
+    /// What was written last, also when a process wrote faster than it could be followed.
     pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
+        if let Some(skipped) = self.skip_to_the_end() {
+            on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
+        }
         self.follow(on_log);
         if !self.pending.is_empty() {
             let line = std::mem::take(&mut self.pending);
             Self::line(&mut self.last, &line, on_log);
         }
+    }
+
+    /// Leaves out what is too much to be shown; returns how many bytes that is.
+    fn skip_to_the_end(&mut self) -> Option<u64> {
+        let file = self.file.as_mut()?;
+        let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
+        let skipped = left.checked_sub(AT_ONCE).filter(|skipped| *skipped > 0)?;
+        file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
+        self.pending.clear();
+        Some(skipped)
     }
 
     fn line(last: &mut std::collections::VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) {

@@ -1,6 +1,7 @@
 //! The envelope of an answer; what is in it is read by `answer`.
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::error::{CpiError, CpiErrorKind};
@@ -9,12 +10,17 @@ use super::methods::Method;
 /// The largest answer that is read, in bytes.
 pub(crate) const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 
+/// Both are `None` when they are not there; a null is one.
 #[derive(Deserialize)]
 struct Envelope {
-    #[serde(default)]
-    result: Value,
-    #[serde(default)]
-    error: Option<ErrorBody>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -39,19 +45,23 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Va
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_answer("it wrote nothing".to_owned()));
     }
-    let document: Value = serde_json::from_slice(bytes)
-        .map_err(|error| no_answer(format!("it is not one JSON document: {error}")))?;
-    if !document.is_object() || (document.get("result").is_none() && document.get("error").is_none()) {
-        return Err(no_answer("it has neither `result` nor `error`".to_owned()));
+    let neither = || no_answer("it has neither `result` nor `error`".to_owned());
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| no_answer(not_json(&error)))?;
+        return Err(neither());
     }
-    let envelope: Envelope = serde_json::from_value(document)
-        .map_err(|error| no_answer(format!("its shape is wrong: {error}")))?;
-    match envelope.error {
-        None => Ok(envelope.result),
-        Some(_) if !envelope.result.is_null() => {
-            Err(no_answer("it has both a result and an error".to_owned()))
-        }
+    let Envelope { result, error } =
+        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(&error)))?;
+    if result.is_none() && error.is_none() {
+        return Err(neither());
+    }
+    let result = result.unwrap_or_default();
+    match error.filter(|error| !error.is_null()) {
+        None => Ok(result),
+        Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
         Some(error) => {
+            let error: ErrorBody = serde_json::from_value(error)
+                .map_err(|error| no_answer(format!("the shape of its error is wrong: {error}")))?;
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
@@ -64,6 +74,13 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Va
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
             })
         }
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    match error.is_data() {
+        true => format!("its shape is wrong: {error}"),
+        false => format!("it is not one JSON document: {error}"),
     }
 }
 
@@ -93,6 +110,11 @@ mod tests {
             ("\u{feff}x", "not one JSON document"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
             (r#"{"error": 7}"#, "shape"),
+            (r#"{"result": 1, "result": 2}"#, "duplicate"),
+            (r#"{"error": null, "result": 1, "error": {}}"#, "duplicate"),
+            ("7", "shape"),
+            (r#"[1, null]"#, "neither"),
+            (r#"{"result": 1e999}"#, "not one JSON document"),
             (r#"{"error": {"ok_to_retry": "maybe"}}"#, "shape"),
             (" \n\t", "wrote nothing"),
             ("\0", "not one JSON document"),

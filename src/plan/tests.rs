@@ -53,7 +53,9 @@ fn deployed() -> State {
         contract: Contract::V2,
         networks: None,
         cpi: None,
+        ssh_host_key: None,
         instance: "bosh/0".into(),
+        ssh_host_key: None,
     };
     let release = Release {
         id: "r".into(),
@@ -194,6 +196,7 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
         networks: None,
         cpi: None,
         instance: "bosh/0".into(),
+        ssh_host_key: None,
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let manifest_sha = SHA.to_owned();
@@ -220,6 +223,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             networks: None,
             cpi: None,
             instance: "bosh/0".into(),
+            ssh_host_key: None,
         }))
     };
     for change in [

@@ -27,6 +27,13 @@ pub enum Change {
         /// Its CID.
         cid: String,
     },
+    /// The sshd of a VM showed its host key for the first time.
+    HostKeyLearned {
+        /// The VM's CID.
+        vm: String,
+        /// The key in OpenSSH's notation.
+        key: String,
+    },
     /// A disk was created.
     DiskCreated(Disk),
     /// A disk was attached, and the CPI gave this hint for the agent.
@@ -91,6 +98,12 @@ pub enum Rejected {
         existing: String,
         /// The VM that was to be recorded.
         new: String,
+    },
+    /// Another host key than the one that was learned would hide that another machine answers.
+    #[error("VM '{vm}' has another ssh host key on record")]
+    HostKeyKnown {
+        /// The VM's CID.
+        vm: String,
     },
     /// The change names something that is not on record.
     #[error("no {what} '{name}' is recorded")]
@@ -161,6 +174,17 @@ impl State {
                     _ => {}
                 }
                 self.unmark(Kind::Vm, &cid);
+            }
+            Change::HostKeyLearned { vm, key } => {
+                let known = self.monopile.vm.as_mut().filter(|known| known.cid == vm);
+                let known = match known.filter(|_| self.current_vm_cid == vm) {
+                    Some(known) => known,
+                    None => return Err(Rejected::Unknown { what: "VM", name: vm }),
+                };
+                if known.ssh_host_key.as_ref().is_some_and(|known| *known != key) {
+                    return Err(Rejected::HostKeyKnown { vm });
+                }
+                known.ssh_host_key = Some(key);
             }
             Change::DiskCreated(disk) => {
                 not_empty("disk", &disk.cid)?;
@@ -267,6 +291,7 @@ mod tests {
             networks: None,
             cpi: None,
             instance: "bosh/0".into(),
+            ssh_host_key: None,
         }))
     }
 
@@ -381,6 +406,27 @@ mod tests {
         state.apply(vm("vm-1")).unwrap();
         assert!(state.apply(Change::VmDeleted { cid: "vm-2".into() }).is_err());
         assert_eq!(state.vm_cid(), Some("vm-1"));
+    }
+
+    #[test]
+    fn a_host_key_is_learned_once_and_goes_with_its_vm() {
+        let learned =
+            |vm: &str, key: &str| Change::HostKeyLearned { vm: vm.into(), key: format!("ssh-ed25519 {key}") };
+        let mut state = State::new();
+        assert_eq!(
+            state.apply(learned("vm-1", "A")),
+            Err(Rejected::Unknown { what: "VM", name: "vm-1".into() })
+        );
+        state.apply(vm("vm-1")).unwrap();
+        state.apply(learned("vm-1", "A")).unwrap();
+        state.apply(learned("vm-1", "A")).unwrap();
+        assert_eq!(state.apply(learned("vm-1", "B")), Err(Rejected::HostKeyKnown { vm: "vm-1".into() }));
+        assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
+        let again = State::parse(&state.to_bytes().unwrap()).unwrap();
+        assert_eq!(again, state);
+        state.apply(Change::VmDeleted { cid: "vm-1".into() }).unwrap();
+        state.apply(vm("vm-2")).unwrap();
+        state.apply(learned("vm-2", "B")).unwrap();
     }
 
     #[test]

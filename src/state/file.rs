@@ -204,6 +204,9 @@ pub struct Vm {
     pub cpi: Option<String>,
     /// `<instance group>/<index>`, for messages.
     pub instance: String,
+    /// The host key its sshd showed first, in OpenSSH's notation (contract v1 with a tunnel).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_host_key: Option<String>,
 }
 
 impl State {

@@ -36,6 +36,9 @@ pub struct Intent<E> {
     pub effect: E,
 }
 
+/// What the registry of contract v1 holds, in the journal's directory: it must outlive a killed run as the calls do.
+const REGISTRY: &str = "registry.json";
+
 /// The journal of one state file.
 #[derive(Debug, Clone)]
 pub struct Journal {
@@ -83,6 +86,22 @@ impl Journal {
         Ok(call)
     }
 
+    /// The file of the registry that serves the VM. Neither it nor the directory need exist.
+    pub fn registry_file(&self) -> PathBuf {
+        self.directory.join(REGISTRY)
+    }
+
+    /// Removes what the registry holds: there is no VM that could ask for it.
+    pub(super) fn forget_registry(&self) -> io::Result<()> {
+        if !self.directory.exists() {
+            return Ok(());
+        }
+        remove_durably(&self.registry_file())?;
+        // Succeeds when no call is open.
+        let _ = fs::remove_dir(&self.directory);
+        Ok(())
+    }
+
     /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
     /// was settled. An empty journal goes with it.
     pub(super) fn sweep(&self) -> io::Result<()> {
@@ -93,13 +112,29 @@ impl Journal {
         };
         for entry in entries {
             let path = entry?.path();
-            if !path.with_extension("intent").exists() {
+            if path != self.registry_file() && !path.with_extension("intent").exists() {
                 fs::remove_file(&path)?;
             }
         }
         // Succeeds when no call is open.
         let _ = fs::remove_dir(&self.directory);
         Ok(())
+    }
+
+    /// Whether no call is open.
+    pub(super) fn is_settled(&self) -> Result<bool> {
+        let failed = |error| Error::io(format!("reading the journal '{}'", self.directory.display()), error);
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            if entry.map_err(failed)?.path().extension().is_some_and(|extension| extension == "intent") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The calls of earlier runs that were never settled, oldest first.

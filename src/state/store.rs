@@ -47,14 +47,13 @@ impl Store {
             .map_err(|error| {
                 Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
             })?;
-        Ok(Store {
-            path: path.to_owned(),
-            state: read.unwrap_or_else(State::new),
-            journal,
-            on_disk,
-            kept: false,
-            _lock: lock,
-        })
+        let state = read.unwrap_or_else(State::new);
+        let store = Store { path: path.to_owned(), state, journal, on_disk, kept: false, _lock: lock };
+        // A `create_vm` that is still open may have made one.
+        if store.state.vm_cid().is_none() && store.journal.is_settled()? {
+            store.forget_registry()?;
+        }
+        Ok(store)
     }
 
     /// Puts a kept version in the place of the state at `path`, which is kept itself, whether it can be used or
@@ -112,10 +111,19 @@ impl Store {
 
     /// Applies a change and makes it durable.
     pub fn commit(&mut self, change: Change) -> Result<()> {
+        let ends_vm = matches!(change, Change::VmDeleted { .. });
         let mut next = self.state.clone();
         next.apply(change)
             .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
-        self.write(next)
+        self.write(next)?;
+        if ends_vm { self.forget_registry() } else { Ok(()) }
+    }
+
+    /// What was for the VM's agent goes with the VM.
+    fn forget_registry(&self) -> Result<()> {
+        self.journal.forget_registry().map_err(|error| {
+            Error::io(format!("removing '{}'", self.journal.registry_file().display()), error)
+        })
     }
 
     /// Writes the state as it is, so that a director id sent to a CPI is on record before the CPI sees it.
@@ -348,6 +356,50 @@ mod tests {
         assert_eq!(State::read(&path).unwrap().as_ref(), Some(store.state()));
         std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
         assert!(Store::open(&directory.path().join("loop.json"), &holder()).is_err());
+    }
+
+    #[test]
+    fn what_the_registry_holds_lives_as_long_as_the_vm_may() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&path, &holder()).unwrap();
+        store.establish().unwrap();
+        let intent = crate::state::Intent {
+            request_id: "r".into(),
+            method: "create_vm".into(),
+            terms: crate::cpi::Terms::new(2, None),
+            why: "test".into(),
+            effect: serde_json::json!({}),
+        };
+        let file = store.journal().registry_file();
+        let call = store.journal().begin(&intent).unwrap();
+        fs::write(&file, "{}").unwrap();
+        drop(store);
+        let mut store = Store::open(&path, &holder()).unwrap();
+        assert!(file.exists(), "the call may have made a VM");
+        let vm = crate::state::Vm {
+            cid: "vm-1".into(),
+            agent_id: "a".into(),
+            contract: crate::cpi::Contract::V1,
+            networks: None,
+            cpi: None,
+            instance: "bosh/0".into(),
+            ssh_host_key: None,
+        };
+        store.commit(Change::VmCreated(Box::new(vm))).unwrap();
+        call.settle().unwrap();
+        drop(store);
+        let mut store = Store::open(&path, &holder()).unwrap();
+        assert!(file.exists(), "there is a VM");
+        store.commit(Change::VmDeleted { cid: "vm-1".into() }).unwrap();
+        assert!(!file.parent().unwrap().exists());
+
+        // Left by a run that was killed between the deletion and this.
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, "{}").unwrap();
+        drop(store);
+        drop(Store::open(&path, &holder()).unwrap());
+        assert!(!file.parent().unwrap().exists());
     }
 
     #[test]

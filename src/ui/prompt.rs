@@ -12,15 +12,29 @@ pub fn confirm(question: &str) -> Result<bool> {
     let answer = dialoguer::Confirm::new().with_prompt(question).default(false).interact();
     #[cfg(unix)]
     guard.over();
-    answer.map_err(|dialoguer::Error::IO(error)| {
-        show_cursor();
-        match error.kind() {
-            std::io::ErrorKind::Interrupted => {
-                Error::new(ErrorKind::Interrupted(2), "interrupted before anything was done")
-            }
-            _ => Error::io("asking for confirmation", error),
+    answer.map_err(|error| failed(error, "asking for confirmation"))
+}
+
+/// Asks for something that is not shown while it is typed, on standard error. As with [`confirm`], Ctrl-C is an
+/// error; an empty answer is an answer.
+pub fn secret(question: &str) -> Result<String> {
+    #[cfg(unix)]
+    let guard = guard::Guard::new()?;
+    let answer =
+        dialoguer::Password::new().with_prompt(question).allow_empty_password(true).report(false).interact();
+    #[cfg(unix)]
+    guard.over();
+    answer.map_err(|error| failed(error, "asking for a secret"))
+}
+
+fn failed(dialoguer::Error::IO(error): dialoguer::Error, what: &str) -> Error {
+    show_cursor();
+    match error.kind() {
+        std::io::ErrorKind::Interrupted => {
+            Error::new(ErrorKind::Interrupted(2), "interrupted before anything was done")
         }
-    })
+        _ => Error::io(what, error),
+    }
 }
 
 /// Shows the cursor, which the prompt hides (DECTCEM). A terminal that is gone needs none.

@@ -1,7 +1,7 @@
 //! Nothing is lost, whenever the program is killed: a real life (create, redeploy with a disk migration, delete)
 //! is killed at a point, the same command is run again, and the cloud is compared with what the state says.
 //!
-//! The built-in `local` CPI is the cloud; `support/gate` stands before it and kills its caller exactly before,
+//! The built-in `local` CPI is the cloud; the scripted CPI stands before it and kills its caller exactly before,
 //! during or after a call. Points between the calls are system calls of the program's main thread (each durable
 //! write among them), where `strace` kills it, and random instants.
 //!
@@ -17,15 +17,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::Run;
-use crate::support::gate::Gate;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
 
 /// How the program is killed.
 #[derive(Debug, Clone, PartialEq)]
 enum Kill {
     /// It is not.
     Never,
-    /// At a call of the CPI, counted from 1; see `support/gate` for the word.
-    Call(usize, &'static str),
+    /// At a call of the CPI, counted from 1; see [`When`].
+    Call(usize, When),
     /// Before this system call of the main thread, counted from 1.
     Syscall(&'static str, usize),
     /// After so many milliseconds.
@@ -55,7 +56,7 @@ struct Tally {
 
 /// One life in which each command is killed once.
 struct Life<'t> {
-    gate: Gate,
+    hello: Hello,
     tally: &'t Tally,
     place: String,
 }
@@ -64,7 +65,7 @@ const STAGES: [&str; 3] = ["create", "redeploy", "delete"];
 
 impl<'t> Life<'t> {
     fn new(tally: &'t Tally) -> Self {
-        Life { gate: Gate::new(), tally, place: String::new() }
+        Life { hello: Hello::new(), tally, place: String::new() }
     }
 
     fn leak(&self, what: impl std::fmt::Display) {
@@ -73,27 +74,27 @@ impl<'t> Life<'t> {
 
     fn command(&self, stage: usize) -> Command {
         match stage {
-            2 => self.gate.hello.command("delete-env", &["-n"]),
-            _ => self.gate.hello.command("create-env", &[]),
+            2 => self.hello.command("delete-env", &["-n"]),
+            _ => self.hello.command("create-env", &[]),
         }
     }
 
     /// Runs a stage's command, killed as told, and says whether it was.
     fn killed(&self, stage: usize, kill: &Kill) -> (bool, Run) {
         let command = self.command(stage);
-        self.gate.arm(0, "never");
+        self.hello.script(Script::speaking(Speaks::Local));
         match kill {
-            Kill::Never => (false, self.gate.hello.world.finish(command)),
+            Kill::Never => (false, self.hello.world.finish(command)),
             Kill::Call(number, when) => {
-                self.gate.arm(*number, when);
-                let run = self.gate.hello.world.finish(command);
+                self.hello.script(Script::at(*number, *when));
+                let run = self.hello.world.finish(command);
                 (run.code == -1, run)
             }
             Kill::Syscall(name, number) => {
                 let mut strace = Command::new("strace");
                 let inject = format!("inject={name}:signal=SIGKILL:when={number}");
                 strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}"), "-e", &inject]);
-                let run = self.gate.hello.world.finish(wrapped(strace, &command));
+                let run = self.hello.world.finish(wrapped(strace, &command));
                 (run.code == -1, run)
             }
             Kill::After(milliseconds) => {
@@ -121,15 +122,15 @@ impl<'t> Life<'t> {
             self.expect(&run, 0);
         } else {
             self.tally.killed.fetch_add(1, Ordering::SeqCst);
-            if !matches!(kill, Kill::Call(_, "slow")) {
-                self.gate.wait_until_idle();
-                let known = self.gate.known();
-                for cid in self.gate.cloud().iter().filter(|cid| !known.contains(cid.as_str())) {
+            if !matches!(kill, Kill::Call(_, When::Slow)) {
+                self.hello.wait_until_idle();
+                let known = self.hello.known();
+                for cid in self.hello.cloud().iter().filter(|cid| !known.contains(cid.as_str())) {
                     self.leak(format_args!("{cid} exists, and neither state nor journal knows it"));
                 }
             }
-            let mut again = self.gate.hello.world.finish(self.command(stage));
-            if matches!(kill, Kill::Call(_, "lost")) && again.code == 1 {
+            let mut again = self.hello.world.finish(self.command(stage));
+            if matches!(kill, Kill::Call(_, When::Lost)) && again.code == 1 {
                 // A call that may have made something and has no answer: the run stops and says what to look for.
                 for needed in ["is not known", "look in the IaaS for", "--forget-open-calls"] {
                     let told = again.stdout.clone() + &again.stderr;
@@ -137,7 +138,7 @@ impl<'t> Life<'t> {
                 }
                 let mut command = self.command(stage);
                 command.arg("--forget-open-calls");
-                again = self.gate.hello.world.finish(command);
+                again = self.hello.world.finish(command);
             }
             // Killed between the removal of the state and its own end: there is nothing left to delete.
             let deleted = stage == 2 && again.code == 3 && again.stderr.contains("there is no state");
@@ -157,20 +158,19 @@ impl<'t> Life<'t> {
     }
 
     fn check_cloud_is_as_recorded(&self) {
-        let cloud = self.gate.cloud();
-        let recorded = self.gate.recorded();
+        let cloud = self.hello.cloud();
+        let recorded = self.hello.recorded();
         if cloud != recorded {
             self.leak(format_args!("the cloud has {cloud:?} and the state {recorded:?}"));
         }
         for left in ["state.json.journal", "state.json.lock"] {
-            assert!(!self.gate.hello.world.exists(left), "{}: {left} is left", self.place);
+            assert!(!self.hello.world.exists(left), "{}: {left} is left", self.place);
         }
     }
 
     fn check_nothing_left(&self) {
         // Scratch directories of killed runs are swept after a day, since a CPI may still read there.
         let left: Vec<String> = self
-            .gate
             .hello
             .leftovers()
             .into_iter()
@@ -180,26 +180,25 @@ impl<'t> Life<'t> {
             self.leak(format_args!("{left} is left"));
         }
         for gone in ["state.json", "state.json.bak", "state.json.lock", "state.json.journal"] {
-            assert!(!self.gate.hello.world.exists(gone), "{}: {gone} is left", self.place);
+            assert!(!self.hello.world.exists(gone), "{}: {gone} is left", self.place);
         }
     }
 
     /// The whole life. `check` sees the state after each deploy.
     fn live(&mut self, kills: &[Kill; 3], mut check: impl FnMut(usize, &Value, &str)) {
         self.stage(0, &kills[0]);
-        check(0, &self.gate.normalised_state(), &self.place);
-        assert_eq!(self.gate.hello.ask().1, 1, "{}", self.place);
-        self.gate
-            .hello
+        check(0, &self.hello.normalised_state(), &self.place);
+        assert_eq!(self.hello.ask().1, 1, "{}", self.place);
+        self.hello
             .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
         self.stage(1, &kills[1]);
-        check(1, &self.gate.normalised_state(), &self.place);
-        assert_eq!(self.gate.hello.ask().1, 2, "{}: the disk's data is not what it was", self.place);
+        check(1, &self.hello.normalised_state(), &self.place);
+        assert_eq!(self.hello.ask().1, 2, "{}: the disk's data is not what it was", self.place);
         self.stage(2, &kills[2]);
 
         // What was made was taken away once, and nothing was made that an undisturbed life does not need but
         // where a VM or disk that no job ever ran on was replaced.
-        let (made, deleted) = self.gate.effects();
+        let (made, deleted) = self.hello.effects();
         if made.len() != made.iter().collect::<BTreeSet<_>>().len() {
             self.leak(format_args!("something was made twice: {made:?}"));
         }
@@ -238,23 +237,22 @@ fn reference(trace: bool) -> Reference {
     let mut times = [Duration::ZERO; 3];
     for stage in 0..3 {
         if stage == 1 {
-            assert_eq!(life.gate.hello.ask().1, 1);
-            life.gate
-                .hello
+            assert_eq!(life.hello.ask().1, 1);
+            life.hello
                 .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
         }
-        life.gate.arm(0, "never");
+        life.hello.script(Script::speaking(Speaks::Local));
         let mut command = life.command(stage);
-        let log = life.gate.hello.world.path("trace");
+        let log = life.hello.world.path("trace");
         if trace {
             let mut strace = Command::new("strace");
             strace.args(["-qq", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
             command = wrapped(strace, &command);
         }
         let begun = Instant::now();
-        life.gate.hello.world.finish(command).success();
+        life.hello.world.finish(command).success();
         times[stage] = begun.elapsed();
-        calls[stage] = life.gate.calls();
+        calls[stage] = life.hello.calls("");
         if trace {
             let text = std::fs::read_to_string(&log).unwrap();
             for name in SYSCALLS {
@@ -263,7 +261,7 @@ fn reference(trace: bool) -> Reference {
             }
         }
         if stage < 2 {
-            states[stage] = life.gate.normalised_state();
+            states[stage] = life.hello.normalised_state();
             life.check_cloud_is_as_recorded();
         }
     }
@@ -321,7 +319,7 @@ fn killed_at_a_cpi_call_nothing_is_lost() {
     let reference = reference(false);
     let points = if full() {
         [0, 1, 2].map(|stage| {
-            let whens = ["before", "slow", "during", "after", "lost"];
+            let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Kill::Call(call, when))).collect()
         })
@@ -330,22 +328,22 @@ fn killed_at_a_cpi_call_nothing_is_lost() {
         // 8 create_disk, 12 delete_disk; delete: 3 delete_vm, 4 delete_disk, 5 delete_stemcell.
         [
             vec![
-                Kill::Call(2, "after"),
-                Kill::Call(3, "slow"),
-                Kill::Call(3, "lost"),
-                Kill::Call(5, "after"),
+                Kill::Call(2, When::After),
+                Kill::Call(3, When::Slow),
+                Kill::Call(3, When::Lost),
+                Kill::Call(5, When::After),
             ],
             vec![
-                Kill::Call(4, "after"),
-                Kill::Call(8, "during"),
-                Kill::Call(3, "before"),
-                Kill::Call(12, "after"),
+                Kill::Call(4, When::After),
+                Kill::Call(8, When::During),
+                Kill::Call(3, When::Before),
+                Kill::Call(12, When::After),
             ],
             vec![
-                Kill::Call(3, "slow"),
-                Kill::Call(4, "lost"),
-                Kill::Call(5, "after"),
-                Kill::Call(3, "during"),
+                Kill::Call(3, When::Slow),
+                Kill::Call(4, When::Lost),
+                Kill::Call(5, When::After),
+                Kill::Call(3, When::During),
             ],
         ]
     };

@@ -105,7 +105,15 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
         let agent = connect(environment, endpoint, &state);
         let vm = known_agent(environment, request, &agent)?.map(|agent_id| {
             let instance = deployment.instance();
-            Box::new(Vm { cid: cid.clone(), agent_id, contract, networks: None, cpi: None, instance })
+            Box::new(Vm {
+                cid: cid.clone(),
+                agent_id,
+                contract,
+                networks: None,
+                cpi: None,
+                instance,
+                ssh_host_key: None,
+            })
         });
         apply(&mut state, Change::VmAdopted { cid: cid.clone(), vm })?;
     }

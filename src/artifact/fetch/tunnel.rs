@@ -6,57 +6,50 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use russh::client::{self, AuthResult, Handle};
-use russh::keys::{self, PrivateKeyWithHashAlg};
 use tokio::runtime::Runtime;
 
 use super::proxy::Proxy;
+use crate::ssh::{self, Key, Server, Session};
 
 const CONNECT: Duration = Duration::from_secs(30);
-const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// An SSH session that connections can be made through.
 pub(super) struct Tunnel {
     runtime: Runtime,
-    session: Handle<Jumpbox>,
-}
-
-struct Jumpbox;
-
-impl client::Handler for Jumpbox {
-    type Error = russh::Error;
-
-    async fn check_server_key(
-        &mut self,
-        server: &keys::PublicKeyOrCertificate,
-    ) -> Result<bool, russh::Error> {
-        if let keys::PublicKeyOrCertificate::PublicKey { key, .. } = server {
-            tracing::info!(fingerprint = %key.fingerprint(keys::HashAlg::Sha256), "the jumpbox's host key");
-        }
-        Ok(true)
-    }
+    session: Session,
 }
 
 impl Tunnel {
     /// Logs in to the jumpbox.
     pub(super) fn open(server: &Proxy, private_key: &Path) -> io::Result<Self> {
-        let key = keys::load_secret_key(private_key, None).map_err(|error| {
-            let text = format!("the private key '{}' cannot be used: {error}", private_key.display());
-            io::Error::new(io::ErrorKind::PermissionDenied, text)
-        })?;
+        let unusable = |kind, why: String| {
+            io::Error::new(kind, format!("the private key '{}' cannot be used: {why}", private_key.display()))
+        };
+        let text = std::fs::read_to_string(private_key)
+            .map_err(|error| unusable(error.kind(), error.to_string()))?;
+        let key = Key::parse(&text, None)
+            .map_err(|error| unusable(io::ErrorKind::PermissionDenied, error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("jumpbox")
             .enable_all()
             .build()?;
         let user = server.credentials.as_ref().map(|(user, _)| user.clone()).unwrap_or_default();
+        let server = Server {
+            host: server.host.clone(),
+            port: server.port,
+            user,
+            key: Some(key),
+            password: None,
+            host_key: None,
+            forwarded: None,
+        };
         let session = runtime.block_on(async {
-            let login = login(server, user, key);
-            match tokio::time::timeout(CONNECT, login).await {
-                Ok(session) => session,
+            match tokio::time::timeout(CONNECT, ssh::connect(&server)).await {
+                Ok(Ok(session)) => Ok(session),
+                Ok(Err(error)) => Err(io::Error::new(error.kind(), format!("the jumpbox: {error}"))),
                 Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the jumpbox does not answer")),
             }
         })?;
@@ -65,7 +58,7 @@ impl Tunnel {
 
     /// Whether the session has ended.
     pub(super) fn is_closed(&self) -> bool {
-        self.session.is_closed()
+        self.session.handle.is_closed()
     }
 
     /// A connection from the jumpbox to `host`.
@@ -73,7 +66,8 @@ impl Tunnel {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
-            let opening = self.session.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
+            let opening =
+                self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
             let channel = match tokio::time::timeout(CONNECT, opening).await {
                 Ok(Ok(channel)) => channel,
                 Ok(Err(error)) => {
@@ -94,27 +88,5 @@ impl Tunnel {
             Ok(())
         })?;
         Ok(ours)
-    }
-}
-
-async fn login(server: &Proxy, user: String, key: keys::PrivateKey) -> io::Result<Handle<Jumpbox>> {
-    let config = client::Config { keepalive_interval: Some(KEEPALIVE), ..client::Config::default() };
-    let address = (server.host.as_str(), server.port);
-    let mut session = client::connect(Arc::new(config), address, Jumpbox).await.map_err(failed)?;
-    let hash = session.best_supported_rsa_hash().await.map_err(failed)?.flatten();
-    let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
-    match session.authenticate_publickey(&user, key).await.map_err(failed)? {
-        AuthResult::Success => Ok(session),
-        AuthResult::Failure { .. } => {
-            let text = format!("the jumpbox does not accept the private key for the user '{user}'");
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
-        }
-    }
-}
-
-fn failed(error: russh::Error) -> io::Error {
-    match error {
-        russh::Error::IO(error) => error,
-        error => io::Error::other(error.to_string()),
     }
 }

@@ -21,13 +21,14 @@ mod process;
 mod script;
 mod server;
 mod settings;
+mod source;
 mod spec;
 mod supervisor;
 mod tasks;
 mod tls;
 mod vitals;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,6 +39,7 @@ use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
 use self::settings::{Endpoint, Settings};
+use self::source::Source;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
 use self::tasks::Tasks;
@@ -46,7 +48,7 @@ use crate::{Error, Result};
 
 /// What all actions share.
 struct Agent {
-    settings_path: PathBuf,
+    source: Source,
     endpoint: Endpoint,
     dirs: Dirs,
     blobs: Blobs,
@@ -60,15 +62,21 @@ struct Agent {
 }
 
 impl Agent {
-    /// The settings as they are now: the CPI may have added a disk.
+    /// The settings as they are known here.
     fn settings(&self) -> Result<Settings> {
-        Settings::load(&self.settings_path).context(|| "Refreshing the settings".to_owned())
+        self.source.known().context(|| "Reading the settings".to_owned())
+    }
+
+    /// The settings as they are now: the CPI may have added a disk.
+    fn fresh_settings(&self) -> Result<Settings> {
+        self.source.refresh().context(|| "Refreshing the settings".to_owned())
     }
 }
 
 /// Runs the agent until SIGTERM or SIGINT. Jobs keep running; the next agent process finds them.
 pub fn run(settings: &Path, base: &Path) -> Result<()> {
-    let given = Settings::load(settings)?;
+    let source = Source::beside(settings)?;
+    let given = source.first()?;
     let endpoint = given.endpoint()?;
     let tls = tls::server_config(&given.env.bosh.mbus.cert, &endpoint)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -84,7 +92,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
             .map_err(|e| Error::io(format!("listening on {address}"), e))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(|e| Error::io("handling SIGTERM", e))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| Error::io("handling SIGINT", e))?;
-        let agent = Arc::new(set_up(settings, base, &given, endpoint)?);
+        let agent = Arc::new(set_up(source, base, &given, endpoint)?);
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(agent_id = given.agent_id, address = %bound, "the agent listens");
         }
@@ -101,7 +109,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
     outcome
 }
 
-fn set_up(settings_path: &Path, base: &Path, settings: &Settings, endpoint: Endpoint) -> Result<Agent> {
+fn set_up(source: Source, base: &Path, settings: &Settings, endpoint: Endpoint) -> Result<Agent> {
     let dirs = Dirs::new(base);
     dirs.set_up()?;
     let boot = dirs.bosh().join("boot");
@@ -120,7 +128,7 @@ fn set_up(settings_path: &Path, base: &Path, settings: &Settings, endpoint: Endp
         tracing::error!(error = %message(error), "the persistent disk could not be mounted; jobs stay down");
     }
     Ok(Agent {
-        settings_path: settings_path.to_path_buf(),
+        source,
         endpoint,
         blobs,
         disks,

@@ -3,7 +3,8 @@
 //!
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
-//!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"]}
+//!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"],
+//!   "registry": {"host": "127.0.0.1", "port": 6901, "username": "user", "password": "password"}}
 //! ```
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,6 +16,7 @@ use serde_json::Value;
 use super::args::Hash;
 use super::failure::{Failure, Outcome};
 use super::files::read_json;
+use crate::builtin::registry::Client;
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
@@ -26,6 +28,35 @@ pub struct Config {
     /// Time servers, handed to the agent.
     #[serde(default)]
     pub ntp: Vec<String>,
+    /// Where agents get their settings under contract 1; without it, from a file.
+    pub registry: Option<Registry>,
+}
+
+/// The registry, as the CPI and the VM reach it.
+#[derive(Deserialize)]
+pub struct Registry {
+    host: String,
+    port: u16,
+    username: String,
+    password: String,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registry({}:{})", self.host, self.port)
+    }
+}
+
+impl Registry {
+    /// Its URL, credentials included.
+    pub fn endpoint(&self) -> String {
+        Client::endpoint(&self.host, self.port, &self.username, &self.password)
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> Outcome<Client> {
+        Client::new(&self.endpoint()).map_err(|error| Failure::cloud(error.to_string()))
+    }
 }
 
 /// How agents are to be reached.
@@ -43,7 +74,7 @@ impl Config {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
         })?;
-        for key in ["root", "agent", "ntp"] {
+        for key in ["root", "agent", "ntp", "registry"] {
             if let Some(value) = context.get(key) {
                 properties.insert(key.to_owned(), value.clone());
             }
@@ -51,7 +82,7 @@ impl Config {
         // serde's message may quote a value, and values here are secrets.
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
-                "the CPI's configuration '{}' must have: root (a path); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings) where given",
+                "the CPI's configuration '{}' must have: root (a path); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), registry (host, port, username, password) where given",
                 file.display()
             ))
         })?;

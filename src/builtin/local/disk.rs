@@ -19,7 +19,7 @@ use super::failure::{Failure, Kind, Outcome};
 use super::files::{read_json, write_json};
 use super::rpc::Call;
 use super::store::{Held, Store};
-use super::vm;
+use super::{settings, vm};
 use crate::durable::sync_parent;
 
 /// The data below a disk's directory, while it is attached to nothing.
@@ -93,7 +93,7 @@ pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> 
     Ok(Value::Null)
 }
 
-/// `attach_disk`: the hint under contract 2, null under contract 1. Attaching again changes nothing.
+/// `attach_disk`: the hint under contract 2; under contract 1 null, and the agent's settings tell. Attaching again changes nothing.
 pub fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
@@ -109,8 +109,16 @@ pub fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Va
             call.log(format_args!("disk '{cid}' attached to VM '{vm}'"));
         }
     }
-    // The devices of a VM are below /dev/monopile inside it.
-    Ok(if call.v2 { json!({"path": format!("/dev/monopile/{cid}")}) } else { Value::Null })
+    if call.v2 {
+        return Ok(hint(cid));
+    }
+    settings::add_disk(call, &holder, vm, cid)?;
+    Ok(Value::Null)
+}
+
+/// How the agent of a VM finds a disk: the devices of a VM are below /dev/monopile inside it.
+pub fn hint(cid: &Cid) -> Value {
+    json!({"path": format!("/dev/monopile/{cid}")})
 }
 
 /// `detach_disk`. Detaching a disk that is attached to nothing changes nothing.
@@ -131,6 +139,9 @@ pub fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Va
             return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{other}', not to '{vm}'")));
         }
         None => call.log(format_args!("disk '{cid}' is attached to nothing already")),
+    }
+    if !call.v2 {
+        settings::remove_disk(call, &holder, vm, cid)?;
     }
     Ok(Value::Null)
 }

@@ -3,6 +3,7 @@
 //! The VM lives only as long as its maker wants it: init ends when its stdin closes before
 //! [`Booted::commit`] was called. So a killed CPI leaves no process behind.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,8 +41,8 @@ impl Booted {
     }
 }
 
-/// Boots the VM in this directory.
-pub fn boot(executable: &Path, vm_dir: &Path) -> Outcome<Booted> {
+/// Boots the VM in this directory, in the machine's network or another one.
+pub fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
         Failure::new(Kind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
@@ -54,6 +55,7 @@ pub fn boot(executable: &Path, vm_dir: &Path) -> Outcome<Booted> {
         .arg(vm_dir)
         .arg("--executable")
         .arg(executable)
+        .args(network.into_iter().flat_map(|path| [OsStr::new("--network"), path.as_os_str()]))
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! stemcells/<cid>/{stemcell.json, image/}
-//! vms/<cid>/{vm.json, process.json, settings.json, agent.log, root/, work/, mnt/, devices/}
+//! vms/<cid>/{vm.json, process.json, settings.json or user_data.json, agent.log, root/, work/, mnt/, devices/}
 //! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
 //! snapshots/<cid>/{snapshot.json, data/}
 //! staging/<cid>/                          what is being made or unmade; never counts as existing
@@ -30,9 +30,13 @@ mod files;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
 mod rpc;
+#[cfg(target_os = "linux")]
+mod settings;
 #[cfg(target_os = "linux")]
 mod snapshot;
 #[cfg(target_os = "linux")]

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::args::{Arguments, Hash, type_name};
-use super::boot::SETTINGS;
 use super::cid::{Cid, Resource};
 use super::disk;
 use super::failure::{Failure, Kind, Outcome};
@@ -22,8 +21,8 @@ use super::files::{copy_tree, read_json, remove_tree, write_json};
 use super::launch;
 use super::process::Identity;
 use super::rpc::Call;
-use super::stemcell;
 use super::store::{self, Held, Store};
+use super::{network, settings, stemcell};
 
 /// Attached disks, inside a VM's directory.
 pub const DEVICES: &str = "devices";
@@ -51,6 +50,9 @@ struct Document {
     stemcell_cid: String,
     /// The contract the VM was made under.
     api_version: u8,
+    /// Whether the agent's settings are in the registry, and not in this directory.
+    #[serde(default)]
+    settings_in_registry: bool,
     cloud_properties: Hash,
     networks: Hash,
     disk_cids: Vec<String>,
@@ -61,10 +63,14 @@ struct Document {
 
 /// `create_vm`: `[cid, networks]` under contract 2, the CID alone under contract 1.
 pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> {
-    let networks = assign_addresses(wanted.networks)?;
+    let namespace = network::namespace(&wanted.cloud_properties)?;
     let (mbus, listener) = call.config.agent.listener()?;
     let mbus = mbus.to_owned();
-    check_port_is_free(&listener)?;
+    let networks = network::inside(namespace.as_deref(), || {
+        let networks = assign_addresses(wanted.networks)?;
+        check_port_is_free(&listener)?;
+        Ok(networks)
+    })?;
     let stemcell = store.require(&wanted.stemcell)?;
 
     let cid = Resource::Vm.new_cid();
@@ -77,20 +83,20 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
             .mode(0o755)
             .create(staged.path.join(DEVICES))
             .map_err(|error| Failure::io("making the VM's directory", error))?;
-        let document = Document {
+        let mut document = Document {
             cid: cid.to_string(),
             agent_id: wanted.agent_id.clone(),
             stemcell_cid: wanted.stemcell.to_string(),
             api_version: if call.v2 { 2 } else { 1 },
+            settings_in_registry: false,
             cloud_properties: wanted.cloud_properties,
             networks: networks.clone(),
             disk_cids: wanted.disk_cids,
             created_at: crate::notation::now(),
             metadata: Hash::new(),
         };
-        write_json(&staged.path.join(DOCUMENT), &document)?;
         let env = env_with_certificate(wanted.env, call.config.agent.cert.as_ref())?;
-        let settings = json!({
+        let given = json!({
             "agent_id": wanted.agent_id,
             "vm": {"name": cid.as_str(), "id": cid.as_str()},
             "mbus": mbus,
@@ -100,11 +106,16 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
             "ntp": call.config.ntp,
             "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
         });
-        write_json(&staged.path.join(SETTINGS), &settings)?;
-        boot(call, &staged)
+        let Value::Object(given) = given else { return Err(Failure::cloud("settings are a hash")) };
+        document.settings_in_registry = settings::deliver(call, &staged.path, &cid, given)?;
+        write_json(&staged.path.join(DOCUMENT), &document)?;
+        boot(call, &staged, namespace.as_deref())
     })();
     if let Err(failure) = made {
         store.sweep_one(staged)?;
+        if !call.v2 && call.config.registry.is_some() {
+            settings::withdraw(call, &cid);
+        }
         return Err(failure);
     }
     store.publish(&cid, staged)?;
@@ -120,7 +131,12 @@ pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
     };
     halt(&held)?;
     return_disks(store, &held.path)?;
+    // A document that cannot be read is no reason to keep the VM.
+    let in_registry = settings_are_in_registry(&held).unwrap_or(false);
     store.discard(cid, held)?;
+    if in_registry {
+        settings::withdraw(call, cid);
+    }
     call.log(format_args!("VM '{cid}' deleted"));
     Ok(())
 }
@@ -137,7 +153,8 @@ pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
                 .map_err(|error| Failure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }
-    boot(call, &held)?;
+    let namespace = network::namespace(&document(&held, cid)?.cloud_properties)?;
+    boot(call, &held, namespace.as_deref())?;
     call.log(format_args!("VM '{cid}' booted again"));
     Ok(Value::Null)
 }
@@ -145,11 +162,19 @@ pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
 /// `set_vm_metadata`.
 pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
-    let path = held.path.join(DOCUMENT);
-    let document: Document =
-        read_json(&path)?.ok_or_else(|| Failure::cloud(format!("VM '{cid}' has lost its {DOCUMENT}")))?;
-    write_json(&path, &Document { metadata, ..document })?;
+    let document = Document { metadata, ..document(&held, cid)? };
+    write_json(&held.path.join(DOCUMENT), &document)?;
     Ok(Value::Null)
+}
+
+fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
+    read_json(&held.path.join(DOCUMENT))?
+        .ok_or_else(|| Failure::cloud(format!("VM '{cid}' has lost its {DOCUMENT}")))
+}
+
+/// Whether the VM was made with its agent's settings in the registry.
+pub fn settings_are_in_registry(held: &Held) -> Outcome<bool> {
+    Ok(read_json::<Document>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
 }
 
 /// `get_disks`: what is attached, now.
@@ -227,8 +252,8 @@ fn halt(held: &Held) -> Outcome<()> {
 }
 
 /// Boots the VM in this directory: it runs, and its directory says as what.
-fn boot(call: &mut Call, held: &Held) -> Outcome<()> {
-    let booted = launch::boot(call.executable, &held.path)?;
+fn boot(call: &mut Call, held: &Held, namespace: Option<&Path>) -> Outcome<()> {
+    let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
     }

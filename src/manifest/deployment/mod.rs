@@ -8,6 +8,7 @@
 mod network;
 mod parse;
 mod reader;
+mod registry;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 pub use network::{Network, NetworkKind};
+pub use registry::{RegistryConfig, SshTunnel};
 
 /// What is to be deployed.
 #[derive(Debug, Clone)]
@@ -123,6 +125,10 @@ pub struct CloudProvider {
     pub cert: Certificate,
     /// Properties of the CPI.
     pub properties: Map<String, Value>,
+    /// The registry of contract v1, if one is configured; also part of the properties.
+    pub registry: Option<RegistryConfig>,
+    /// The way to the VM for contract v1, if one is configured.
+    pub ssh_tunnel: Option<SshTunnel>,
 }
 
 /// A certificate with what belongs to it; each part is PEM.

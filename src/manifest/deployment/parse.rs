@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::network::{self, Network};
 use super::reader::{Field, Problems};
+use super::registry;
 use super::{
     ArtifactRef, Certificate, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
     ReleaseRef, VmSpec, WatchTime,
@@ -194,8 +195,7 @@ fn group(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) ->
         if jobs.iter().any(|known| known.name == job_name) {
             job.problem(problems, format!("names job '{job_name}' a second time"));
         }
-        let place = format!("{}: `{}`", job.node.position.describe(), job.path);
-        jobs.push(JobRef { name: job_name, release, properties, place });
+        jobs.push(JobRef { name: job_name, release, properties, place: job.place() });
     }
     let properties = field.object("properties", problems);
     Some(InstanceGroup { name: name?, jobs, properties })
@@ -320,7 +320,8 @@ fn cloud_provider(
     if let Some(own) = field.get("cpi").and_then(|cpi| cpi.optional_object("properties", problems)) {
         properties.extend(own);
     }
-    Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties })
+    let (registry, ssh_tunnel) = registry::read(&field, &mut properties, problems);
+    Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties, registry, ssh_tunnel })
 }
 
 fn cpi_source(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<CpiSource> {

@@ -51,6 +51,11 @@ impl<'a> Field<'a> {
         Some(Field { node, path: self.join(key) })
     }
 
+    /// Where the manifest has it, for messages of later.
+    pub(super) fn place(&self) -> String {
+        format!("{}: `{}`", self.node.position.describe(), self.path)
+    }
+
     /// Notes a problem with this field.
     pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
         problems.add(self.node, if self.path.is_empty() { "the manifest" } else { &self.path }, problem);

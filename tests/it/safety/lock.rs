@@ -3,17 +3,17 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::gate::Gate;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
 
 #[test]
 fn of_two_runs_one_runs_and_the_other_names_it() {
-    let gate = Gate::new();
-    let hello = &gate.hello;
+    let hello = Hello::new();
     // 3: create_vm.
-    gate.arm(3, "hold");
+    hello.script(Script::at(3, When::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    gate.wait_until_held();
+    hello.wait_until_held();
 
     let holder = format!("`create-env` on {} (pid {}", hostname(), first.id());
     let state = ["--state", "state.json"];
@@ -49,39 +49,38 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
     let mut waiting = hello.command("create-env", &["--wait-for-lock", "5m"]);
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    gate.go();
+    hello.go();
     assert!(first.wait().unwrap().success());
     let waited = waiting.wait_with_output().unwrap();
     let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
     assert!(waited.status.success() && shown.contains("Nothing changed"), "{shown}");
-    assert_eq!(gate.cloud(), gate.recorded());
+    assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn a_wait_for_the_lock_can_be_interrupted() {
-    let gate = Gate::new();
-    gate.arm(2, "hold");
-    let mut command = gate.hello.command("create-env", &[]);
+    let hello = Hello::new();
+    hello.script(Script::at(2, When::Hold));
+    let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    gate.wait_until_held();
-    let mut command = gate.hello.command("create-env", &["--wait-for-lock", "5m"]);
+    hello.wait_until_held();
+    let mut command = hello.command("create-env", &["--wait-for-lock", "5m"]);
     let mut waiting = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let pid = rustix::process::Pid::from_child(&waiting);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(130));
-    gate.go();
+    hello.go();
     assert!(first.wait().unwrap().success());
-    gate.hello.delete(&[]).success();
+    hello.delete(&[]).success();
 }
 
 #[test]
 fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
-    let gate = Gate::new();
-    let hello = &gate.hello;
-    gate.arm(3, "hold");
+    let hello = Hello::new();
+    hello.script(Script::at(3, When::Hold));
     let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
     for text in ["`create_vm`", "--cpi-timeout", "run the same command again", "state.json.journal"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
@@ -101,12 +100,12 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
     let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 
-    gate.go();
-    gate.wait_until_idle();
-    gate.arm(0, "never");
+    hello.go();
+    hello.wait_until_idle();
+    hello.script(Script::speaking(Speaks::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
-    assert_eq!(gate.cloud(), gate.recorded());
-    let vms = gate.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
+    assert_eq!(hello.cloud(), hello.recorded());
+    let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
     assert!(vms <= 2, "the VM of the call is replaced at most once");
     hello.delete(&[]).success();
     let left: Vec<String> =

@@ -1,8 +1,7 @@
-//! The hello environment of `examples/`, on an address of its own, with every CPI request on record.
+//! The hello environment of `examples/`, on an address of its own, with the scripted CPI as its CPI.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::proxy::{self, Proxy};
+use super::scripted::{self, Deed, Script, Speaks};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
-use super::{MONOPILE, Run, World};
+use super::{Run, World};
 
 /// A copy of the example in a world of its own.
 pub struct Hello {
@@ -24,31 +24,32 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// An address below 127.0.0.0/8 that no other test of this or a parallel run uses.
 fn subnet() -> String {
-    let number = std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst));
+    let number = number();
     format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
+}
+
+/// A network of the range for tests of equipment (RFC 2544), for VMs that are not in this machine's.
+pub fn far_subnet() -> String {
+    let number = number();
+    format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
+}
+
+fn number() -> u32 {
+    std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst))
 }
 
 impl Hello {
     /// Not deployed yet.
     pub fn new() -> Hello {
+        Hello::at(&subnet())
+    }
+
+    /// Not deployed yet, in this network, whose first three bytes are given.
+    pub fn at(subnet: &str) -> Hello {
         let world = World::new();
-        let subnet = subnet();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
-        let recorder = format!(
-            "#!/bin/bash\nrequest=$(cat; printf x)\nrequest=${{request%x}}\n\
-             printf '%s\\n' \"$request\" >> {requests}\n\
-             method=${{request#*\\\"method\\\":\\\"}}; method=${{method%%\\\"*}}\n\
-             work() {{ printf '%s' \"$request\" | {MONOPILE} cpi-exec local --config {config}; }}\n\
-             if [[ -e {answers}/$method.instead ]]; then cat {answers}/$method.instead; exit; fi\n\
-             if [[ -e {answers}/$method.after ]]; then work >&2; cat {answers}/$method.after; exit; fi\n\
-             work\n",
-            answers = world.path("answers").display(),
-            requests = world.path("requests.jsonl").display(),
-            config = world.path("local.json").display(),
-        );
-        let path = world.write("recorder", recorder);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = scripted::install(&world);
         world.write(
             "local.json",
             format!(
@@ -188,11 +189,23 @@ impl Hello {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
         }
         self.world.write(format!("answers/{method}.{when}"), answer);
+        let mut script = Script::speaking(Speaks::Local);
+        for entry in std::fs::read_dir(self.world.path("answers")).unwrap() {
+            let path = entry.unwrap().path();
+            let command = format!("cat >/dev/null; cat '{}'", path.display());
+            let deed = match path.extension().unwrap().to_str() {
+                Some("instead") => Deed::Instead(command),
+                _ => Deed::After(command),
+            };
+            script = script.first(path.file_stem().unwrap().to_str().unwrap(), usize::MAX, deed);
+        }
+        self.script(script);
     }
 
     /// Has the CPI answer for itself again.
     pub fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
+        self.script(Script::speaking(Speaks::Local));
     }
 
     /// The answer of an error of this type.

@@ -12,12 +12,13 @@
 // Each area of tests uses its own part of this.
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
-pub mod gate;
 pub mod hello;
 pub mod http;
+pub mod island;
 mod leftovers;
 mod normalise;
 pub mod proxy;
+pub mod scripted;
 pub mod tarballs;
 
 use std::ffi::OsStr;

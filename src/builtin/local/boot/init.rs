@@ -17,11 +17,12 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
 use super::super::process::timespec;
-use super::{Report, SETTINGS, tree};
+use super::{Report, SETTINGS, USER_DATA, tree};
 
 /// Where the agent finds this program, its settings and its base directory inside the VM.
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
 const AGENT_SETTINGS: &str = "/var/vcap/bosh/settings.json";
+const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
 const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -34,8 +35,8 @@ const SHUTDOWN: Duration = Duration::from_secs(2);
 
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
-    let settings =
-        fs::read(vm_dir.join(SETTINGS)).map_err(|error| format!("reading the settings failed: {error}"))?;
+    let (settings, place) =
+        settings(vm_dir).map_err(|error| format!("reading the settings failed: {error}"))?;
     separate_mounts().map_err(|errno| format!("making a mount namespace failed: {errno}"))?;
     for note in tree::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
@@ -43,7 +44,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     let name = vm_dir.file_name().unwrap_or_default();
     rustix::system::sethostname(name.as_encoded_bytes())
         .map_err(|errno| format!("setting the host name failed: {errno}"))?;
-    install_settings(&settings).map_err(|error| format!("writing {AGENT_SETTINGS} failed: {error}"))?;
+    install(&settings, place).map_err(|error| format!("writing {place} failed: {error}"))?;
 
     let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
@@ -65,14 +66,25 @@ fn separate_mounts() -> Result<(), Errno> {
     }
 }
 
-/// Puts the settings where the agent reads them, readable by root only.
-fn install_settings(settings: &[u8]) -> io::Result<()> {
+/// The settings, or the user data that say where they are, and where the agent looks for the one or the other.
+fn settings(vm_dir: &Path) -> io::Result<(Vec<u8>, &'static str)> {
+    match fs::read(vm_dir.join(USER_DATA)) {
+        Ok(data) => Ok((data, AGENT_USER_DATA)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::read(vm_dir.join(SETTINGS)).map(|settings| (settings, AGENT_SETTINGS))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts settings or user data where the agent reads them, readable by root only.
+fn install(content: &[u8], place: &str) -> io::Result<()> {
     // The agent may hold the old file open: a new one takes its place.
-    match fs::remove_file(AGENT_SETTINGS) {
+    match fs::remove_file(place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(AGENT_SETTINGS)?.write_all(settings)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(place)?.write_all(content)
 }
 
 /// Starts the agent; an `Ok` means that it was exec'ed.

@@ -6,7 +6,7 @@
 //!    orphans and restarts the agent when it dies, as a real VM's init and runit do.
 //!
 //! Every mount is in the VM's mount namespace only, so all of it vanishes with init. The network is
-//! the machine's: the VM network is 127.0.0.0/8.
+//! the machine's, with 127.0.0.0/8 as the VM network, or a namespace that was made before.
 //!
 //! Both stages report on stdout, a JSON document per line ([`Report`]); init waits on stdin for one
 //! byte before it lives on (see `launch.rs`).
@@ -25,6 +25,9 @@ use crate::{Error, Result};
 /// The agent's settings, inside a VM's directory. Each boot copies them to where the agent looks.
 #[cfg(target_os = "linux")]
 pub(super) const SETTINGS: &str = "settings.json";
+/// What stands in their place when they are in a registry.
+#[cfg(target_os = "linux")]
+pub(super) const USER_DATA: &str = "user_data.json";
 
 /// What a stage has to say.
 #[cfg(target_os = "linux")]
@@ -53,18 +56,19 @@ impl Report {
     }
 }
 
-/// Runs one stage: `--stage namespaces|init --vm-dir DIR --executable FILE` (absolute paths).
+/// Runs one stage: `--stage namespaces|init --vm-dir DIR --executable FILE [--network FILE]` (absolute paths).
 ///
 /// Must be called before the process has a second thread: the kernel gives a user namespace to
 /// single-threaded processes only.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let mut args = args.into_iter();
-    let (mut stage, mut vm_dir, mut executable) = (None, None, None);
+    let (mut stage, mut vm_dir, mut executable, mut network) = (None, None, None, None);
     while let Some(name) = args.next() {
         let slot = match name.to_str() {
             Some("--stage") => &mut stage,
             Some("--vm-dir") => &mut vm_dir,
             Some("--executable") => &mut executable,
+            Some("--network") => &mut network,
             _ => return Err(Error::usage(format!("vm-boot does not know '{}'", name.display()))),
         };
         *slot = args.next();
@@ -72,16 +76,21 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let (Some(stage), Some(vm_dir), Some(executable)) = (stage, vm_dir, executable) else {
         return Err(Error::usage("vm-boot needs --stage, --vm-dir and --executable"));
     };
-    dispatch(&stage, vm_dir.as_ref(), executable.as_ref())
+    dispatch(&stage, vm_dir.as_ref(), executable.as_ref(), network.as_deref().map(std::path::Path::new))
 }
 
 #[cfg(target_os = "linux")]
-fn dispatch(stage: &std::ffi::OsStr, vm_dir: &std::path::Path, executable: &std::path::Path) -> Result<()> {
+fn dispatch(
+    stage: &std::ffi::OsStr,
+    vm_dir: &std::path::Path,
+    executable: &std::path::Path,
+    network: Option<&std::path::Path>,
+) -> Result<()> {
     if !vm_dir.is_absolute() || !executable.is_absolute() {
         return Err(Error::usage("vm-boot needs absolute paths"));
     }
     let outcome = match stage.to_str() {
-        Some("namespaces") => namespaces::run(vm_dir, executable),
+        Some("namespaces") => namespaces::run(vm_dir, executable, network),
         Some("init") => init::run(vm_dir, executable),
         _ => return Err(Error::usage("vm-boot knows the stages 'namespaces' and 'init'")),
     };
@@ -97,6 +106,7 @@ fn dispatch(
     _stage: &std::ffi::OsStr,
     _vm_dir: &std::path::Path,
     _executable: &std::path::Path,
+    _network: Option<&std::path::Path>,
 ) -> Result<()> {
     Err(Error::environment("VMs of the built-in 'local' CPI need Linux"))
 }

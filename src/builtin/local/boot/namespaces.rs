@@ -20,11 +20,13 @@ const SWITCHES: [(&str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
 ];
 
-pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
+pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
     // A session of its own: Ctrl-C in the caller's terminal does not reach the VM. It fails only
     // where this process leads one already, which is as good.
     let _ = setsid();
     keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
+    // Before a user namespace would make it a foreign one.
+    network.map_or(Ok(()), super::super::network::enter)?;
     enter()?;
     let init = Command::new(executable)
         .args(["vm-boot", "--stage", "init", "--vm-dir"])

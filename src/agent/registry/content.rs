@@ -1,0 +1,143 @@
+//! What the registry holds: one private file, read for every answer, so that whoever removes it empties the
+//! registry.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::durable::{parent, remove_durably, sync_parent, write_atomically};
+
+/// An environment has one VM; a few more stand for what failed attempts left.
+const MOST_ENTRIES: usize = 64;
+
+/// Settings by instance id.
+type Entries = BTreeMap<String, String>;
+
+/// The documents, durable as soon as they are stored.
+#[derive(Debug)]
+pub(super) struct Content {
+    path: PathBuf,
+    /// Guards the file from one change to the next.
+    turn: Mutex<()>,
+}
+
+/// What became of a document that was to be stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    New,
+    Replaced,
+    Full,
+}
+
+impl Content {
+    /// In this file, which need not exist yet, nor its directory.
+    pub(super) fn at(path: &Path) -> Self {
+        Content { path: path.to_owned(), turn: Mutex::new(()) }
+    }
+
+    /// Reads the file once, to find out early whether it can be used.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.read().map(drop)
+    }
+
+    pub(super) fn get(&self, id: &str) -> io::Result<Option<String>> {
+        Ok(self.read()?.remove(id))
+    }
+
+    pub(super) fn put(&self, id: &str, settings: String) -> io::Result<Stored> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.read()?;
+        if !entries.contains_key(id) && entries.len() >= MOST_ENTRIES {
+            return Ok(Stored::Full);
+        }
+        let stored = match entries.insert(id.to_owned(), settings) {
+            Some(_) => Stored::Replaced,
+            None => Stored::New,
+        };
+        self.write(&entries)?;
+        Ok(stored)
+    }
+
+    /// Nothing is as good as gone.
+    pub(super) fn delete(&self, id: &str) -> io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.read()?;
+        match entries.remove(id) {
+            Some(_) if entries.is_empty() => remove_durably(&self.path),
+            Some(_) => self.write(&entries),
+            None => Ok(()),
+        }
+    }
+
+    fn read(&self) -> io::Result<Entries> {
+        match fs::read(&self.path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
+                // The parser's words may quote a value, and values are secrets.
+                let place = format!("line {} column {}", error.line(), error.column());
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("'{}' is damaged at {place}", self.path.display()),
+                )
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&self, entries: &Entries) -> io::Result<()> {
+        let directory = parent(&self.path);
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Ok(()) => sync_parent(directory)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        write_atomically(&self.path, &serde_json::to_vec(entries)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_private_and_survives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal/registry.json");
+        let content = Content::at(&path);
+        assert_eq!(content.get("vm").unwrap(), None);
+        assert_eq!(content.put("vm", "{}".into()).unwrap(), Stored::New);
+        assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), Stored::Replaced);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let again = Content::at(&path);
+        assert_eq!(again.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
+        again.delete("vm").unwrap();
+        again.delete("vm").unwrap();
+        assert!(!path.exists(), "the last one takes the file with it");
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let content = Content::at(&dir.path().join("registry.json"));
+        for number in 0..MOST_ENTRIES {
+            assert_eq!(content.put(&number.to_string(), "{}".into()).unwrap(), Stored::New);
+        }
+        assert_eq!(content.put("one more", "{}".into()).unwrap(), Stored::Full);
+        assert_eq!(content.put("0", "{}".into()).unwrap(), Stored::Replaced);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_not_quoted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("registry.json");
+        fs::write(&path, r#"{"vm": ["s3cret"]}"#).unwrap();
+        let error = Content::at(&path).check().unwrap_err().to_string();
+        assert!(error.contains("registry.json") && !error.contains("s3cret"), "{error}");
+    }
+}

@@ -1,0 +1,262 @@
+//! The server: on loopback for the CPI, and on whatever streams the tunnel brings for the agent.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Extension, Path as UrlPath, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::content::{Content, Stored};
+use crate::notation::basic_authorization;
+use crate::{Error, Result};
+
+/// The largest settings document, in bytes; usual are some KiB, with certificates.
+const MAX_SETTINGS: usize = 1024 * 1024;
+/// The longest instance id.
+const MAX_ID: usize = 255;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A whole document must be here after this.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_CONNECTIONS: usize = 32;
+
+/// Who may change and, on this machine, read what is in the registry.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The user.
+    pub username: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// The way a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From this machine.
+    Loopback,
+    /// From the VM, through the tunnel.
+    Tunnel,
+}
+
+/// A registry that answers until it is dropped.
+pub struct Registry {
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    content: Content,
+    /// SHA-256 of the one `Authorization` header that is right.
+    wanted: [u8; 32],
+    /// Room for connections of this machine and of the VM: neither can take the other's.
+    here: Arc<Semaphore>,
+    there: Arc<Semaphore>,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Registry {
+    /// Serves what is in the file at `content` on this address, which must be this machine's loopback interface.
+    pub fn start(
+        runtime: &Handle,
+        address: SocketAddr,
+        credentials: &Credentials,
+        content: &Path,
+    ) -> Result<Self> {
+        let failed = |error| Error::io(format!("starting the registry on {address}"), error);
+        if !address.ip().is_loopback() {
+            return Err(Error::invalid(format!(
+                "the registry serves loopback addresses only, not {address}"
+            )));
+        }
+        let content = Content::at(content);
+        content.check().map_err(failed)?;
+        let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => failed(error).with_hint(
+                "something on this machine listens there already, perhaps the registry of another run: wait for it, or choose another `cloud_provider.properties.registry.port`",
+            ),
+            _ => failed(error),
+        })?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let _inside = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+        let authorization = basic_authorization(&credentials.username, &credentials.password);
+        let shared = Arc::new(Shared {
+            content,
+            wanted: Sha256::digest(authorization).into(),
+            here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        });
+        let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
+        tracing::debug!(%address, "the registry listens");
+        Ok(Registry { shared, accepting })
+    }
+
+    /// What serves one stream from the VM.
+    pub(crate) fn serve_tunnel<S>(&self) -> impl Fn(S) -> JoinHandle<()> + Send + Sync + 'static
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        move |stream| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                if let Ok(_place) = Arc::clone(&shared.there).acquire_owned().await {
+                    serve(shared, stream, Origin::Tunnel).await;
+                }
+            })
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+    // Whoever finds no room waits in the system's queue.
+    while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    serve(shared, stream, Origin::Loopback).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, or a client that left already: neither ends the registry.
+                tracing::warn!(%error, "the registry did not accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve<S>(shared: Arc<Shared>, stream: S, origin: Origin)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let app = Router::new()
+        .route("/instances/{id}/settings", any(settings))
+        .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
+        .layer(Extension(origin))
+        .with_state(shared);
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(64 * 1024)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the registry ended");
+    }
+}
+
+fn answer(code: StatusCode, status: &str) -> Response {
+    document(code, &json!({"settings": "", "status": status}))
+}
+
+fn document(code: StatusCode, document: &Value) -> Response {
+    (code, [(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response()
+}
+
+async fn settings(
+    State(shared): State<Arc<Shared>>,
+    Extension(origin): Extension<Origin>,
+    UrlPath(id): UrlPath<String>,
+    request: Request,
+) -> Response {
+    let method = request.method().clone();
+    let open = method == Method::GET && origin == Origin::Tunnel;
+    if !open && !is_authorized(&shared, request.headers()) {
+        tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the right credentials");
+        let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
+        let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return refusal;
+    }
+    if id.len() > MAX_ID || id.chars().any(char::is_control) {
+        return answer(StatusCode::NOT_FOUND, "not_found");
+    }
+    tracing::debug!(%method, id, ?origin, "the registry is asked");
+    let body = match method {
+        Method::PUT => match receive(request).await {
+            Ok(body) => Some(body),
+            Err(code) => return answer(code, "error"),
+        },
+        Method::GET | Method::DELETE => None,
+        _ => return answer(StatusCode::NOT_FOUND, "not_found"),
+    };
+    // The file is small, but its disk may be slow.
+    let carried_out = tokio::task::spawn_blocking(move || match body {
+        Some(body) => shared.content.put(&id, body).map(|stored| match stored {
+            Stored::New => answer(StatusCode::CREATED, "ok"),
+            Stored::Replaced => answer(StatusCode::OK, "ok"),
+            Stored::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
+        }),
+        None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
+        None => shared.content.get(&id).map(|found| match found {
+            Some(settings) => document(StatusCode::OK, &json!({"settings": settings, "status": "ok"})),
+            None => answer(StatusCode::NOT_FOUND, "not_found"),
+        }),
+    });
+    match carried_out.await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the registry's file cannot be used");
+            answer(StatusCode::INTERNAL_SERVER_ERROR, "error")
+        }
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "error"),
+    }
+}
+
+/// The document of a request, which must be JSON text.
+async fn receive(request: Request) -> Result<String, StatusCode> {
+    let declared = request.headers().get(header::CONTENT_LENGTH);
+    let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > MAX_SETTINGS as u64) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let body: Bytes =
+        match timeout(BODY_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_SETTINGS)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => return Err(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+        };
+    let text = String::from_utf8(body.into()).map_err(|_| StatusCode::BAD_REQUEST)?;
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Ok(_) => Ok(text),
+        Err(_) => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// Compared by digest, so that not even the length of what was wanted shows in the time it takes.
+fn is_authorized(shared: &Shared, headers: &HeaderMap) -> bool {
+    let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+    let given: [u8; 32] = Sha256::digest(given).into();
+    aws_lc_rs::constant_time::verify_slices_are_equal(&shared.wanted, &given).is_ok()
+}
+
+/// What a stranger sent, fit for a log.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use super::*;
+
+struct Served {
+    runtime: tokio::runtime::Runtime,
+    registry: Registry,
+    address: SocketAddr,
+    directory: tempfile::TempDir,
+}
+
+fn serve_one() -> Served {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
+    let registry = Registry::start(
+        runtime.handle(),
+        free,
+        &credentials,
+        &directory.path().join("journal/registry.json"),
+    )
+    .unwrap();
+    Served { runtime, registry, address: free, directory }
+}
+
+/// Status and body of the answer to one request.
+fn exchange(
+    stream: &mut (impl Read + Write),
+    method: &str,
+    path: &str,
+    user: &str,
+    body: &[u8],
+) -> (u16, String) {
+    let authorization = match user.split_once(':') {
+        Some((name, password)) => format!("Authorization: {}\r\n", basic_authorization(name, password)),
+        None => String::new(),
+    };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // A refused body is not read to its end.
+    let _ = stream.write_all(body);
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, text.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+impl Served {
+    fn ask(&self, method: &str, path: &str, user: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        exchange(&mut stream, method, path, user, body)
+    }
+
+    fn ask_from_vm(&self, method: &str, path: &str, user: &str, body: &[u8]) -> (u16, String) {
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let _inside = self.runtime.enter();
+        self.registry.serve_tunnel()(tokio::net::UnixStream::from_std(theirs).unwrap());
+        exchange(&mut ours, method, path, user, body)
+    }
+}
+
+const GOOD: &str = "registry:s3cret";
+const PATH: &str = "/instances/vm-1/settings";
+
+#[test]
+fn settings_are_stored_answered_and_deleted() {
+    let served = serve_one();
+    let missing = r#"{"settings":"","status":"not_found"}"#;
+    assert_eq!(served.ask("GET", PATH, GOOD, b""), (404, missing.into()));
+    assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
+    assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
+    let found = r#"{"settings":"{\"agent_id\": \"b\"}","status":"ok"}"#;
+    assert_eq!(served.ask("GET", PATH, GOOD, b""), (200, found.into()));
+    assert_eq!(served.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, found.into()));
+    assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
+    assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
+    assert_eq!(served.ask("GET", PATH, GOOD, b"").0, 404);
+    for (method, path) in
+        [("POST", PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")]
+    {
+        assert_eq!(served.ask(method, path, GOOD, b"{}").0, 404, "{method} {path}");
+    }
+}
+
+#[test]
+fn nobody_gets_further_without_the_password_but_a_vm_that_reads() {
+    let served = serve_one();
+    assert_eq!(served.ask("PUT", PATH, GOOD, b"{}").0, 201);
+    for user in ["", "registry:", "registry:s3cre", "registry:s3cret!", "x:s3cret"] {
+        for method in ["GET", "PUT", "DELETE"] {
+            assert_eq!(served.ask(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+        }
+        assert_eq!(served.ask_from_vm("GET", PATH, user, b"").0, 200);
+        for method in ["PUT", "DELETE"] {
+            assert_eq!(served.ask_from_vm(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+        }
+    }
+    assert_eq!(served.ask_from_vm("PUT", PATH, GOOD, b"[]").0, 200);
+    assert_eq!(served.ask("GET", PATH, GOOD, b"").1, r#"{"settings":"[]","status":"ok"}"#);
+}
+
+#[test]
+fn what_is_too_large_or_no_document_is_refused() {
+    let served = serve_one();
+    let large = vec![b' '; MAX_SETTINGS + 1];
+    assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
+    assert_eq!(served.ask("PUT", PATH, GOOD, b"\xff").0, 400);
+    assert_eq!(served.ask("PUT", PATH, GOOD, b"{").0, 400);
+    assert_eq!(served.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
+    // Without a length, the limit is met while reading.
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    let head = format!(
+        "PUT {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        basic_authorization("registry", "s3cret")
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
+    for _ in 0..17 {
+        if stream.write_all(&chunk).is_err() {
+            break;
+        }
+    }
+    let mut begin = [0; 12];
+    stream.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 413");
+    assert!(!served.directory.path().join("journal/registry.json").exists());
+}
+
+#[test]
+fn content_survives_the_server_and_a_port_in_use_is_told() {
+    let served = serve_one();
+    served.ask("PUT", PATH, GOOD, b"{}");
+    let path = served.directory.path().join("journal/registry.json");
+    let credentials = Credentials { username: "registry".into(), password: "other".into() };
+    let start = |address| Registry::start(served.runtime.handle(), address, &credentials, &path);
+    let error = start(served.address).err().unwrap();
+    assert!(error.chain().join(" ").contains("in use"), "{error:?}");
+    assert!(!error.hints().is_empty());
+    assert!(start("192.0.2.1:80".parse().unwrap()).err().unwrap().to_string().contains("loopback"));
+
+    let address = served.address;
+    drop(served.registry);
+    let begun = Instant::now();
+    let again = loop {
+        match start(address) {
+            Ok(registry) => break registry,
+            Err(error) if begun.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let mut stream = TcpStream::connect(address).unwrap();
+    assert_eq!(exchange(&mut stream, "GET", PATH, "registry:other", b"").0, 200);
+    drop(again);
+}
+
+#[test]
+fn a_request_that_does_not_come_to_its_end_is_ended() {
+    let served = serve_one();
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
+    stream.set_read_timeout(Some(HEADER_TIMEOUT * 2)).unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+}

@@ -1,0 +1,71 @@
+//! The network a VM is in: the machine's, or the network namespace that the cloud property `network_namespace`
+//! names, the path of its file (`/run/netns/NAME`, `/proc/PID/ns/net`). A VM in one of its own is reached at
+//! addresses that only that namespace has.
+
+use std::path::{Path, PathBuf};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::args::{Hash, type_name};
+use super::failure::{Failure, Outcome};
+
+/// The cloud property.
+const PROPERTY: &str = "network_namespace";
+
+/// The namespace that cloud properties name.
+pub fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
+    match cloud_properties.get(PROPERTY) {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
+        Some(other) => Err(Failure::call(format!(
+            "create_vm: cloud property {PROPERTY} must be an absolute path, {} given",
+            type_name(other)
+        ))),
+    }
+}
+
+/// Moves the calling thread into a namespace.
+pub fn enter(namespace: &Path) -> Result<(), String> {
+    let failed =
+        |why: String| format!("entering the network namespace '{}' failed: {why}", namespace.display());
+    let file = std::fs::File::open(namespace).map_err(|error| failed(error.to_string()))?;
+    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
+        .map_err(|errno| failed(errno.to_string()))
+}
+
+/// Runs a look at the network from inside a namespace.
+pub fn inside<T: Send>(namespace: Option<&Path>, look: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
+    let Some(namespace) = namespace else { return look() };
+    // A namespace is a thread's own, so this one's stays as it is.
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            enter(namespace).map_err(Failure::cloud)?;
+            look()
+        });
+        looking.join().unwrap_or_else(|_| Err(Failure::cloud("a look at the network ended early")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_an_absolute_path_names_a_namespace() {
+        let of =
+            |value: serde_json::Value| namespace(json!({ "network_namespace": value }).as_object().unwrap());
+        assert_eq!(of(json!(null)).unwrap(), None);
+        assert_eq!(of(json!("/run/netns/a")).unwrap(), Some(PathBuf::from("/run/netns/a")));
+        assert!(of(json!("a")).is_err() && of(json!(1)).is_err());
+        assert_eq!(namespace(&Hash::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn one_that_is_not_there_is_named() {
+        let error = inside(Some(Path::new("/nowhere")), || Ok(())).unwrap_err();
+        assert!(error.message.contains("'/nowhere'"), "{error}");
+        assert_eq!(inside(None, || Ok(7)).unwrap(), 7);
+    }
+}

@@ -1,0 +1,260 @@
+//! What contract v1 needs of the manifest: `cloud_provider.properties.registry` and `cloud_provider.ssh_tunnel`.
+//!
+//! As upstream did until v6 (`installation/manifest/parser.go`), a tunnel alone is enough: it leads to a registry
+//! on 127.0.0.1:6901 whose password is made up. Either way the CPI's properties end up with a whole `registry`,
+//! which the templates of v1 CPIs take their endpoint from.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::reader::{Field, Problems};
+
+const HOST: &str = "127.0.0.1";
+const PORT: u16 = 6901;
+const USERNAME: &str = "registry";
+const SSH_PORT: u16 = 22;
+
+/// Where the registry listens on this machine, and who may use it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RegistryConfig {
+    /// A name or address of the loopback interface.
+    pub host: String,
+    /// The port, here and on the VM.
+    pub port: u16,
+    /// The user.
+    pub username: String,
+    /// Its password.
+    pub password: String,
+    /// Where the manifest says so.
+    pub place: String,
+}
+
+/// How to log in to the VM, for a tunnel to the registry.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SshTunnel {
+    /// The VM as seen from here.
+    pub host: String,
+    /// Its sshd's port.
+    pub port: u16,
+    /// The user.
+    pub user: String,
+    /// The private key: its text, or the path of its file.
+    pub private_key: Option<String>,
+    /// The user's password.
+    pub password: Option<String>,
+    /// Where the manifest says so.
+    pub place: String,
+}
+
+impl fmt::Debug for RegistryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RegistryConfig({}:{})", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for SshTunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SshTunnel({}:{})", self.host, self.port)
+    }
+}
+
+impl SshTunnel {
+    /// The key's text, where the manifest itself holds it.
+    pub fn inline_key(&self) -> Option<&str> {
+        self.private_key.as_deref().filter(|key| key.trim_start().starts_with("-----"))
+    }
+}
+
+/// Reads both and completes the CPI's properties.
+pub(super) fn read(
+    provider: &Field<'_>,
+    properties: &mut Map<String, Value>,
+    problems: &mut Problems,
+) -> (Option<RegistryConfig>, Option<SshTunnel>) {
+    let tunnel = provider.get("ssh_tunnel");
+    // The properties of `cpi` win, as everywhere.
+    let own = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
+    let field = own.or_else(|| provider.get("properties")?.get("registry"));
+    let registry = match (&field, &tunnel) {
+        (Some(field), _) => registry(field, problems),
+        (None, Some(tunnel)) => Some(complete(tunnel, HOST.to_owned(), PORT, None, None)),
+        (None, None) => None,
+    };
+    if let Some(registry) = &registry {
+        let known = properties.entry("registry").or_insert_with(|| json!({}));
+        if let Value::Object(known) = known {
+            known.insert("host".to_owned(), json!(registry.host));
+            known.insert("port".to_owned(), json!(registry.port));
+            known.insert("username".to_owned(), json!(registry.username));
+            known.insert("password".to_owned(), json!(registry.password));
+        }
+    }
+    (registry, tunnel.and_then(|tunnel| ssh_tunnel(&tunnel, problems)))
+}
+
+fn registry(field: &Field<'_>, problems: &mut Problems) -> Option<RegistryConfig> {
+    if !is_hash(field, problems) {
+        return None;
+    }
+    let host = field.optional_text("host", problems).filter(|host| !host.trim().is_empty());
+    let port = port(field, PORT, problems);
+    let username = not_blank(field, "username", problems);
+    let password = not_blank(field, "password", problems);
+    if let Some(name) = &username
+        && name.contains(':')
+        && let Some(field) = field.get("username")
+    {
+        field.problem(problems, "cannot have a colon, which ends the user's name in Basic auth");
+    }
+    Some(complete(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
+}
+
+fn complete(
+    field: &Field<'_>,
+    host: String,
+    port: u16,
+    username: Option<String>,
+    password: Option<String>,
+) -> RegistryConfig {
+    RegistryConfig {
+        host,
+        port,
+        username: username.unwrap_or_else(|| USERNAME.to_owned()),
+        password: password.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+        place: field.place(),
+    }
+}
+
+fn ssh_tunnel(field: &Field<'_>, problems: &mut Problems) -> Option<SshTunnel> {
+    if !is_hash(field, problems) {
+        return None;
+    }
+    let host = field.required_text("host", problems);
+    let port = port(field, SSH_PORT, problems);
+    let user = field.required_text("user", problems);
+    let private_key = not_blank(field, "private_key", problems);
+    let password = not_blank(field, "password", problems);
+    if private_key.is_none() && password.is_none() {
+        field.problem(problems, "needs a `private_key` (its text, or the path of its file) or a `password`");
+    }
+    let tunnel =
+        SshTunnel { host: host?, port: port?, user: user?, private_key, password, place: field.place() };
+    if let Some(key) = tunnel.inline_key()
+        && !(key.contains("PRIVATE KEY-----") && key.contains("-----END "))
+        && let Some(field) = field.get("private_key")
+    {
+        field.problem(problems, "begins like a PEM block but is no whole private key");
+    }
+    Some(tunnel)
+}
+
+fn is_hash(field: &Field<'_>, problems: &mut Problems) -> bool {
+    if field.node.as_map().is_none() {
+        field.problem(problems, format!("must be a hash, not a {}", field.node.kind()));
+        return false;
+    }
+    true
+}
+
+fn not_blank(field: &Field<'_>, key: &str, problems: &mut Problems) -> Option<String> {
+    field.optional_text(key, problems).filter(|text| !text.trim().is_empty())
+}
+
+fn port(field: &Field<'_>, default: u16, problems: &mut Problems) -> Option<u16> {
+    let Some(port) = field.get("port") else { return Some(default) };
+    let number = field.optional_number("port", 1, problems)?;
+    let number = u16::try_from(number).ok();
+    if number.is_none() {
+        port.problem(problems, "must be at most 65535");
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::manifest::yaml;
+
+    fn parse(text: &str) -> (Option<RegistryConfig>, Option<SshTunnel>, Map<String, Value>, String) {
+        let root = yaml::load(text, Path::new("m.yml")).unwrap();
+        let mut problems = Problems::default();
+        let provider = Field::root(&root);
+        let mut properties = provider.object("properties", &mut problems);
+        let (registry, tunnel) = read(&provider, &mut properties, &mut problems);
+        let problem = match problems.into_result(Some(())) {
+            Ok(()) => String::new(),
+            Err(error) => error.chain().join(" "),
+        };
+        (registry, tunnel, properties, problem)
+    }
+
+    #[test]
+    fn a_tunnel_alone_brings_a_registry() {
+        let (registry, tunnel, properties, problem) =
+            parse("ssh_tunnel: {host: 10.0.0.6, user: vcap, private_key: ~/key.pem}\n");
+        assert_eq!(problem, "");
+        let (registry, tunnel) = (registry.unwrap(), tunnel.unwrap());
+        assert_eq!(
+            (registry.host.as_str(), registry.port, registry.username.as_str()),
+            (HOST, PORT, USERNAME)
+        );
+        assert_eq!(registry.password.len(), 36);
+        assert_eq!((tunnel.port, tunnel.inline_key()), (22, None));
+        assert_eq!(properties["registry"]["password"], registry.password);
+        assert_eq!(properties["registry"]["port"], 6901);
+    }
+
+    #[test]
+    fn what_the_manifest_says_is_kept() {
+        let (registry, tunnel, properties, problem) = parse(
+            "properties: {registry: {host: localhost, port: 7000, username: u, password: p, endpoint: x}}\n",
+        );
+        assert_eq!((problem.as_str(), tunnel), ("", None));
+        let registry = registry.unwrap();
+        assert_eq!((registry.host.as_str(), registry.port), ("localhost", 7000));
+        assert_eq!(registry.place, "m.yml:1:24: `properties.registry`");
+        assert_eq!(properties["registry"]["endpoint"], "x");
+        assert_eq!(format!("{registry:?}"), "RegistryConfig(localhost:7000)");
+    }
+
+    #[test]
+    fn neither_is_the_usual_case() {
+        let (registry, tunnel, properties, problem) = parse("properties: {a: 1}\n");
+        assert_eq!((registry, tunnel, problem.as_str()), (None, None, ""));
+        assert!(!properties.contains_key("registry"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_told_with_its_place() {
+        for (text, expected) in [
+            ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a hash"),
+            ("ssh_tunnel: {host: h, user: u}\n", "`ssh_tunnel` needs a `private_key`"),
+            ("ssh_tunnel: {user: u, password: p}\n", "`ssh_tunnel.host` must be provided"),
+            (
+                "ssh_tunnel: {host: h, user: u, password: p, port: 0}\n",
+                "`ssh_tunnel.port` must be at least 1",
+            ),
+            (
+                "ssh_tunnel: {host: h, user: u, password: p, port: 70000}\n",
+                "`ssh_tunnel.port` must be at most",
+            ),
+            (
+                "ssh_tunnel: {host: h, user: u, private_key: '-----BEGIN s3cret'}\n",
+                "`ssh_tunnel.private_key` begins like a PEM block",
+            ),
+            ("properties:\n  registry: []\n", "m.yml:2:13: `properties.registry` must be a hash"),
+            (
+                "properties: {registry: {username: 'a:b'}}\n",
+                "`properties.registry.username` cannot have a colon",
+            ),
+            ("properties: {registry: {port: x}}\n", "`properties.registry.port` must be a whole number"),
+        ] {
+            let problem = parse(text).3;
+            assert!(problem.contains(expected), "{text}: {problem}");
+            assert!(!problem.contains("s3cret"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Answers that are none: each ends in a clear error, in little time and memory, and leaves a state that says what
+//! is known.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::in_parallel;
+use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks};
+
+/// What is done to a good answer of `create_vm`, and what the error says of it.
+const BROKEN: &[(&str, &str, &str)] = &[
+    ("nothing, exit 0", "exit 0", "it wrote nothing"),
+    ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status: 1"),
+    ("killed before it answers", "kill -KILL $$", "it wrote nothing; the CPI ended with signal: 9"),
+    ("aborted", "ulimit -c 0; kill -ABRT $$", "it wrote nothing; the CPI ended with signal: 6"),
+    ("killed in the middle", "printf '{\"result\": \"vm'; kill -TERM $$", "signal: 15"),
+    ("white space", "printf ' \\n\\t\\r\\n'", "it wrote nothing"),
+    ("truncated", "printf '{\"result\": [\"vm\", {'", "not one JSON document"),
+    ("one byte", "printf '{'", "not one JSON document"),
+    ("no JSON", "echo 'undefined method for nil:NilClass (NoMethodError)'", "not one JSON document"),
+    (
+        "a log line first",
+        "echo 'I, [2026] INFO -- :'; printf '{\"result\": \"vm\"}'",
+        "not one JSON document",
+    ),
+    ("a log line last", "printf '{\"result\": \"vm\"}'; echo done", "not one JSON document"),
+    ("two documents", "printf '{\"result\": \"vm\"}{\"result\": \"vm\"}'", "not one JSON document"),
+    ("two lines", "echo '{\"result\": \"vm\"}'; echo '{\"result\": \"vm\"}'", "not one JSON document"),
+    ("invalid UTF-8", "printf '{\"result\": \"v\\xffm\"}'", "not one JSON document"),
+    ("half a character", "printf '{\"result\": \"v\\xc3'", "not one JSON document"),
+    ("a lone surrogate", "printf '{\"result\": \"\\\\ud800\"}'", "not one JSON document"),
+    ("a byte order mark", "printf '\\xef\\xbb\\xbf{\"result\": \"vm\"}'", "not one JSON document"),
+    ("UTF-16", "printf '{\"result\": \"vm\"}' | sed 's/./&\\x00/g'", "not one JSON document"),
+    ("a NUL at the end", "printf '{\"result\": \"vm\"}\\0'", "not one JSON document"),
+    ("a NUL inside", "printf '{\"result\": \"v\\0m\"}'", "not one JSON document"),
+    ("deep nesting", "yes '[' | head -c 1000000 | tr -d '\\n'", "not one JSON document"),
+    (
+        "deep nesting inside",
+        "printf '{\"result\": '; yes '{\"a\":' | head -n 100000 | tr -d '\\n'",
+        "not one JSON document",
+    ),
+    ("a number too large", "printf '{\"result\": 1e999}'", "not one JSON document"),
+    ("a comment", "printf '{\"result\": \"vm\"} // made'", "not one JSON document"),
+    ("single quotes", "printf \"{'result': 'vm'}\"", "not one JSON document"),
+    ("not a number", "printf '{\"result\": NaN}'", "not one JSON document"),
+    ("an empty document", "printf '{}'", "neither `result` nor `error`"),
+    ("another document", "printf '{\"cid\": \"vm\"}'", "neither `result` nor `error`"),
+    ("an array", "printf '[\"vm\", {}]'", "neither `result` nor `error`"),
+    ("a bare string", "printf '\"vm\"'", "its shape is wrong"),
+    ("null", "printf 'null'", "its shape is wrong"),
+    (
+        "a result and an error",
+        "printf '{\"result\": \"vm\", \"error\": {\"type\": \"X\", \"message\": \"y\"}}'",
+        "both a result and an error",
+    ),
+    ("two results", "printf '{\"result\": \"vm\", \"result\": \"vm2\"}'", "duplicate field `result`"),
+    (
+        "an error that is text",
+        "printf '{\"result\": null, \"error\": \"boom\"}'",
+        "shape of its error is wrong",
+    ),
+    ("an error that is a list", "printf '{\"error\": [1]}'", "shape of its error is wrong"),
+    (
+        "ok_to_retry that is text",
+        "printf '{\"error\": {\"type\": \"X\", \"message\": \"y\", \"ok_to_retry\": \"yes\"}}'",
+        "shape of its error is wrong",
+    ),
+    ("a null result", "printf '{\"result\": null, \"error\": null}'", "`create_vm` must answer a CID"),
+    ("an empty CID", "printf '{\"result\": \"\"}'", "`create_vm` must answer a CID that is not empty"),
+    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "`create_vm` must answer a CID that is not empty"),
+    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must answer a CID"),
+    ("a CID that is a list", "printf '{\"result\": [[\"vm\"], {}]}'", "`create_vm` must answer a CID"),
+    ("networks that are text", "printf '{\"result\": [\"vm\", \"net\"]}'", "`create_vm` must answer a CID"),
+    ("a hash", "printf '{\"result\": {\"cid\": \"vm\"}}'", "`create_vm` must answer a CID"),
+    ("a truth", "printf '{\"result\": true}'", "`create_vm` must answer a CID"),
+    ("17 MiB of white space", "head -c 17M /dev/zero | tr '\\0' ' '", "larger than 16 MiB"),
+    (
+        "17 MiB of text",
+        "printf '{\"result\": \"'; head -c 17M /dev/zero | tr '\\0' x; printf '\"}'",
+        "larger than 16",
+    ),
+    (
+        "a stdout that is closed",
+        "exec >&-; printf '{\"result\": \"vm\"}' 2>/dev/null; exit 0",
+        "it wrote nothing",
+    ),
+    ("the answer on stderr", "printf '{\"result\": \"vm\"}' >&2", "it wrote nothing"),
+];
+
+fn told(run: &Run) -> String {
+    run.stdout.clone() + &run.stderr
+}
+
+#[test]
+fn a_broken_answer_is_a_clear_error() {
+    assert!(BROKEN.len() >= 40);
+    let workers: Vec<Vec<_>> = (0..4).map(|worker| BROKEN.iter().skip(worker).step_by(4).collect()).collect();
+    in_parallel(&workers, |cases| {
+        let hello = Hello::new();
+        // The stemcell is there in each case.
+        hello.script(Script::speaking(Speaks::Local).fail("create_vm", 1, "X", false));
+        hello.create(&[]).failure(1);
+        let before = hello.state();
+        for (name, command, problem) in cases {
+            hello.script(Script::speaking(Speaks::Local).first(
+                "create_vm",
+                1,
+                Deed::Instead((*command).to_owned()),
+            ));
+            let run = hello.create(&["--forget-open-calls"]);
+            assert_eq!(run.code, 1, "{name}: {}{}", run.stdout, run.stderr);
+            assert!(run.stderr.contains(problem), "{name}: {}", run.stderr);
+            for needed in [
+                "no usable answer to `create_vm` (request ",
+                "what the CPI's `create_vm` did is not known",
+                "look in the IaaS for a VM whose agent id is",
+                "--forget-open-calls",
+            ] {
+                assert!(run.stderr.contains(needed), "{name}: {needed} is not in {}", run.stderr);
+            }
+            assert_eq!(hello.calls("create_vm"), 1, "{name}");
+            assert_eq!(hello.state(), before, "{name}");
+            assert!(hello.world.exists("state.json.journal"), "{name}");
+        }
+        // As long as nobody says that it is settled, nothing is done.
+        hello.script(Script::speaking(Speaks::Local));
+        let run = hello.create(&[]).failure(1);
+        assert!(told(&run).contains("is not known"), "{}", run.stderr);
+        assert_eq!(hello.calls(""), 0);
+        hello.create(&["--forget-open-calls"]).success();
+        assert_eq!(hello.cloud(), hello.recorded());
+        hello.delete(&[]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_found_by_the_next_run() {
+    let hello = Hello::new();
+    let late = "answer=$(cat); (sleep 2; printf %s \"$answer\") 2>/dev/null & exit 0";
+    hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::After(late.to_owned())));
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
+    // Its VM is not forgotten: no job ever ran on it, so it is replaced.
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    let (made, deleted) = hello.effects();
+    assert_eq!((made.len(), &deleted), (4, &vec![made[1].clone()]), "{made:?}");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn how_a_cpi_ends_does_not_matter_when_its_answer_is_good() {
+    let hello = Hello::new();
+    let after = |script: Script, method: &str, command: &str| {
+        script.first(method, 1, Deed::After(command.to_owned()))
+    };
+    let script = Script::speaking(Speaks::Local);
+    let script = after(script, "info", "cat; exit 1");
+    let script = after(script, "create_stemcell", "cat; exec >&-; sleep 1");
+    let script = after(script, "create_vm", "cat; kill -KILL $$");
+    // A child that keeps standard output open.
+    let script = after(script, "set_vm_metadata", "cat; sleep 5 & exit 3");
+    let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
+    let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
+    hello.script(script);
+    let begun = Instant::now();
+    let (run, peak) = watched(hello.command("create-env", &[]));
+    run.success();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(peak < 200 << 10, "{peak} KiB");
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.script(Script::speaking(Speaks::Local));
+    hello.delete(&[]).success();
+    hello.wait_until_idle();
+}
+
+#[test]
+fn an_endless_answer_takes_neither_memory_nor_disk() {
+    let hello = Hello::new();
+    let gigabyte = "head -c 1G /dev/zero | tr '\\0' x; sleep 0.3";
+    hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::Instead(gigabyte.to_owned())));
+    let (run, peak) = watched(hello.command("create-env", &[]));
+    let run = run.failure(1);
+    assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
+    assert!(peak < 200 << 10, "{peak} KiB");
+    let journal = std::fs::read_dir(hello.world.path("state.json.journal")).unwrap();
+    let blocks: u64 = journal
+        .map(|entry| std::os::unix::fs::MetadataExt::blocks(&entry.unwrap().metadata().unwrap()))
+        .sum();
+    assert!(blocks * 512 < 1 << 20, "{} bytes are kept", blocks * 512);
+    // The next run comes to the same end.
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
+    hello.delete(&["--forget-open-calls"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_types_are_refused_method_by_method() {
+    let hello = Hello::new();
+    let fails = |hello: &Hello, method: &str, result: &str, problem: &str, forget: bool| {
+        let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
+        hello.script(Script::speaking(Speaks::Local).first(method, 1, Deed::Instead(command)));
+        let flags: &[&str] = if forget { &["--forget-open-calls"] } else { &[] };
+        let run = hello.create(flags).failure(1);
+        assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
+    };
+    for (result, problem) in [
+        ("[]", "must answer a hash"),
+        ("{\"api_version\": \"2\"}", "`api_version` must be a positive integer"),
+        ("{\"api_version\": 0}", "`api_version` must be a positive integer"),
+        ("{\"api_version\": 99999999999999999999}", "`api_version` must be a positive integer"),
+        ("{\"api_version\": 2, \"stemcell_formats\": \"raw\"}", "`stemcell_formats` must be a list"),
+    ] {
+        fails(&hello, "info", result, problem, false);
+        assert!(!hello.world.exists("state.json"), "{result}");
+    }
+    fails(&hello, "create_stemcell", "{}", "`create_stemcell` must answer a CID", false);
+    fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must answer a CID", true);
+    fails(&hello, "create_disk", "null", "`create_disk` must answer a CID", true);
+    fails(&hello, "create_disk", "\"\"", "`create_disk` must answer a CID", true);
+    for result in ["7", "true", "[]"] {
+        fails(&hello, "attach_disk", result, "`attach_disk` must answer a string or a hash", true);
+    }
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&["--forget-open-calls"]).success();
+    hello.script(Script::speaking(Speaks::Local).first(
+        "has_vm",
+        1,
+        Deed::Instead("printf '{\"result\": \"true\"}'".into()),
+    ));
+    let run = hello.delete(&[]).failure(1);
+    assert!(run.stderr.contains("`has_vm` must answer true or false"), "{}", run.stderr);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Runs a command; returns the most memory it used, too, in KiB.
+fn watched(mut command: std::process::Command) -> (Run, u64) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let reader = |stream: Option<Box<dyn std::io::Read + Send>>| {
+        let mut stream = stream.unwrap();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        })
+    };
+    let stdout = reader(child.stdout.take().map(|stream| Box::new(stream) as _));
+    let stderr = reader(child.stderr.take().map(|stream| Box::new(stream) as _));
+    let mut peak = 0;
+    let code = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let most = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak = most.map_or(peak, |most| most.trim().parse().unwrap());
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code().unwrap_or(-1);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    (Run { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }, peak)
+}

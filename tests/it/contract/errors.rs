@@ -1,0 +1,71 @@
+//! What the program makes of each type of error, and of methods that are not there.
+
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks};
+
+#[test]
+fn each_type_of_error_says_what_to_do_and_is_not_retried() {
+    let hello = Hello::new();
+    for (error_type, hint) in [
+        ("Bosh::Clouds::VMNotFound", "create-env --recreate"),
+        ("Bosh::Clouds::DiskNotFound", "no such disk any more"),
+        ("Bosh::Clouds::StemcellNotFound", "take its record out of `stemcells` in the state file"),
+        ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
+        ("Bosh::Clouds::NoDiskSpace", "make room in the IaaS"),
+        ("Bosh::Clouds::NotSupported", "cannot do this"),
+        ("Bosh::Clouds::CloudError", "with --verbose"),
+        ("Bosh::Clouds::CpiError", "with --verbose"),
+        ("My::Own::Error", "'My::Own::Error' is no error type of the CPI API"),
+        ("", "gave no error type"),
+    ] {
+        hello.script(Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, error_type, false));
+        let run = hello.create(&[]).failure(1);
+        assert!(
+            run.stderr.contains("the CPI's `create_vm` failed (request "),
+            "{error_type}: {}",
+            run.stderr
+        );
+        assert!(run.stderr.contains("create_vm failed as the script says"), "{error_type}: {}", run.stderr);
+        assert!(run.stderr.contains(hint), "{error_type}: {}", run.stderr);
+        assert_eq!(hello.calls("create_vm"), 1, "{error_type}");
+        assert_eq!(hello.cloud(), hello.recorded(), "{error_type}");
+        assert!(!hello.world.exists("state.json.journal"), "{error_type}");
+    }
+    hello.script(Script::speaking(Speaks::Local));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_missing_method_is_named_with_who_calls_it_unless_it_may_be_missing() {
+    let mut hello = Hello::new();
+    let local = || Script::speaking(Speaks::Local);
+    let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
+        hello.script(local().without(method, dialect));
+        let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
+        let run = hello.world.finish(hello.command(command, flags)).failure(1);
+        let named = format!("the CPI lacks the method `{method}` (");
+        assert!(run.stderr.contains(&named), "{method}: {}", run.stderr);
+        assert!(run.stderr.contains("which is called by create-env"), "{method}: {}", run.stderr);
+        assert_eq!(hello.calls(method), 1, "{method}");
+        assert_eq!(hello.cloud(), hello.recorded(), "{method}");
+    };
+    for (dialect, method) in ["create_stemcell", "create_vm", "create_disk"].into_iter().enumerate() {
+        missing(&hello, method, dialect, "create-env");
+    }
+    let tolerant = ["set_vm_metadata", "set_disk_metadata", "has_vm"].into_iter().enumerate();
+    let script = tolerant.fold(local(), |script, (dialect, method)| script.without(method, dialect));
+    hello.script(script);
+    hello.create(&[]).success();
+    assert_eq!((hello.calls("set_vm_metadata"), hello.calls("set_disk_metadata")), (1, 1));
+
+    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    missing(&hello, "attach_disk", 0, "create-env");
+    missing(&hello, "detach_disk", 1, "create-env");
+    for (dialect, method) in ["delete_vm", "delete_disk", "delete_stemcell"].into_iter().enumerate() {
+        missing(&hello, method, dialect, "delete-env");
+    }
+    hello.script(local());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

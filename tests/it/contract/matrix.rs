@@ -1,0 +1,225 @@
+//! Every CPI version with every stemcell version: a whole life each, in which every request, the state and every
+//! message to the agent is what the table of contracts says.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::in_parallel;
+use crate::support::hello::Hello;
+use crate::support::proxy::{Exchange, Proxy};
+use crate::support::scripted::{Script, Speaks};
+
+const CPIS: [Speaks; 8] = [
+    Speaks::Nothing,
+    Speaks::NotImplemented(0),
+    Speaks::NotImplemented(1),
+    Speaks::NotImplemented(2),
+    Speaks::Version(1),
+    Speaks::Version(2),
+    Speaks::Version(3),
+    Speaks::Version(99),
+];
+/// `api_version` in `stemcell.MF`.
+const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
+
+/// What the table says of one combination, for requests up to a version.
+#[derive(Debug)]
+struct Expected {
+    cpi: Speaks,
+    stemcell: Option<u32>,
+    /// The flag `--cpi-api-version`.
+    cap: Option<u32>,
+}
+
+impl Expected {
+    /// The `api_version` of requests.
+    fn spoken(&self) -> u32 {
+        self.cpi.version().min(3).min(self.cap.unwrap_or(3))
+    }
+
+    fn v2(&self) -> bool {
+        self.spoken() >= 2 && self.stemcell.unwrap_or(1) >= 2
+    }
+
+    /// Whether `create_vm` gives networks and `attach_disk` a hint that are to be recorded: always under contract
+    /// v2, and with an old stemcell when the CPI happens to give them, as the scripted one does in even versions.
+    fn recorded(&self) -> bool {
+        self.v2() || self.spoken() >= 2 && self.cpi.version().is_multiple_of(2)
+    }
+}
+
+#[test]
+fn every_cpi_lives_with_every_stemcell() {
+    let mut cells = Vec::new();
+    for cpi in CPIS {
+        for stemcell in STEMCELLS {
+            cells.push(Expected { cpi, stemcell, cap: None });
+        }
+    }
+    cells.push(Expected { cpi: Speaks::Version(3), stemcell: Some(3), cap: Some(2) });
+    cells.push(Expected { cpi: Speaks::Version(3), stemcell: Some(3), cap: Some(1) });
+    let begun = Instant::now();
+    in_parallel(&cells, live);
+    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), begun.elapsed().as_secs_f64());
+}
+
+fn live(cell: &Expected) {
+    let mut hello = Hello::new();
+    let manifest = hello.world.read("hello/stemcell/stemcell.MF");
+    let version = cell.stemcell.map(|version| format!("api_version: {version}\n")).unwrap_or_default();
+    assert!(manifest.contains("api_version: 3\n"));
+    hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", &version));
+    hello.ops("tags.yml", "- {type: replace, path: /tags?, value: {team: x}}\n");
+    let registry = format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
+    hello.ops(
+        "registry.yml",
+        &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
+    );
+    hello.script(Script::speaking(cell.cpi));
+    let cap = cell.cap.map(|cap| cap.to_string());
+    let flags: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
+    let proxy = hello.listen();
+
+    let run = hello.create(&flags).success();
+    let contract = if cell.v2() { "(contract v2)" } else { "(contract v1)" };
+    assert!(run.stdout.contains(contract), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("no longer needed"), cell.v2(), "{cell:?}: {}", run.stdout);
+    let create = [
+        "info",
+        "create_stemcell",
+        "create_vm",
+        "set_vm_metadata",
+        "create_disk",
+        "attach_disk",
+        "set_disk_metadata",
+    ];
+    check_requests(cell, &hello, &create);
+    check_state(cell, &hello);
+    check_messages(cell, &proxy, &["mount"]);
+    assert_eq!(hello.ask().1, 1, "{cell:?}");
+
+    hello.ops(
+        "change.yml",
+        "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n\
+         - {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: yes}\n",
+    );
+    hello.create(&flags).success();
+    let change = [
+        "info",
+        "has_vm",
+        "delete_vm",
+        "create_vm",
+        "set_vm_metadata",
+        "attach_disk",
+        "set_disk_metadata",
+        "create_disk",
+        "attach_disk",
+        "set_disk_metadata",
+        "detach_disk",
+        "delete_disk",
+    ];
+    check_requests(cell, &hello, &change);
+    check_state(cell, &hello);
+    check_messages(cell, &proxy, &["unmount", "mount", "mount", "remove"]);
+    assert_eq!(hello.ask().1, 2, "{cell:?}: the disk's data is not what it was");
+
+    hello.delete(&flags).success();
+    check_requests(cell, &hello, &["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]);
+    check_messages(cell, &proxy, &["unmount"]);
+    assert_eq!(hello.leftovers(), Vec::<String>::new(), "{cell:?}");
+    check_registry(cell, &hello);
+}
+
+/// The methods, and in each request what the version and the contract demand.
+fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
+    let requests = hello.requests();
+    assert_eq!(Hello::methods(&requests), methods, "{cell:?}");
+    let ids: BTreeSet<&str> =
+        requests.iter().map(|request| request["context"]["request_id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), requests.len(), "{cell:?}: a request id was used twice");
+    let directors: BTreeSet<&str> =
+        requests.iter().map(|request| request["context"]["director_uuid"].as_str().unwrap()).collect();
+    assert_eq!(directors.len(), 1, "{cell:?}");
+    for request in &requests {
+        let method = request["method"].as_str().unwrap();
+        let said = format!("{cell:?}: {request}");
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+        let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
+        // Besides what the manifest says of the CPI.
+        let mut context =
+            ["root", "agent", "registry", "director_uuid", "request_id", "vm"].map(str::to_owned).to_vec();
+        if method == "info" {
+            expected.pop();
+            context.pop();
+        } else {
+            assert_eq!(request["api_version"], cell.spoken(), "{said}");
+            let vm = json!({"stemcell": {"api_version": cell.stemcell.unwrap_or(1)}});
+            assert_eq!(request["context"]["vm"], vm, "{said}");
+        }
+        assert_eq!(keys(request), BTreeSet::from_iter(expected), "{said}");
+        assert_eq!(keys(&request["context"]), BTreeSet::from_iter(context), "{said}");
+        let arguments = request["arguments"].as_array().unwrap();
+        let count = match method {
+            "info" => 0,
+            "has_vm" | "delete_vm" | "delete_disk" | "delete_stemcell" => 1,
+            "create_stemcell" if cell.spoken() < 3 => 2,
+            "set_vm_metadata" | "set_disk_metadata" | "attach_disk" | "detach_disk" => 2,
+            "create_stemcell" | "create_disk" => 3,
+            "create_vm" => 6,
+            other => panic!("{other} is not of this life"),
+        };
+        assert_eq!(arguments.len(), count, "{said}");
+        match method {
+            "create_stemcell" if count == 3 => {
+                assert_eq!(arguments[2], json!({"tags": {"team": "x"}}), "{said}");
+            }
+            "set_vm_metadata" | "set_disk_metadata" => assert_eq!(arguments[1]["team"], "x", "{said}"),
+            _ => {}
+        }
+    }
+}
+
+fn check_state(cell: &Expected, hello: &Hello) {
+    let state = hello.state();
+    let vm = &state["monopile"]["vm"];
+    assert_eq!(vm["contract"], if cell.v2() { "v2" } else { "v1" }, "{cell:?}");
+    assert_eq!(vm["networks"].is_object(), cell.recorded(), "{cell:?}: {vm}");
+    assert_eq!(state["disks"].as_array().unwrap().len(), 1, "{cell:?}");
+    let disk = &state["disks"][0];
+    assert_eq!(disk["hint"]["path"].is_string(), cell.recorded(), "{cell:?}: {disk}");
+    assert_eq!(state["stemcells"][0]["api_version"], cell.stemcell.unwrap_or(1), "{cell:?}");
+    assert_eq!(hello.cloud(), hello.recorded(), "{cell:?}");
+}
+
+/// What the agent was told of disks. Hints are sent under contract v2 only.
+fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
+    let told: Vec<Exchange> =
+        proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
+    let mut wanted = Vec::new();
+    for what in expected {
+        match *what {
+            "mount" if cell.v2() => wanted.extend(["add_persistent_disk", "mount_disk"]),
+            "mount" => wanted.push("mount_disk"),
+            "unmount" => wanted.extend(["list_disk", "unmount_disk"]),
+            "remove" => wanted.extend(["migrate_disk", "remove_persistent_disk"]),
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(told.iter().map(Exchange::name).collect::<Vec<_>>(), wanted, "{cell:?}");
+    for exchange in &told {
+        let arguments = exchange.message["arguments"].as_array().unwrap();
+        match exchange.name().as_str() {
+            "add_persistent_disk" => assert!(arguments[1]["path"].is_string(), "{cell:?}: {arguments:?}"),
+            "mount_disk" => assert_eq!(arguments.len(), 1, "{cell:?}: {arguments:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// The registry is there whenever a VM is made under contract v1, and never under contract v2.
+fn check_registry(cell: &Expected, hello: &Hello) {
+    let expected = if cell.v2() { "closed\nclosed\n" } else { "open\nopen\n" };
+    assert_eq!(hello.world.read("registry"), expected, "{cell:?}");
+}

@@ -1,0 +1,22 @@
+//! The contract between the program, CPIs of every version and stemcells of every version.
+
+mod answers;
+mod errors;
+mod matrix;
+mod retries;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Works through `cases`, a few at a time: most of a case is waiting for processes.
+fn in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    work(case);
+                }
+            });
+        }
+    });
+}

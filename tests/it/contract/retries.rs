@@ -1,0 +1,105 @@
+//! `ok_to_retry`: a call that may be made again is, a few times and ever later; any other is not.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, until};
+
+const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
+
+#[test]
+fn each_method_is_tried_again_when_the_cpi_says_so() {
+    let hello = Hello::new();
+    let created = [
+        "info",
+        "create_stemcell",
+        "create_vm",
+        "set_vm_metadata",
+        "create_disk",
+        "attach_disk",
+        "set_disk_metadata",
+    ];
+    let flaky = |methods: &[&str]| {
+        let script = Script::speaking(Speaks::Local);
+        methods.iter().fold(script, |script, method| script.fail(method, 1, "Bosh::Clouds::CloudError", true))
+    };
+    hello.script(flaky(&created));
+    let run = hello.create(&[]).success();
+    for method in created {
+        assert_eq!(hello.calls(method), 2, "{method}");
+        let told = format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {method} failed as \
+                            the script says; attempt 2 of 4 in 1 s"
+        );
+        assert!((run.stdout.clone() + &run.stderr).contains(&told), "{method}: {}{}", run.stdout, run.stderr);
+    }
+    assert_eq!(hello.cloud(), hello.recorded());
+
+    let deleted = ["has_vm", "delete_vm", "delete_disk", "delete_stemcell"];
+    hello.script(flaky(&deleted));
+    hello.delete(&[]).success();
+    for method in deleted {
+        assert_eq!(hello.calls(method), 2, "{method}");
+    }
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn retries_end_and_wait_longer_each_time() {
+    let hello = Hello::new();
+    hello.script(Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, FAILED, true));
+    let begun = Instant::now();
+    let run = hello.create(&[]).failure(1);
+    assert!(begun.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", begun.elapsed());
+    assert_eq!(hello.calls("create_vm"), 4);
+    let told = run.stdout.clone() + &run.stderr;
+    for wait in ["attempt 2 of 4 in 1 s", "attempt 3 of 4 in 2 s", "attempt 4 of 4 in 4 s"] {
+        assert!(told.contains(wait), "{told}");
+    }
+    assert!(told.contains("run the same command again after a while"), "{told}");
+
+    // The same call each time, as a director makes it, under a request id of its own.
+    let requests = hello.requests();
+    let made: Vec<&Value> = requests.iter().filter(|request| request["method"] == "create_vm").collect();
+    for request in &made[1..] {
+        assert_eq!(request["arguments"], made[0]["arguments"]);
+        assert_ne!(request["context"]["request_id"], made[0]["context"]["request_id"]);
+    }
+    assert_eq!(hello.cloud(), hello.recorded());
+    assert!(!hello.world.exists("state.json.journal"));
+
+    // A last failure that does not allow it ends it at once.
+    let once = Script::speaking(Speaks::Local).fail("create_vm", 1, FAILED, true);
+    hello.script(once.fail("create_vm", 2, FAILED, false));
+    hello.create(&[]).failure(1);
+    assert_eq!(hello.calls("create_vm"), 2);
+
+    hello.script(Script::speaking(Speaks::Local).fail("create_vm", 2, FAILED, true));
+    hello.create(&[]).success();
+    assert_eq!(hello.calls("create_vm"), 3);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_next_attempt() {
+    let hello = Hello::new();
+    let script = Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, FAILED, true);
+    hello.script(script.fail("has_vm", usize::MAX, FAILED, true));
+    let mut command = hello.command("create-env", &[]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    until("two attempts", || hello.calls("create_vm") == 2);
+    let begun = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(hello.calls("create_vm"), 2);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.script(Script::speaking(Speaks::Local));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,435 @@
+//! Contract v1: the registry, and the ssh tunnel through which a VM that has no other way reaches it. The sshd is a
+//! real one; the VM is one of the `local` CPI, in a network namespace of its own.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::hello::Hello;
+use crate::support::island::Island;
+use crate::support::scripted::{Script, Speaks, When};
+use crate::support::{MONOPILE, Run};
+
+const PASSWORD: &str = "r3gistry-canary";
+
+/// The hello environment with a stemcell of version 1.
+fn v1() -> Hello {
+    old_stemcell(Hello::new())
+}
+
+fn old_stemcell(hello: Hello) -> Hello {
+    let text = hello.world.read("hello/stemcell/stemcell.MF");
+    assert!(text.contains("api_version: 3\n"));
+    hello.world.write("hello/stemcell/stemcell.MF", text.replace("api_version: 3\n", ""));
+    hello
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// An ops file with a registry.
+fn registry(port: u16) -> String {
+    format!(
+        "- type: replace\n  path: /cloud_provider/properties/registry?\n  \
+         value: {{host: 127.0.0.1, port: {port}, username: registry, password: {PASSWORD}}}\n"
+    )
+}
+
+/// An environment whose VM is on an island.
+struct Far {
+    // Before the island, which its VM is on.
+    hello: Hello,
+    island: Island,
+    port: u16,
+}
+
+impl Far {
+    fn new() -> Far {
+        let subnet = crate::support::hello::far_subnet();
+        let mut hello = old_stemcell(Hello::at(&subnet));
+        let island = Island::new(&hello.world, &subnet);
+        let port = free_port();
+        hello.ops("registry.yml", &registry(port));
+        hello.ops(
+            "far.yml",
+            &format!(
+                "- type: replace\n  path: /resource_pools/name=vms/cloud_properties\n  \
+                 value: {{network_namespace: {}}}\n",
+                island.namespace()
+            ),
+        );
+        let far = Far { hello, island, port };
+        far.tunnel_with(&far.island.file("key"));
+        far
+    }
+
+    /// Writes the ops file of the tunnel, with this key.
+    fn tunnel_with(&self, key: &str) {
+        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        let tunnel = serde_json::json!({
+            "host": self.island.ip(),
+            "port": 22,
+            "user": String::from_utf8(user).unwrap().trim(),
+            "private_key": key,
+        });
+        let ops = serde_json::json!([
+            {"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel},
+        ]);
+        self.hello.world.write("tunnel.yml", ops.to_string());
+    }
+
+    fn create(&self, more: &[&str]) -> Run {
+        self.hello.create(&[&["-o", "tunnel.yml"], more].concat())
+    }
+
+    fn delete(&self) -> Run {
+        self.hello.delete(&["-o", "tunnel.yml"])
+    }
+
+    /// What the registry holds on disk: ids and settings.
+    fn stored(&self) -> Vec<(String, Value)> {
+        let path = self.hello.world.path("state.json.journal/registry.json");
+        let Ok(text) = std::fs::read(&path) else { return Vec::new() };
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let entries: serde_json::Map<String, Value> = serde_json::from_slice(&text).unwrap();
+        entries
+            .into_iter()
+            .map(|(id, settings)| (id, serde_json::from_str(settings.as_str().unwrap()).unwrap()))
+            .collect()
+    }
+
+    /// Checks that nothing is left, of the environment or of the island.
+    fn gone(mut self) {
+        self.island.stop_sshd();
+        assert!(!self.hello.world.exists("state.json.journal"), "the registry outlives its VM");
+        let mut left = self.hello.leftovers();
+        // Runs that are killed leave scratch files for the next one in their place.
+        left.retain(|left| !left.starts_with("file "));
+        assert_eq!(left, Vec::<String>::new());
+    }
+}
+
+#[track_caller]
+fn vm(state: &Value) -> &Value {
+    assert_eq!(state["monopile"]["vm"]["contract"], "v1", "{state}");
+    &state["monopile"]["vm"]
+}
+
+#[test]
+fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
+    let mut far = Far::new();
+    far.island.start_sshd("");
+    let run = far.create(&["--verbose", "--verbose"]).success();
+    assert!(run.stdout.contains("Opening the ssh tunnel to VM"), "{}", run.stdout);
+    for text in [&run.stdout, &run.stderr] {
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+    assert_eq!(far.hello.ask().1, 1);
+    let state = far.hello.state();
+    assert!(vm(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
+    assert_eq!(vm(&state)["networks"], Value::Null);
+    assert_eq!(state["disks"][0].get("hint"), None);
+    let cid = state["current_vm_cid"].as_str().unwrap().to_owned();
+    let stored = far.stored();
+    assert_eq!((stored.len(), stored[0].0.as_str()), (1, cid.as_str()));
+    let disk = state["disks"][0]["cid"].as_str().unwrap();
+    assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
+
+    // The settings came through the tunnel: the CPI gave the VM none, and it has no other way.
+    assert!(far.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
+    assert!(!far.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
+    for host in ["127.0.0.1", &far.island.ip(), &far.island.ip().replace(".2", ".1")] {
+        assert!(!far.island.reaches(host, far.port), "{host} leads to the registry without a tunnel");
+    }
+    assert!(far.island.reaches(&far.island.ip(), 22), "the island is not cut off as a whole");
+    assert!(far.island.log().contains("Accepted publickey"), "{}", far.island.log());
+
+    // Nothing changed: neither registry nor tunnel is needed.
+    let run = far.create(&[]).success();
+    assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
+
+    let command = |name: &str| {
+        far.hello.world.finish(far.hello.command(name, &["-o", "tunnel.yml"])).success();
+    };
+    command("stop-env");
+    command("start-env");
+    assert_eq!(far.hello.ask().1, 2);
+
+    // Another VM and another disk: the agent asks the registry again for each of them.
+    far.hello
+        .world
+        .write("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    far.hello.requests();
+    far.create(&["-o", "grow.yml"]).success();
+    assert_eq!(far.hello.ask().1, 3);
+    let requests = far.hello.requests();
+    let methods = Hello::methods(&requests);
+    for method in ["delete_vm", "create_vm", "create_disk", "attach_disk", "detach_disk", "delete_disk"] {
+        assert!(methods.contains(&method), "{methods:?}");
+    }
+    let state = far.hello.state();
+    let stored = far.stored();
+    assert_eq!((stored.len(), stored[0].0.as_str()), (1, state["current_vm_cid"].as_str().unwrap()));
+    let disks = stored[0].1["disks"]["persistent"].as_object().unwrap();
+    assert_eq!(disks.keys().collect::<Vec<_>>(), [state["disks"][0]["cid"].as_str().unwrap()]);
+
+    far.delete().success();
+    far.gone();
+}
+
+#[test]
+fn an_sshd_that_comes_late_is_waited_for() {
+    let mut far = Far::new();
+    let begun = Instant::now();
+    let run = std::thread::scope(|scope| {
+        let (hello, island) = (&far.hello, &mut far.island);
+        scope.spawn(|| {
+            // So long after the VM is there.
+            crate::support::scripted::until("the VM is made", || {
+                let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
+                state.contains("\"contract\"")
+            });
+            std::thread::sleep(Duration::from_secs(3));
+            island.start_sshd("");
+        });
+        hello.create(&["-o", "tunnel.yml", "--verbose"])
+    });
+    let run = run.success();
+    assert!(begun.elapsed() >= Duration::from_secs(3));
+    assert!((run.stdout + &run.stderr).contains("cannot be reached: TCP: "));
+    far.delete().success();
+    far.gone();
+}
+
+#[test]
+fn what_the_registry_holds_survives_a_kill() {
+    let mut far = Far::new();
+    far.island.start_sshd("");
+    // The calls are info, create_stemcell, create_vm.
+    far.hello.script(Script::at(3, When::After));
+    assert_eq!(far.create(&[]).code, -1);
+    let stored = far.stored();
+    assert_eq!(stored.len(), 1, "the CPI's settings are lost");
+    assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
+
+    far.hello.script(Script::speaking(Speaks::Local));
+    let run = far.create(&["--verbose"]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
+    let again = far.stored();
+    assert_eq!(
+        (again.len(), again[0].0.as_str()),
+        (1, far.hello.state()["current_vm_cid"].as_str().unwrap())
+    );
+    assert_ne!(again[0].0, stored[0].0, "the VM of the killed run was replaced");
+    assert_eq!(far.hello.ask().1, 1);
+    assert_eq!(far.hello.cloud(), far.hello.recorded());
+
+    // Killed in the middle of a deletion, too.
+    far.hello.script(Script::at(3, When::After));
+    assert_eq!(far.delete().code, -1);
+    far.hello.script(Script::speaking(Speaks::Local));
+    far.delete().success();
+    far.gone();
+}
+
+#[test]
+fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
+    let mut far = Far::new();
+    far.island.start_sshd("");
+    far.island.keygen("stranger", "-t ed25519 -N ''");
+    far.tunnel_with(&far.island.file("stranger"));
+    let run = far.create(&["--agent-timeout", "2s"]).failure(5);
+    assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
+    assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
+    assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "nobody was let in");
+    far.tunnel_with(&far.island.file("key"));
+
+    far.island.stop_sshd();
+    far.island.start_sshd("AllowTcpForwarding no");
+    let run = far.create(&["--agent-timeout", "2s"]).failure(5);
+    assert!(run.stderr.contains(&format!("refuses to forward its port {}", far.port)), "{}", run.stderr);
+    assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
+
+    // Now the VM on record has a host key on record; another one is not talked to.
+    assert!(vm(&far.hello.state())["ssh_host_key"].is_string());
+    far.island.stop_sshd();
+    far.island.keygen("host_key", "-t ed25519 -N ''");
+    far.island.start_sshd("");
+    let run = far.create(&[]).success();
+    assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
+    assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
+    // It was forgotten with its VM, and the new one's was learned.
+    let known = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
+    let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
+    assert!(known.starts_with(&learned), "{known} {learned}");
+    far.delete().success();
+    far.gone();
+}
+
+#[test]
+fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
+    let mut far = Far::new();
+    far.island.start_sshd("");
+    for (number, options) in
+        ["-t rsa -b 2048 -m PEM -N ''", "-t ecdsa -m PKCS8 -N ''", "-t rsa -b 2048 -N ''"].iter().enumerate()
+    {
+        let name = format!("key{number}");
+        far.island.keygen(&name, options);
+        far.island.admit(&name);
+        let path = far.island.file(&name);
+        // Once as a path, the other times in the manifest itself.
+        let text = std::fs::read_to_string(&path).unwrap();
+        far.tunnel_with(if number == 0 { &path } else { &text });
+        let run = far.create(&["--recreate", "--verbose", "--verbose"]).success();
+        let line = text.lines().nth(2).unwrap();
+        assert!(!run.stderr.contains(line) && !run.stdout.contains(line), "the key is shown");
+    }
+    far.delete().success();
+    far.gone();
+}
+
+/// Runs `create-env` on a terminal, types each of `answers` when a passphrase is asked for, and returns what was on
+/// the screen.
+fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
+    use std::io::{Read, Write};
+    let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
+    let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut script = Command::new("script");
+    far.hello.world.enter(&mut script).env("TERM", "xterm").args([
+        "--quiet",
+        "--return",
+        "--command",
+        &format!("{MONOPILE} {}", line.join(" ")),
+        "/dev/null",
+    ]);
+    let mut child =
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut screen, mut buffer, mut asked) = (Vec::new(), [0; 1024], 0);
+    loop {
+        let count = output.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        screen.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&screen).into_owned();
+        while asked < answers.len() && text.matches("Passphrase of the private key").count() > asked {
+            std::thread::sleep(Duration::from_millis(200));
+            input.write_all(format!("{}\r", answers[asked]).as_bytes()).unwrap();
+            input.flush().unwrap();
+            asked += 1;
+        }
+    }
+    let code = child.wait().unwrap().code().unwrap();
+    assert_eq!(asked, answers.len(), "{}", String::from_utf8_lossy(&screen));
+    Run { code, stdout: String::from_utf8_lossy(&screen).into_owned(), stderr: String::new() }
+}
+
+#[test]
+fn a_passphrase_is_asked_for_before_anything_is_made() {
+    let mut far = Far::new();
+    far.island.start_sshd("");
+    far.island.keygen("locked", "-t ed25519 -N 'open sesame'");
+    far.island.admit("locked");
+    far.tunnel_with(&far.island.file("locked"));
+    let run = far.create(&[]).failure(3);
+    assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
+    assert!(run.stderr.contains("run this at a terminal"), "{}", run.stderr);
+    assert!(!far.hello.world.exists("cloud"), "something was made");
+
+    let run = on_a_terminal(&far, &["wrong one", "open sesame"]).failure(0);
+    assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
+    assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
+    assert_eq!(far.hello.ask().1, 1);
+    far.tunnel_with(&far.island.file("key"));
+    far.island.admit("key");
+    far.delete().success();
+    far.gone();
+}
+
+#[test]
+fn a_vm_in_this_machine_s_network_needs_no_tunnel() {
+    let mut hello = v1();
+    let port = free_port();
+    hello.ops("registry.yml", &registry(port));
+    let run = hello.create(&[]).success();
+    assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
+    assert_eq!(hello.ask().1, 1);
+    assert!(hello.world.read("state.json.journal/registry.json").contains("agent_id"));
+
+    // A registry of another run holds the port: nothing happens to the environment.
+    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    hello.requests();
+    let run = hello.create(&["--recreate"]).failure(1);
+    assert!(run.stderr.contains("starting the registry on 127.0.0.1:"), "{}", run.stderr);
+    assert!(run.stderr.contains("registry.port"), "{}", run.stderr);
+    assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+    drop(held);
+
+    hello.delete(&[]).success();
+    assert!(!hello.world.exists("state.json.journal"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn without_a_registry_a_v1_vm_has_its_settings_in_a_file() {
+    let mut hello = v1();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    assert_eq!(vm(&hello.state()).get("ssh_host_key"), None);
+    hello.ops("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2);
+    assert!(!hello.world.exists("state.json.journal"));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn under_v2_neither_is_started_and_a_note_says_so() {
+    let mut hello = Hello::new();
+    let port = free_port();
+    hello.ops("registry.yml", &registry(port));
+    hello.ops(
+        "tunnel.yml",
+        "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
+         value: {host: nowhere.invalid, user: vcap, private_key: /nowhere}\n",
+    );
+    // Had the registry been started, it could not have been.
+    let _held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let run = hello.create(&[]).success();
+    let shown = run.stdout + &run.stderr;
+    let note = "`cloud_provider.properties.registry` and `cloud_provider.ssh_tunnel` are no longer needed";
+    assert_eq!(shown.matches(note).count(), 1, "{shown}");
+    assert!(!shown.contains(PASSWORD), "{shown}");
+    assert!(!hello.world.exists("state.json.journal"));
+    assert_eq!(hello.state()["monopile"]["vm"]["contract"], "v2");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_work_is_told_before_anything_is_made() {
+    let mut hello = v1();
+    hello.ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);
+    assert!(run.stderr.contains("192.0.2.1 is no loopback address"), "{}", run.stderr);
+
+    hello.ops("registry.yml", &registry(free_port()));
+    hello.ops(
+        "tunnel.yml",
+        "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
+         value: {host: 127.0.0.1, user: vcap, private_key: ~/missing.pem}\n",
+    );
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("home/missing.pem' cannot be read"), "{}", run.stderr);
+    hello.ops("tunnel2.yml", "- {type: replace, path: /cloud_provider/ssh_tunnel/port?, value: 70000}\n");
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("`cloud_provider.ssh_tunnel.port` must be at most 65535"), "{}", run.stderr);
+    assert!(!hello.world.exists("cloud") && !hello.world.exists("state.json"));
+}

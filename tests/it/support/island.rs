@@ -1,0 +1,164 @@
+//! A network namespace for a VM, from which this machine's loopback interface cannot be reached: a pair of virtual
+//! interfaces is the only way in, and an sshd inside the only one that leads to a registry outside.
+//!
+//! It needs root. Without, tests that need it fail and say so, because what they show cannot be shown.
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::World;
+use super::scripted::until;
+
+/// The namespace and its sshd.
+pub struct Island {
+    holder: Child,
+    sshd: Option<Child>,
+    directory: PathBuf,
+    subnet: String,
+}
+
+/// Runs a shell script as it is, with what is said when it fails.
+#[track_caller]
+fn shell(what: &str, script: &str) {
+    let output = Command::new("bash").args(["-ec", script]).current_dir("/").output().unwrap();
+    assert!(
+        output.status.success(),
+        "{what}: this test needs root, network namespaces, iproute2 and openssh-server, and cannot do without: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+impl Island {
+    /// One whose VM will have the address `<subnet>.2`, and this machine `<subnet>.1`. Files go into the world.
+    pub fn new(world: &World, subnet: &str) -> Island {
+        let holder = Command::new("unshare")
+            .args(["--net", "sleep", "infinity"])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("unshare (util-linux) is needed");
+        let directory = world.path("sshd");
+        std::fs::create_dir_all(&directory).unwrap();
+        let island = Island { holder, sshd: None, directory, subnet: subnet.to_owned() };
+        let pid = island.holder.id();
+        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        until("the namespace is there", || {
+            std::fs::read_link(island.namespace()).is_ok_and(|namespace| namespace != own)
+                || !PathBuf::from(format!("/proc/{pid}/exe")).exists()
+        });
+        shell(
+            "a network of its own",
+            &format!(
+                "ip link add mp{pid} type veth peer name eth0 netns {pid}
+                 ip address add {subnet}.1/24 dev mp{pid}; ip link set mp{pid} up
+                 nsenter --net=/proc/{pid}/ns/net bash -ec '
+                   ip link set lo up; ip address add {subnet}.2/24 dev eth0; ip link set eth0 up'"
+            ),
+        );
+        island.keygen("host_key", "-t ed25519 -N ''");
+        island.keygen("key", "-t ed25519 -N ''");
+        island.admit("key");
+        island
+    }
+
+    /// The file that stands for the namespace.
+    pub fn namespace(&self) -> String {
+        format!("/proc/{}/ns/net", self.holder.id())
+    }
+
+    /// The VM's address.
+    pub fn ip(&self) -> String {
+        format!("{}.2", self.subnet)
+    }
+
+    /// A file beside sshd's configuration.
+    pub fn file(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    /// Makes a key pair.
+    pub fn keygen(&self, name: &str, options: &str) {
+        let path = self.file(name);
+        shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
+    }
+
+    /// Lets in whoever has this key, and nobody else.
+    pub fn admit(&self, name: &str) {
+        std::fs::copy(self.directory.join(format!("{name}.pub")), self.directory.join("authorized")).unwrap();
+    }
+
+    /// Starts sshd inside, on port 22, with more lines of configuration.
+    pub fn start_sshd(&mut self, more: &str) {
+        let config = format!(
+            "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
+             LogLevel VERBOSE\n",
+            self.ip(),
+            self.file("host_key"),
+            self.file("authorized"),
+        );
+        std::fs::write(self.directory.join("config"), config).unwrap();
+        // Where it separates privileges, it wants this directory.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let log =
+            std::fs::File::options().append(true).create(true).open(self.directory.join("log")).unwrap();
+        let sshd = Command::new("nsenter")
+            .arg(format!("--net={}", self.namespace()))
+            .args(["/usr/sbin/sshd", "-D", "-e", "-f", &self.file("config")])
+            .stderr(log)
+            .stdin(Stdio::null())
+            .current_dir("/")
+            .spawn()
+            .expect("nsenter (util-linux) is needed");
+        self.sshd = Some(sshd);
+        until("sshd listens", || TcpStream::connect((self.ip().as_str(), 22)).is_ok());
+    }
+
+    /// Stops sshd and the sessions it serves.
+    pub fn stop_sshd(&mut self) {
+        let Some(mut sshd) = self.sshd.take() else { return };
+        let sessions = descendants(sshd.id());
+        let _ = sshd.kill();
+        let _ = sshd.wait();
+        for pid in sessions {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// What sshd said so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    /// Whether something inside can connect to this address.
+    pub fn reaches(&self, host: &str, port: u16) -> bool {
+        let script = format!("exec 3<>/dev/tcp/{host}/{port}");
+        let mut command = Command::new("timeout");
+        command.args(["3", "nsenter", &format!("--net={}", self.namespace()), "bash", "-c", &script]);
+        command.stderr(Stdio::null()).status().unwrap().success()
+    }
+}
+
+impl Drop for Island {
+    fn drop(&mut self) {
+        self.stop_sshd();
+        // The interfaces go with the namespace, when the last process is out.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+        let link = PathBuf::from(format!("/sys/class/net/mp{}", self.holder.id()));
+        let begun = Instant::now();
+        while link.exists() && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The processes below this one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace().map(|child| child.parse::<u32>().unwrap());
+    children.flat_map(|child| [vec![child], descendants(child)].concat()).collect()
+}

@@ -1,0 +1,237 @@
+//! The scripted CPI as a process: one request in, what the script says out.
+//!
+//! The test harness has a standard output of its own, so the answer goes to descriptor 3, which the wrapper made
+//! of the CPI's standard output.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::FromRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getppid, kill_process};
+use serde_json::{Value, json};
+
+use super::{Deed, NOT_IMPLEMENTED, Script, Speaks, When, script_in};
+use crate::support::MONOPILE;
+
+#[test]
+#[ignore = "this is the scripted CPI, which other tests start"]
+fn cpi() {
+    run_if_called();
+}
+
+/// Does the call and ends, if this process was started as the scripted CPI.
+pub fn run_if_called() {
+    if let Some(directory) = std::env::var_os("SCRIPTED_CPI") {
+        // SAFETY: the wrapper opened it for nothing else, and nobody has taken it before.
+        let output = unsafe { File::from_raw_fd(3) };
+        // What the call starts shall not hold on to it.
+        fcntl_setfd(&output, FdFlags::CLOEXEC).unwrap();
+        serve(&PathBuf::from(directory), output);
+        std::process::exit(0);
+    }
+}
+
+/// One call.
+struct Call<'a> {
+    directory: &'a Path,
+    script: Script,
+    caller: Pid,
+    method: String,
+    text: String,
+    request: Value,
+}
+
+/// How often each method was called, and with `""` how often any was.
+pub(super) fn counts(directory: &Path) -> BTreeMap<String, usize> {
+    let text = std::fs::read(directory.join("calls.json")).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn serve(directory: &Path, mut output: File) {
+    // Whoever starts a CPI is its parent: the wrapper has become this process.
+    let caller = getppid().unwrap();
+    let mut text = Vec::new();
+    std::io::stdin().read_to_end(&mut text).unwrap();
+    // What is no request is left to the local CPI.
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let request: Value = serde_json::from_str(&text).unwrap_or_default();
+    let method = request["method"].as_str().unwrap_or_default().to_owned();
+    let call = Call { directory, script: script_in(directory), caller, method, text, request };
+    let (number, nth) = call.record();
+    if call.method == "create_vm" {
+        call.look_for_registry();
+    }
+    let point = call.script.point.filter(|(at, _)| *at == number).map(|(_, when)| when);
+    match point {
+        Some(When::Before) => call.kill_caller(),
+        Some(When::Slow) => {
+            call.kill_caller();
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Some(When::Lost) => return call.kill_caller(),
+        Some(When::Hold) => {
+            std::fs::write(directory.join("held"), "").unwrap();
+            while !directory.join("go").exists() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Some(When::During | When::After) | None => {}
+    }
+    let acts = call.script.acts.iter();
+    let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
+    match mine.next().map(|act| &act.deed) {
+        Some(Deed::Fail { error_type, message, ok_to_retry }) => {
+            let failure = failure(error_type, message, *ok_to_retry).to_string();
+            output.write_all(failure.as_bytes()).unwrap();
+        }
+        Some(Deed::Instead(command)) => become_shell(command, &call.text, output),
+        Some(Deed::After(command)) => become_shell(command, &call.make(false), output),
+        None => {
+            let answer = call.make(point == Some(When::During));
+            output.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+    if point == Some(When::After) {
+        call.kill_caller();
+    }
+}
+
+impl Call<'_> {
+    /// Writes the request down; says how many calls there were, of all methods and of this one.
+    fn record(&self) -> (usize, usize) {
+        let lock = File::create(self.directory.join("calls.lock")).unwrap();
+        lock.lock().unwrap();
+        let mut counts = counts(self.directory);
+        let mut count = |name: &str| {
+            let count = counts.entry(name.to_owned()).or_default();
+            *count += 1;
+            *count
+        };
+        let numbers = (count(""), count(&self.method));
+        std::fs::write(self.directory.join("calls.json"), json!(counts).to_string()).unwrap();
+        append(&self.directory.join("requests.jsonl"), &format!("{}\n", self.text));
+        numbers
+    }
+
+    /// Makes the call, and writes its request and answer down when they had an effect.
+    fn make(&self, killed_meanwhile: bool) -> String {
+        let answer = match self.script.speaks {
+            Speaks::Local => self.local(&self.text, killed_meanwhile),
+            _ if self.method == "info" => self.info(),
+            speaks => self.translated(speaks, killed_meanwhile),
+        };
+        append(&self.directory.join("ledger"), &format!("{}\t{}\n", self.text, answer.trim_end()));
+        answer
+    }
+
+    fn info(&self) -> String {
+        let formats = json!(["local-directory", "local"]);
+        match self.script.speaks {
+            Speaks::NotImplemented(dialect) => {
+                let (error_type, message) = NOT_IMPLEMENTED[dialect];
+                failure(error_type, &message.replace("METHOD", "info"), false).to_string()
+            }
+            Speaks::Version(version) => success(json!({"stemcell_formats": formats, "api_version": version})),
+            _ => success(json!({"stemcell_formats": formats})),
+        }
+    }
+
+    /// Makes the call in the local CPI's own language and under the contract that is in force, and answers as a CPI
+    /// of the script's version does.
+    fn translated(&self, speaks: Speaks, killed_meanwhile: bool) -> String {
+        let version = &self.request["api_version"];
+        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
+            let message = format!("api_version {version} is not spoken here");
+            return failure("Bosh::Clouds::CpiError", &message, false).to_string();
+        };
+        let mut request = self.request.clone();
+        request["api_version"] = json!(asked.min(2));
+        if self.method == "create_stemcell" && asked >= 3 {
+            request["arguments"].as_array_mut().unwrap().truncate(2);
+        }
+        let answer = self.local(&request.to_string(), killed_meanwhile);
+        let mut answer: Value = serde_json::from_str(&answer).unwrap();
+        // With an old stemcell, the local CPI answers as in version 1, and others do not.
+        let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
+        let arguments = &self.request["arguments"];
+        match self.method.as_str() {
+            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || speaks.version() % 2 == 1 => {}
+            "create_vm" => answer["result"] = json!([answer["result"], arguments[3]]),
+            "attach_disk" => {
+                let disk = arguments[1].as_str().unwrap();
+                answer["result"] = json!({"path": format!("/dev/monopile/{disk}")});
+            }
+            _ => {}
+        }
+        answer.to_string()
+    }
+
+    /// Notes whether the registry that the manifest names is there while the VM is made.
+    fn look_for_registry(&self) {
+        let registry = &self.request["context"]["registry"];
+        if let (Some(host), Some(port)) = (registry["host"].as_str(), registry["port"].as_u64()) {
+            let open = TcpStream::connect((host, u16::try_from(port).unwrap())).is_ok();
+            append(&self.directory.join("registry"), if open { "open\n" } else { "closed\n" });
+        }
+    }
+
+    fn local(&self, request: &str, killed_meanwhile: bool) -> String {
+        let mut local = Command::new(MONOPILE)
+            .args(["cpi-exec", "local", "--config"])
+            .arg(self.directory.join("local.json"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        local.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+        if killed_meanwhile {
+            std::thread::sleep(Duration::from_millis(10));
+            self.kill_caller();
+        }
+        let output = local.wait_with_output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Kills the caller and waits until it is dead.
+    fn kill_caller(&self) {
+        kill_process(self.caller, Signal::KILL).unwrap();
+        let stat = format!("/proc/{}/stat", self.caller.as_raw_nonzero());
+        let alive = || {
+            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            state.is_some_and(|state| "RSD".contains(state))
+        };
+        while alive() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn success(result: Value) -> String {
+    json!({"result": result, "error": null, "log": ""}).to_string()
+}
+
+fn failure(error_type: &str, message: &str, ok_to_retry: bool) -> Value {
+    let error = json!({"type": error_type, "message": message, "ok_to_retry": ok_to_retry});
+    json!({"result": null, "error": error, "log": ""})
+}
+
+fn append(path: &Path, text: &str) {
+    OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// Ends as this command, with `input` as its standard input and the CPI's standard output as its own.
+fn become_shell(command: &str, input: &str, output: File) {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input.as_bytes()).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    let error = Command::new("bash").args(["-c", command]).stdin(file).stdout(output).exec();
+    panic!("bash: {error}");
+}

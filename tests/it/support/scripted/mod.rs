@@ -1,0 +1,270 @@
+//! The scripted CPI: it stands before the built-in `local` CPI, speaks the dialect that a test wants, writes every
+//! request down, and does to chosen calls what the test's script says. Its cloud is the local CPI's directory,
+//! which can be counted.
+//!
+//! It is a program of its own: this test binary, started with one test that is ignored otherwise, see [`cpi`]. A
+//! benchmark calls [`cpi::run_if_called`] first of all.
+//!
+//! ```ignore
+//! let hello = Hello::new();
+//! hello.script(Script::speaking(Speaks::Version(1)).fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
+//! hello.create(&[]).success();
+//! assert_eq!(hello.cloud(), hello.recorded());
+//! ```
+
+pub mod cpi;
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::World;
+use super::hello::Hello;
+
+/// What the CPI says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Speaks {
+    /// What the local CPI says: nothing is translated.
+    Local,
+    /// `info` answers no `api_version`.
+    Nothing,
+    /// `info` is not implemented, in one of [`NOT_IMPLEMENTED`].
+    NotImplemented(usize),
+    /// This `api_version`.
+    Version(u32),
+}
+
+/// Error types and messages by which CPIs say that they lack a method.
+pub const NOT_IMPLEMENTED: [(&str, &str); 3] = [
+    ("Bosh::Clouds::NotImplemented", "Must call implemented method"),
+    ("Bosh::Clouds::CloudError", "Invalid Method: METHOD"),
+    ("InvalidCall", "Method is not known, got 'METHOD'"),
+];
+
+impl Speaks {
+    /// The `api_version` it has.
+    pub fn version(self) -> u32 {
+        match self {
+            Speaks::Local => 2,
+            Speaks::Nothing | Speaks::NotImplemented(_) => 1,
+            Speaks::Version(version) => version,
+        }
+    }
+}
+
+/// When the caller of a call is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    /// Before the call has an effect; the call goes on.
+    Before,
+    /// The same, and the call takes a second more, so that the next run meets it at work.
+    Slow,
+    /// While the call is at work.
+    During,
+    /// When the answer is written and before it can be recorded.
+    After,
+    /// The call dies as well, without an effect and without an answer.
+    Lost,
+    /// It is not; the call waits until the file `go` is there.
+    Hold,
+}
+
+/// What is done to a call. Commands are run by bash; what they write is what the CPI writes, and how they end is
+/// how it ends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Deed {
+    /// The call is made, and its answer is the input of this command.
+    After(String),
+    /// The call is not made; its request is the input of this command.
+    Instead(String),
+    /// The call is not made, and fails like this.
+    Fail { error_type: String, message: String, ok_to_retry: bool },
+}
+
+/// One entry of a script.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Act {
+    method: String,
+    /// The first and the last of the method's calls that it is for, counted from 1.
+    calls: (usize, usize),
+    deed: Deed,
+}
+
+/// What the CPI does until it gets another script. Calls are counted from here.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Script {
+    speaks: Speaks,
+    acts: Vec<Act>,
+    /// Where the caller is killed or the call held: its number among all calls, from 1.
+    point: Option<(usize, When)>,
+}
+
+impl Script {
+    /// A CPI that does nothing special in this dialect.
+    pub fn speaking(speaks: Speaks) -> Script {
+        Script { speaks, acts: Vec::new(), point: None }
+    }
+
+    /// A CPI like the local one, whose caller is killed, or which waits, at this call.
+    pub fn at(number: usize, when: When) -> Script {
+        Script { point: Some((number, when)), ..Script::speaking(Speaks::Local) }
+    }
+
+    /// Does this to the first `count` calls of a method.
+    pub fn first(self, method: &str, count: usize, deed: Deed) -> Script {
+        self.on(method, (1, count), deed)
+    }
+
+    /// Does this to the calls of a method with these numbers, from 1.
+    pub fn on(mut self, method: &str, calls: (usize, usize), deed: Deed) -> Script {
+        self.acts.push(Act { method: method.to_owned(), calls, deed });
+        self
+    }
+
+    /// Lets the first `count` calls of a method fail with this type.
+    pub fn fail(self, method: &str, count: usize, error_type: &str, ok_to_retry: bool) -> Script {
+        let message = format!("{method} failed as the script says");
+        self.first(method, count, Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry })
+    }
+
+    /// Leaves a method unimplemented, in one of [`NOT_IMPLEMENTED`].
+    pub fn without(self, method: &str, dialect: usize) -> Script {
+        let (error_type, message) = NOT_IMPLEMENTED[dialect];
+        let message = message.replace("METHOD", method);
+        let deed = Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
+        self.first(method, usize::MAX, deed)
+    }
+}
+
+/// Writes the program into a world: an executable that speaks with the local CPI configured in `local.json` beside
+/// it.
+pub fn install(world: &World) -> PathBuf {
+    let program = format!(
+        "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact support::scripted::cpi::cpi \
+         --ignored --nocapture --test-threads 1\n",
+        world.path("").display(),
+        std::env::current_exe().unwrap().display(),
+    );
+    let path = world.write("scripted", program);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+impl Hello {
+    /// Gives the CPI another script.
+    pub fn script(&self, script: Script) {
+        for file in ["calls.json", "held", "go"] {
+            let _ = std::fs::remove_file(self.world.path(file));
+        }
+        self.world.write("script.json", json!(script).to_string());
+    }
+
+    /// How many calls of a method there were since the script was given; of all methods with `""`.
+    pub fn calls(&self, method: &str) -> usize {
+        cpi::counts(&self.world.path("")).get(method).copied().unwrap_or_default()
+    }
+
+    /// Waits until no CPI process is at work.
+    pub fn wait_until_idle(&self) {
+        until("the CPI ends", || {
+            let mut at_work = self.world.leftovers();
+            at_work.retain(|left| {
+                left.starts_with("process ") && (left.contains("scripted") || left.contains("cpi-exec"))
+            });
+            at_work.is_empty()
+        });
+    }
+
+    /// Waits until the call at the point is held.
+    pub fn wait_until_held(&self) {
+        until("the call is held", || self.world.exists("held"));
+    }
+
+    /// Lets the held call go on.
+    pub fn go(&self) {
+        self.world.write("go", "");
+    }
+
+    /// The CIDs of what exists in the cloud.
+    pub fn cloud(&self) -> BTreeSet<String> {
+        ["stemcells", "vms", "disks"]
+            .iter()
+            .flat_map(|kind| std::fs::read_dir(self.world.path("cloud").join(kind)).into_iter().flatten())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    /// The CIDs of what the state says exists.
+    pub fn recorded(&self) -> BTreeSet<String> {
+        let state = self.state();
+        let listed = ["disks", "stemcells"].map(|list| state[list].as_array().cloned().unwrap_or_default());
+        let mut cids: BTreeSet<String> =
+            listed.iter().flatten().map(|record| record["cid"].as_str().unwrap().to_owned()).collect();
+        cids.insert(state["current_vm_cid"].as_str().unwrap().to_owned());
+        cids.remove("");
+        cids
+    }
+
+    /// All that state and journal say, as text.
+    pub fn known(&self) -> String {
+        let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
+        let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
+        for entry in entries.flatten() {
+            text += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+        }
+        text
+    }
+
+    /// The state without what differs between environments.
+    pub fn normalised_state(&self) -> Value {
+        serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap()
+    }
+
+    /// The CIDs that calls have made, and those that calls have deleted with success.
+    pub fn effects(&self) -> (Vec<String>, Vec<String>) {
+        let (mut made, mut deleted) = (Vec::new(), Vec::new());
+        for line in self.world.read("ledger").lines() {
+            let (request, answer) = line.split_once('\t').unwrap();
+            let request: Value = serde_json::from_str(request).unwrap();
+            let answer: Value = serde_json::from_str(answer).unwrap();
+            if !answer["error"].is_null() {
+                continue;
+            }
+            match request["method"].as_str().unwrap() {
+                "create_vm" => {
+                    let result = &answer["result"];
+                    let cid = result.as_str().or(result[0].as_str());
+                    made.push(cid.unwrap().to_owned());
+                }
+                "create_disk" | "create_stemcell" => made.push(answer["result"].as_str().unwrap().to_owned()),
+                "delete_vm" | "delete_disk" | "delete_stemcell" => {
+                    deleted.push(request["arguments"][0].as_str().unwrap().to_owned());
+                }
+                _ => {}
+            }
+        }
+        (made, deleted)
+    }
+}
+
+/// The script in this directory.
+fn script_in(directory: &Path) -> Script {
+    match std::fs::read(directory.join("script.json")) {
+        Ok(text) => serde_json::from_slice(&text).unwrap(),
+        Err(_) => Script::speaking(Speaks::Local),
+    }
+}
+
+/// Waits for a condition that must come true.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "timed out: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
