@@ -55,7 +55,6 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        ssh_host_key: None,
     };
     let release = Release {
         id: "r".into(),
