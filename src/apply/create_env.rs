@@ -65,8 +65,6 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let contract = cloud.negotiate(opened.stemcell.api_version);
     connecting.finish();
 
-    run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
     if let Some(error) = suspect {
         let cid = super::vm::vm_cid(&cloud)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
@@ -81,6 +79,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         options.vm_is_gone = true;
         plan = plan::create(cloud.state(), &wanted, options);
     }
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

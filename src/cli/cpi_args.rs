@@ -8,12 +8,19 @@ use super::duration;
 use crate::apply::Environment;
 use crate::cpi::HIGHEST_API_VERSION;
 
-/// How to speak with the CPI.
+/// Which version of the CPI API to speak.
 #[derive(Debug, Clone, Args)]
-pub struct CpiArgs {
+pub struct CpiVersionArgs {
     /// Speak no higher CPI API version than this, whatever the CPI says
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(HIGHEST_API_VERSION)))]
     pub cpi_api_version: Option<u32>,
+}
+
+/// How a run speaks with the CPI.
+#[derive(Debug, Clone, Args)]
+pub struct CpiArgs {
+    #[command(flatten)]
+    pub version: CpiVersionArgs,
 
     /// Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

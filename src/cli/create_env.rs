@@ -79,7 +79,7 @@ impl CreateEnvArgs {
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
-            cpi_api_version: self.cpi.cpi_api_version,
+            cpi_api_version: self.cpi.version.cpi_api_version,
         };
         session.keep_log("create-env");
         let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;

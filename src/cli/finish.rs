@@ -56,7 +56,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let timings = session.clock.timings();
     let elapsed = timings.total;
     // A command that asked nobody has nothing to split.
-    let timings = (timings.counts != Counts::default()).then_some(timings);
+    let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok((Some(summary), 0)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),

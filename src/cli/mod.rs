@@ -46,7 +46,7 @@ use globals::Globals;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
-pub use cpi_args::CpiArgs;
+pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
 

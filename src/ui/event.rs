@@ -79,7 +79,7 @@ pub enum Event {
         exit_code: u8,
         /// Where the time went, for commands that call a CPI or an agent.
         #[serde(skip_serializing_if = "Option::is_none")]
-        timings: Option<Timings>,
+        timings: Option<Box<Timings>>,
         /// The log of the run, for commands that keep one.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<String>,

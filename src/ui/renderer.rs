@@ -106,7 +106,7 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
                 errors: hide_all(errors),
                 hints: hide_all(hints),
                 exit_code: *exit_code,
-                timings: *timings,
+                timings: timings.clone(),
                 log: log.clone(),
             }
         }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::apply::{self, OpenCpi, OpenedCpi};
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{Session, Surroundings};
-use crate::cli::{CpiArgs, duration, paths};
+use crate::cli::{CpiVersionArgs, duration, paths};
 use crate::cpi::{Executable, HIGHEST_API_VERSION};
 use crate::manifest;
 use crate::template::Mode;
@@ -57,7 +57,7 @@ pub struct SourceArgs {
     templates: Mode,
 
     #[command(flatten)]
-    cpi: CpiArgs,
+    cpi: CpiVersionArgs,
 }
 
 /// A CPI ready to be asked, and what keeps it so.

@@ -62,7 +62,7 @@ impl ImportArgs {
             stemcells: self.stemcells,
             stemcell_api_version: self.stemcell_api_version,
             templates: self.templates,
-            cpi_api_version: self.cpi.cpi_api_version,
+            cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
         };
         session.keep_log("state-import");

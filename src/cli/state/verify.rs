@@ -43,7 +43,7 @@ impl VerifyArgs {
         let request = records::Verify {
             inputs: self.manifest.inputs_beside(&path),
             templates: self.templates,
-            cpi_api_version: self.cpi.cpi_api_version,
+            cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
         };
         session.keep_log("state-verify");

@@ -6,8 +6,8 @@ mod world;
 use std::process::Stdio;
 
 use crate::cpi_release::setup::{Env, Machine};
-use crate::support::scripted::until;
 use crate::support::http::{Server, answer};
+use crate::support::scripted::until;
 use crate::support::tarballs::sha1;
 use world::{ALL, Canary, Show};
 

@@ -16,10 +16,9 @@ fn live(pages: u64) -> bool {
             command.get_args().map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")));
         format!("'{}' {}", command.get_program().to_str().unwrap(), quoted.collect::<Vec<_>>().join(" "))
     };
-    // The last flag wins.
-    let state = ["--state", "small/state.json"];
-    let create = run(hello.command("create-env", &state));
-    let delete = run(hello.command("delete-env", &[&state[..], &["-n"]].concat()));
+    let create = run(hello.command("create-env", &[]));
+    let delete = run(hello.command("delete-env", &["-n"]));
+    std::os::unix::fs::symlink("small/state.json", world.path("state.json")).unwrap();
     let script = format!(
         "set -u\n\
          mkdir small && mount -t tmpfs -o size=2m,mode=700 tmpfs small || exit 99\n\
@@ -29,10 +28,11 @@ fn live(pages: u64) -> bool {
          cat small/state.json >state.seen 2>/dev/null\n\
          rm small/filler\n\
          {create} >second.out 2>&1; echo $? >second\n\
-         cat small/state.json >state.json\n\
+         cat small/state.json >deployed.json\n\
          ls cloud/vms cloud/disks cloud/stemcells >cloud.seen\n\
          {delete} >third.out 2>&1; echo $? >third\n\
-         ls -A small >left\n"
+         ls -A small >left\n\
+         mv deployed.json state.json\n"
     );
     let path = world.write("life", script);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();

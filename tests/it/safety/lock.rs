@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Script, Speaks, When};
 
 #[test]
 fn of_two_runs_one_runs_and_the_other_names_it() {
@@ -101,7 +101,7 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 
     hello.go();
-    until("the call ends", || hello.world.exists("finished"));
+    hello.wait_until_idle();
     hello.script(Script::speaking(Speaks::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
     assert_eq!(hello.cloud(), hello.recorded());

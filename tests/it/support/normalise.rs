@@ -13,6 +13,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#""elapsed_ms":\d+"#, r#""elapsed_ms":"<ms>""#),
         (r"(127\.0\.0\.1|localhost|\[::1\]):\d+", "$1:<port>"),
         (r"monopile-[A-Za-z0-9]{6}\b", "monopile-<random>"),
+        (r"\d{8}T\d{6}\.\d{3}Z-([a-z-]+)-\d+\.log", "<time>-$1-<pid>.log"),
         (r"\b[0-9a-f]{128}\b", "<sha512>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{40}\b", "<sha1>"),
