@@ -15,6 +15,7 @@ pub mod cli;
 pub mod cpi;
 mod durable;
 pub mod error;
+pub mod ironic;
 pub mod manifest;
 mod notation;
 pub mod plan;
@@ -22,6 +23,7 @@ mod schedule;
 pub mod state;
 pub mod template;
 pub mod timing;
+mod trust;
 pub mod ui;
 
 pub use error::{Error, ErrorKind, Result};
