@@ -4,6 +4,7 @@
 //! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
 //! This is the only module that reads the environment.
 
+mod baremetal;
 mod cache;
 mod completion;
 mod create_env;
@@ -88,6 +89,7 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     Cache(cache::CacheArgs),
+    Baremetal(baremetal::BaremetalArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -109,6 +111,7 @@ impl Command {
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
             | Command::Cache(_)
+            | Command::Baremetal(_)
             | Command::Completion(_) => true,
         }
     }
@@ -152,6 +155,7 @@ fn run() -> ExitCode {
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
         Command::Cache(args) => args.run(&session),
+        Command::Baremetal(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)

@@ -39,4 +39,5 @@ pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};
 pub use patch::Patch;
 pub use resource::{Collection, Filter, Object};
+pub use values::is_secret;
 pub use version::Microversion;

@@ -28,12 +28,14 @@ pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
     }
 }
 
-/// Masks the passwords of a target's properties, where the server is configured to show them.
+/// Masks passwords, where the server is configured to show them.
 pub(super) fn mask(object: &mut Map<String, Value>) {
-    let Some(Value::Object(properties)) = object.get_mut("properties") else { return };
-    for (key, value) in properties {
-        if is_secret(key) && !value.is_null() {
-            *value = Value::String(MASK.to_owned());
+    for name in ["properties", "driver_info", "instance_info"] {
+        let Some(Value::Object(fields)) = object.get_mut(name) else { continue };
+        for (key, value) in fields {
+            if is_secret(key) && !value.is_null() {
+                *value = Value::String(MASK.to_owned());
+            }
         }
     }
 }

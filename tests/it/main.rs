@@ -13,6 +13,7 @@ mod agent;
 mod agent_client;
 mod artifact_hello;
 mod bad_input;
+mod baremetal;
 mod cache;
 mod cli_delete_env;
 mod cli_interpolate;

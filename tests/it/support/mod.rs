@@ -15,6 +15,7 @@
 pub mod gate;
 pub mod hello;
 pub mod http;
+pub mod ironic;
 mod leftovers;
 mod normalise;
 pub mod proxy;
