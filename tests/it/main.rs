@@ -26,6 +26,7 @@ mod fetch;
 mod hello;
 mod inspect;
 mod interpolate;
+mod ironic_cpi;
 mod jobs;
 mod lifecycle;
 mod local_cpi;

@@ -236,6 +236,11 @@ impl Ironic {
         serde_json::from_str(&run.stdout).unwrap()
     }
 
+    /// Puts something in the place of a directory that Ironic is going to make.
+    pub fn obstruct(&self, relative: &str) {
+        std::fs::write(self.directory.join(relative), "").unwrap();
+    }
+
     /// A file of Ironic's, such as a boot script.
     pub fn file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);

@@ -20,6 +20,7 @@ mod leftovers;
 mod normalise;
 pub mod proxy;
 pub mod tarballs;
+pub mod tgt;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
