@@ -89,7 +89,7 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     Cache(cache::CacheArgs),
-    Baremetal(baremetal::BaremetalArgs),
+    Baremetal(Box<baremetal::BaremetalArgs>),
     Completion(completion::CompletionArgs),
 }
 

@@ -7,7 +7,7 @@
 //!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300}
 //! ```
 //!
-//! `ironic` has the keys of [`Settings`]; times are in seconds.
+//! `ironic` has the keys of [`Settings`], `storage` those of its tool; times are in seconds (`docs/ironic.md`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Config {
         // serde's message may quote a value, and values here are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
-                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt, directory, portals); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout and power_timeout (seconds) where given",
+                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt and directory, portals, or tool: command and program); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout and power_timeout (seconds) where given",
                 file.display()
             ))
         })

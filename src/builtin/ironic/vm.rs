@@ -204,10 +204,11 @@ fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> 
             return Err(Failure::call(format!("create_vm: network '{name}' must be a hash")));
         };
         let is_card = network.get("type").and_then(Value::as_str) != Some("vip");
-        if is_card && network.get("mac").is_none_or(Value::is_null) {
-            if let Some(address) = addresses.next() {
-                network.insert("mac".to_owned(), json!(address));
-            }
+        if is_card
+            && network.get("mac").is_none_or(Value::is_null)
+            && let Some(address) = addresses.next()
+        {
+            network.insert("mac".to_owned(), json!(address));
         }
     }
     Ok(networks)

@@ -197,6 +197,34 @@ fn a_disk_belongs_to_one_machine() {
 }
 
 #[test]
+fn a_program_of_the_operator_s_may_keep_the_volumes() {
+    let metal = Metal::with_command();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    assert_eq!(metal.tgtd.targets(), [format!("{IQN}:root-{vm}"), format!("{IQN}:config-{vm}")]);
+    let disk = metal.call("create_disk", json!([8, {}])).as_str().unwrap().to_owned();
+    let hint = metal.call("attach_disk", json!([vm, disk]));
+    let device = format!("ip-{}-iscsi-{IQN}:disk-{disk}-lun-1", metal.tgtd.portal);
+    assert_eq!(hint, json!({"path": format!("/dev/disk/by-path/{device}")}));
+    // The boot script has the login; it is the only place that shows it.
+    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let login = script.lines().skip_while(|line| *line != format!("set username root-{vm}")).nth(1).unwrap();
+    let password = login.strip_prefix("set password ").unwrap();
+    let inquire = |password: &str| {
+        metal.tgtd.inquire(&node.initiator, &format!("{IQN}:root-{vm}"), &format!("root-{vm}"), password)
+    };
+    inquire(password).unwrap();
+    assert!(inquire("wr0ngpassw0rd").is_err());
+    metal.call("detach_disk", json!([vm, disk]));
+    metal.call("resize_disk", json!([disk, 9]));
+    metal.call("delete_disk", json!([disk]));
+    metal.error("Bosh::Clouds::DiskNotFound", "snapshot_disk", json!([disk, {}]));
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
 fn an_ironic_without_allocations_is_enough() {
     let metal = Metal::new();
     metal.configure(&json!({"api_version": "1.51"}));

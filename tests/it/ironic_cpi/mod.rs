@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod environment;
 mod failures;
 mod life;
 
@@ -31,6 +32,21 @@ impl Metal {
         let metal = Metal { world, ironic: shared(), tgtd };
         metal.configure(&json!({}));
         metal.world.write("image", [&[7; 512][..], &vec![0; 4 << 20], b"the end of the image"].concat());
+        metal
+    }
+
+    /// Has a program keep the volumes, in place of the CPI itself.
+    fn with_command() -> Metal {
+        let metal = Metal::new();
+        let mut config: Value = serde_json::from_str(&metal.world.read("ironic.json")).unwrap();
+        config["storage"] = json!({
+            "tool": "command",
+            "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
+            "arguments": [
+                metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
+            ],
+        });
+        metal.world.write("ironic.json", config.to_string());
         metal
     }
 

@@ -4,7 +4,7 @@
 //! `tests/run` installs it below the target directory, from PyPI.
 
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub struct Ironic {
     directory: PathBuf,
     http: ureq::Agent,
     authorization: Option<String>,
-    _alive: ChildStdin,
+    child: Child,
 }
 
 /// A machine that is not there.
@@ -79,7 +79,7 @@ impl Ironic {
 
         use std::os::unix::process::CommandExt;
         let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/run");
-        let mut child = Command::new("sh")
+        let child = Command::new("sh")
             .arg(run)
             .args([&venv, &directory])
             .env("HOME", &directory)
@@ -90,7 +90,6 @@ impl Ironic {
             .process_group(0)
             .spawn()
             .unwrap();
-        let alive = child.stdin.take().unwrap();
         let http =
             ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0).proxy(None);
         let http = http.build().new_agent();
@@ -99,7 +98,7 @@ impl Ironic {
             let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
             format!("Basic {text}")
         });
-        let ironic = Ironic { port, directory, http, authorization, _alive: alive };
+        let ironic = Ironic { port, directory, http, authorization, child };
         ironic.wait_until_ready();
         ironic
     }
@@ -245,5 +244,12 @@ impl Ironic {
     pub fn file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Ironic {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }

@@ -1,5 +1,6 @@
 //! Storage tools: who keeps volumes and shows them to machines. Each is an external, well-known program.
 
+mod command;
 mod tgt;
 
 use std::path::Path;
@@ -42,6 +43,8 @@ pub trait Storage {
 pub enum Settings {
     /// The Linux target framework, with files.
     Tgt(tgt::Settings),
+    /// A program of the operator's.
+    Command(command::Settings),
 }
 
 impl Settings {
@@ -49,6 +52,7 @@ impl Settings {
     pub fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
             Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
+            Settings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
         }
     }
 }
@@ -69,7 +73,8 @@ impl Login {
     }
 }
 
-/// How a volume is reached over iSCSI. The lists are parallel: one entry per way to it.
+/// How a volume is reached over iSCSI. The lists are parallel: one entry per way to it, one way at least.
+#[derive(Deserialize)]
 pub struct Export {
     pub portals: Vec<String>,
     pub iqns: Vec<String>,
