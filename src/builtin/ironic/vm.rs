@@ -1,5 +1,7 @@
 //! VMs: a node that is claimed, booted from a clone of the stemcell, and given back.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::config_drive;
@@ -22,6 +24,9 @@ pub struct Wanted {
 
 /// Provision states in which nothing is deployed.
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
+/// How often an allocation is tried that fails for a reason of Ironic's own.
+const ALLOCATION_ATTEMPTS: u32 = 3;
+const ALLOCATION_POLL: Duration = Duration::from_millis(200);
 
 /// `create_vm`. Whatever fails, everything it made is unmade.
 pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
@@ -160,22 +165,34 @@ fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
     allocation.insert("resource_class".into(), json!(class));
     allocation.insert("traits".into(), Value::Array(traits));
     allocation.insert("candidate_nodes".into(), json!(candidates));
+    let mut attempts = 1;
+    loop {
+        match allocate(call, cid, allocation.clone())? {
+            Ok(node) => return Ok(node),
+            // Not that there is no node, but that its database was busy, or something of the kind.
+            Err(reason) if reason.contains("Unexpected exception") && attempts < ALLOCATION_ATTEMPTS => {
+                call.log(format_args!("the allocation failed and is tried again: {reason}"));
+                call.ironic.delete(Collection::Allocations, cid)?;
+                attempts += 1;
+            }
+            Err(reason) => return Err(Failure::new(FailureKind::VmCreationFailed, reason)),
+        }
+    }
+}
+
+/// Asks for an allocation and waits for its end: the node, or why there is none.
+fn allocate(call: &Call, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     loop {
         let seen = call.ironic.get(Collection::Allocations, cid, &[])?;
         match text(&seen, "state") {
-            "active" => return Ok(text(&seen, "node_uuid").to_owned()),
-            "error" => {
-                return Err(Failure::new(
-                    FailureKind::VmCreationFailed,
-                    text(&seen, "last_error").to_owned(),
-                ));
-            }
+            "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
+            "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
             _ if begun.elapsed() > call.power_patience => {
                 return Err(Failure::cloud("Ironic does not decide about the allocation"));
             }
-            _ => std::thread::sleep(std::time::Duration::from_millis(200)),
+            _ => std::thread::sleep(ALLOCATION_POLL),
         }
     }
 }

@@ -62,6 +62,7 @@ impl Metal {
             },
             "agent": {"mbus": "https://mbus:mbus-s3cret@10.0.0.5:6868", "cert": {"ca": "CA"}},
             "ntp": ["ntp.example.org"],
+            "deploy_timeout": 120,
         });
         self.world.write("ironic.json", config.to_string());
     }
