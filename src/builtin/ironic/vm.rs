@@ -26,6 +26,9 @@ pub struct Wanted {
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
 /// How often an allocation is tried that fails for a reason of Ironic's own.
 const ALLOCATION_ATTEMPTS: u32 = 3;
+/// How long one may take; it is a matter of a database.
+const ALLOCATION_PATIENCE: Duration = Duration::from_secs(30);
+const UNDECIDED: &str = "Ironic does not decide about the allocation";
 const ALLOCATION_POLL: Duration = Duration::from_millis(200);
 
 /// `create_vm`. Whatever fails, everything it made is unmade.
@@ -170,7 +173,10 @@ fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
         match allocate(call, cid, allocation.clone())? {
             Ok(node) => return Ok(node),
             // Not that there is no node, but that its database was busy, or something of the kind.
-            Err(reason) if reason.contains("Unexpected exception") && attempts < ALLOCATION_ATTEMPTS => {
+            Err(reason)
+                if attempts < ALLOCATION_ATTEMPTS
+                    && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
+            {
                 call.log(format_args!("the allocation failed and is tried again: {reason}"));
                 call.ironic.delete(Collection::Allocations, cid)?;
                 attempts += 1;
@@ -189,9 +195,8 @@ fn allocate(call: &Call, cid: &str, allocation: Object) -> Outcome<Result<String
         match text(&seen, "state") {
             "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
-            _ if begun.elapsed() > call.power_patience => {
-                return Err(Failure::cloud("Ironic does not decide about the allocation"));
-            }
+            // A conductor that fails to write its decision leaves it at that.
+            _ if begun.elapsed() > ALLOCATION_PATIENCE => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(ALLOCATION_POLL),
         }
     }

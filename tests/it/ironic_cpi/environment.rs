@@ -40,7 +40,7 @@ impl Machine {
                     }
                     _ => {}
                 }
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(500));
             }
             if let Some(mut machine) = running {
                 end(&mut machine);

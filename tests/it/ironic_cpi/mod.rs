@@ -9,6 +9,7 @@ mod life;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -23,13 +24,18 @@ struct Metal {
     world: World,
     ironic: &'static Ironic,
     tgtd: Tgtd,
+    _turn: MutexGuard<'static, ()>,
 }
+
+/// One at a time: Ironic's database is SQLite, and a conductor that finds it locked may forget what it was about.
+static TURN: Mutex<()> = Mutex::new(());
 
 impl Metal {
     fn new() -> Metal {
         let world = World::new();
         let tgtd = Tgtd::start(&world.path(""));
-        let metal = Metal { world, ironic: shared(), tgtd };
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let metal = Metal { world, ironic: shared(), tgtd, _turn: turn };
         metal.configure(&json!({}));
         metal.world.write("image", [&[7; 512][..], &vec![0; 4 << 20], b"the end of the image"].concat());
         metal
