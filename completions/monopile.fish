@@ -51,6 +51,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha2ify-release" 
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "state" -d 'Look at what is on record, compare it with the world, mend it'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cpi" -d 'Ask a CPI by hand, put it to the test, put it on record'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cache" -d 'Look into the cache, make it smaller'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "baremetal" -d 'Look into a standalone Ironic, keep its volume connectors and targets'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l var-file -d 'Set a variable to the text of a file' -r -f
@@ -575,6 +576,79 @@ complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand cache; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-endpoint -l endpoint -d 'Ironic\'s URL; with Keystone it may be left to the catalogue' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-auth-type -d 'none, http_basic or password (Keystone) [default: what the other flags suggest]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-auth-url -d 'Keystone\'s URL' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-username -d 'User' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-password -d 'Password' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-user-domain-name -d 'The user\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-project-name -d 'The project to work in' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-project-domain-name -d 'The project\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-system-scope -d '"all" works on the whole system instead of in a project' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-region-name -d 'Which region\'s Ironic' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-interface -d 'public, internal or admin [default: public]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-cacert -d 'Authorities that vouch for the servers, in place of the operating system\'s' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l os-baremetal-api-version -d 'Version of Ironic\'s API [default: the newest that both sides know]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -f -a "node" -d 'Machines'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and not __fish_seen_subcommand_from node volume" -f -a "volume" -d 'Volumes that machines boot from and use'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-endpoint -l endpoint -d 'Ironic\'s URL; with Keystone it may be left to the catalogue' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-auth-type -d 'none, http_basic or password (Keystone) [default: what the other flags suggest]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-auth-url -d 'Keystone\'s URL' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-username -d 'User' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-password -d 'Password' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-user-domain-name -d 'The user\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-project-name -d 'The project to work in' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-project-domain-name -d 'The project\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-system-scope -d '"all" works on the whole system instead of in a project' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-region-name -d 'Which region\'s Ironic' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-interface -d 'public, internal or admin [default: public]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-cacert -d 'Authorities that vouch for the servers, in place of the operating system\'s' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l os-baremetal-api-version -d 'Version of Ironic\'s API [default: the newest that both sides know]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -f -a "list" -d 'List nodes'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -f -a "show" -d 'Show a node'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from node" -f -a "validate" -d 'Show whether a node is fit to be deployed, interface by interface'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-endpoint -l endpoint -d 'Ironic\'s URL; with Keystone it may be left to the catalogue' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-auth-type -d 'none, http_basic or password (Keystone) [default: what the other flags suggest]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-auth-url -d 'Keystone\'s URL' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-username -d 'User' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-password -d 'Password' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-user-domain-name -d 'The user\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-project-name -d 'The project to work in' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-project-domain-name -d 'The project\'s domain [default: Default]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-system-scope -d '"all" works on the whole system instead of in a project' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-region-name -d 'Which region\'s Ironic' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-interface -d 'public, internal or admin [default: public]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-cacert -d 'Authorities that vouch for the servers, in place of the operating system\'s' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l os-baremetal-api-version -d 'Version of Ironic\'s API [default: the newest that both sides know]' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -f -a "connector" -d 'Who a node is to a storage network: its initiators'
+complete -c monopile -n "__fish_monopile_using_subcommand baremetal; and __fish_seen_subcommand_from volume" -f -a "target" -d 'Volumes that a node boots from and uses'
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand completion" -s n -l non-interactive -d 'Don\'t ask for input'

@@ -15,6 +15,7 @@ pub mod cli;
 pub mod cpi;
 mod durable;
 pub mod error;
+pub mod ironic;
 pub mod manifest;
 mod notation;
 pub mod plan;
@@ -24,6 +25,7 @@ pub mod state;
 pub mod template;
 pub mod timing;
 mod tree;
+mod trust;
 pub mod ui;
 pub mod workbench;
 

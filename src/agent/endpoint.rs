@@ -3,7 +3,7 @@
 use url::Url;
 
 use crate::notation::percent_decode;
-use crate::{Error, Result};
+use crate::{Error, Result, trust};
 
 /// An agent's address, the credentials it expects, and the CA that vouches for it.
 #[derive(Clone)]
@@ -32,15 +32,8 @@ impl Endpoint {
                 .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
                 .with_hint("--insecure-agent does without, where nobody else can answer at the agent's address")
         })?;
-        let roots = pem::parse_many(ca)
-            .map_err(|error| Error::invalid("`cloud_provider.cert.ca` is not PEM").with_source(error))?
-            .into_iter()
-            .filter(|block| block.tag() == "CERTIFICATE")
-            .map(|block| rustls_pki_types::CertificateDer::from(block.into_contents()))
-            .collect::<Vec<_>>();
-        if roots.is_empty() {
-            return Err(Error::invalid("`cloud_provider.cert.ca` holds no certificate"));
-        }
+        let roots = trust::pem_roots(ca)
+            .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
         endpoint.trust = Trust::Roots(roots);
         Ok(endpoint)
     }

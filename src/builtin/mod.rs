@@ -1,10 +1,14 @@
-//! What ships inside the binary: the `local` CPI and the agent its VMs run.
+//! What ships inside the binary: the `local` CPI and the agent its VMs run, and the `ironic` CPI.
 
 #[cfg(target_os = "linux")]
 pub mod agent;
+pub mod ironic;
 pub mod local;
 #[cfg(target_os = "linux")]
 mod registry;
+
+/// The CPIs there are.
+pub const CPIS: [&str; 2] = ["local", "ironic"];
 
 /// The agent needs what only Linux has: private mounts and `/proc`.
 #[cfg(not(target_os = "linux"))]

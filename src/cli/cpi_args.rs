@@ -19,6 +19,7 @@ pub struct CpiVersionArgs {
 /// How a run speaks with the CPI.
 #[derive(Debug, Clone, Args)]
 pub struct CpiArgs {
+    /// Which version to speak.
     #[command(flatten)]
     pub version: CpiVersionArgs,
 

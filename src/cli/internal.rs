@@ -79,8 +79,14 @@ fn run(command: InternalCommand) -> Result<()> {
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
+            "ironic" => builtin::ironic::run(
+                &config,
+                std::io::stdin().lock(),
+                std::io::stdout().lock(),
+                std::io::stderr(),
+            ),
             other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
-                .with_hint("the built-in CPI is: local")),
+                .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
         },
         InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),

@@ -5,6 +5,7 @@
 //! This is the only module that reads the environment.
 
 mod agent_args;
+mod baremetal;
 mod cache;
 mod completion;
 mod cpi;
@@ -99,6 +100,7 @@ enum Command {
     State(state::StateCommandArgs),
     Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
+    Baremetal(Box<baremetal::BaremetalArgs>),
     Completion(completion::CompletionArgs),
 }
 
@@ -142,6 +144,7 @@ impl Command {
             | Command::Sha2ifyRelease(_)
             | Command::Cpi(_)
             | Command::Cache(_)
+            | Command::Baremetal(_)
             | Command::Completion(_) => true,
         }
     }
@@ -192,6 +195,7 @@ fn run() -> ExitCode {
         Command::State(args) => args.run(&session),
         Command::Cpi(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
+        Command::Baremetal(args) => args.run(&session),
         Command::Completion(args) => args.run(),
     };
     finish::finish(&session, result)

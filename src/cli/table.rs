@@ -8,8 +8,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new<const N: usize>(header: [&str; N]) -> Self {
-        Table { rows: vec![header.iter().map(|name| (*name).to_owned()).collect()] }
+    pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
+        Table { rows: vec![header.into_iter().map(str::to_owned).collect()] }
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {

@@ -12,7 +12,6 @@ pub type StageId = u64;
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "the large one is the end of a run, of which there is one")]
 pub enum Event {
     /// A stage began.
     StageStarted {

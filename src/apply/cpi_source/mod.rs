@@ -19,7 +19,7 @@ use crate::manifest::deployment::{CloudProvider, CpiSource};
 use crate::manifest::{Deployment, Inputs, Loaded, yaml};
 use crate::template::{Mode, ModeRenderer, Renderer};
 use crate::ui::Stage;
-use crate::{Error, Result};
+use crate::{Error, Result, builtin};
 
 /// What the CPI is made from.
 pub(super) struct Parts<'a> {
@@ -49,9 +49,9 @@ pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage
     let root = environment.paths.work.join("cpi");
     let variables = || with_directories(environment, &root.join("packages"), &root.join("jobs"));
     match &provider.cpi {
-        CpiSource::Builtin(name) if name == "local" => {
-            let config = environment.paths.work.join("local-cpi.json");
-            let text = local_config(environment, provider).to_string();
+        CpiSource::Builtin(name) if builtin::CPIS.contains(&name.as_str()) => {
+            let config = environment.paths.work.join(format!("{name}-cpi.json"));
+            let text = builtin_config(environment, name, provider).to_string();
             write_atomically(&config, text.as_bytes())
                 .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
             Ok(Located {
@@ -59,7 +59,7 @@ pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage
                     program: environment.paths.executable.clone(),
                     arguments: vec![
                         "cpi-exec".into(),
-                        "local".into(),
+                        name.clone(),
                         "--config".into(),
                         config.display().to_string(),
                     ],
@@ -70,7 +70,7 @@ pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage
             })
         }
         CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
-            .with_hint("the built-in CPI is: local")),
+            .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
         CpiSource::Path { path, arguments } => Ok(Located {
             executable: Executable {
                 program: manifest.parent().unwrap_or(Path::new(".")).join(path),
@@ -115,9 +115,11 @@ fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> 
     variables
 }
 
-fn local_config(environment: &Environment, provider: &CloudProvider) -> Value {
+fn builtin_config(environment: &Environment, name: &str, provider: &CloudProvider) -> Value {
     let mut config = Map::new();
-    config.insert("root".into(), json!(environment.paths.data.join("local")));
+    if name == "local" {
+        config.insert("root".into(), json!(environment.paths.data.join("local")));
+    }
     let mut agent = json!({"mbus": provider.mbus, "cert": provider.cert});
     // What the manifest says of the agent wins, as in a CPI release's job.
     if let (Some(Value::Object(own)), Value::Object(agent)) = (provider.properties.get("agent"), &mut agent) {

@@ -1,8 +1,7 @@
 //! One URL to one file: status checked before anything else, hashed in passing, tried again and resumed.
 //!
 //! TLS is rustls with aws-lc. Servers are verified against the certificates of the operating system and not
-//! against a list in this binary, so that a company's own authority works as it does for every other tool,
-//! and a revoked one stops working.
+//! against a list in this binary.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,7 +21,7 @@ use crate::artifact::digest::{Algorithm, Digest, Hasher};
 use crate::artifact::url::HttpUrl;
 use crate::notation::basic_authorization;
 use crate::ui::{Stage, Unit};
-use crate::{Error, Result};
+use crate::{Error, Result, trust};
 
 /// Pauses before further attempts. They begin again when an attempt got further than the one before.
 const PAUSES: [Duration; 4] =
@@ -50,12 +49,8 @@ struct Complete {
 
 /// The HTTP client, which gets its connections from `dialer`.
 pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
-    let found = rustls_native_certs::load_native_certs();
     let roots: Vec<Certificate<'static>> =
-        found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-    for error in &found.errors {
-        tracing::debug!(%error, "a certificate of the operating system cannot be read");
-    }
+        trust::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .root_certs(RootCerts::Specific(Arc::new(roots)))

@@ -15,7 +15,7 @@
 //! Whatever a killed call leaves is either whole or in `staging/`, which the next call clears.
 
 #[cfg(target_os = "linux")]
-mod args;
+pub(super) mod args;
 pub mod boot;
 #[cfg(target_os = "linux")]
 mod cid;
@@ -24,9 +24,9 @@ mod config;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(target_os = "linux")]
-mod failure;
+pub(super) mod failure;
 #[cfg(target_os = "linux")]
-mod files;
+pub(super) mod files;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
@@ -34,7 +34,7 @@ mod network;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
-mod rpc;
+pub(super) mod rpc;
 #[cfg(target_os = "linux")]
 mod settings;
 #[cfg(target_os = "linux")]

@@ -19,15 +19,41 @@ const API_VERSION: u64 = 2;
 /// No request of a caller in its right mind is larger.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
+/// What was asked.
 #[derive(Deserialize)]
-struct Request {
-    method: String,
+pub struct Request {
+    pub method: String,
     #[serde(default)]
     arguments: Value,
     #[serde(default)]
     context: Value,
     #[serde(default)]
     api_version: Value,
+}
+
+impl Request {
+    /// Its arguments and its context, and whether contract 2 is in force.
+    pub fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
+        let context = match self.context {
+            Value::Object(context) => context,
+            Value::Null => Hash::new(),
+            other => {
+                return Err(Failure::call(format!("'context' must be a hash, {} given", type_name(&other))));
+            }
+        };
+        let arguments = match self.arguments {
+            Value::Array(arguments) => arguments,
+            Value::Null => Vec::new(),
+            other => {
+                return Err(Failure::call(format!(
+                    "'arguments' must be an array, {} given",
+                    type_name(&other)
+                )));
+            }
+        };
+        let v2 = is_v2(&self.api_version, &context)?;
+        Ok((arguments, context, v2))
+    }
 }
 
 /// What every method may use.
@@ -46,13 +72,15 @@ impl Call<'_, '_> {
     }
 }
 
-struct Log<'a> {
+/// What is said while a request is carried out.
+pub struct Log<'a> {
     stderr: &'a mut dyn Write,
     text: String,
 }
 
 impl Log<'_> {
-    fn line(&mut self, line: impl std::fmt::Display) {
+    /// Says a line, on stderr and in the answer. Secrets have no place here.
+    pub fn line(&mut self, line: impl std::fmt::Display) {
         let line = format!("{line}\n");
         // A caller that closed stderr still gets its answer.
         let _ = self.stderr.write_all(line.as_bytes());
@@ -65,11 +93,21 @@ pub fn serve(
     config: &Path,
     executable: &Path,
     request: impl Read,
+    response: impl Write,
+    log: impl Write,
+) -> Result<()> {
+    exchange(request, response, log, |request, log| answer(config, executable, request, log))
+}
+
+/// The same for any CPI: `answer` carries the request out.
+pub fn exchange(
+    request: impl Read,
     mut response: impl Write,
     mut log: impl Write,
+    answer: impl FnOnce(Request, &mut Log) -> Outcome<Value>,
 ) -> Result<()> {
     let mut log = Log { stderr: &mut log, text: String::new() };
-    let outcome = read(request).and_then(|request| answer(config, executable, request, &mut log));
+    let outcome = read(request).and_then(|request| answer(request, &mut log));
     let answer = match outcome {
         Ok(result) => json!({"result": result, "error": null, "log": log.text}),
         Err(failure) => {
@@ -107,20 +145,9 @@ fn read(request: impl Read) -> Outcome<Request> {
 }
 
 fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
-    let context = match request.context {
-        Value::Object(context) => context,
-        Value::Null => Hash::new(),
-        other => return Err(Failure::call(format!("'context' must be a hash, {} given", type_name(&other)))),
-    };
-    let arguments = match request.arguments {
-        Value::Array(arguments) => arguments,
-        Value::Null => Vec::new(),
-        other => {
-            return Err(Failure::call(format!("'arguments' must be an array, {} given", type_name(&other))));
-        }
-    };
-    let v2 = is_v2(&request.api_version, &context)?;
-    let method = request.method.as_str();
+    let method = request.method.clone();
+    let (arguments, context, v2) = request.parts()?;
+    let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
     // Neither needs the configuration: `info` is asked before anything is known.
     match method {

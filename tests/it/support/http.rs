@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// The head of a request.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// `GET /x HTTP/1.1`.
     pub line: String,
     headers: Vec<(String, String)>,
+    /// As far as `Content-Length` tells, and only for servers.
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -30,7 +32,7 @@ impl Request {
             let Some((name, value)) = header.trim_end().split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        Some(Request { line: line.trim_end().to_owned(), headers })
+        Some(Request { line: line.trim_end().to_owned(), headers, body: Vec::new() })
     }
 
     /// A header by its name in lower case.
@@ -155,7 +157,13 @@ fn serve(
     seen: &Mutex<Vec<Request>>,
     answer: &impl Fn(&Request, usize) -> Vec<u8>,
 ) {
-    let Some(request) = Request::read(&mut BufReader::new(&mut *stream)) else { return };
+    let mut reader = BufReader::new(&mut *stream);
+    let Some(mut request) = Request::read(&mut reader) else { return };
+    let length = request.header("content-length").map_or(0, |length| length.parse().unwrap());
+    request.body = vec![0; length];
+    if reader.read_exact(&mut request.body).is_err() {
+        return;
+    }
     let before = {
         let mut seen = seen.lock().unwrap();
         seen.push(request.clone());

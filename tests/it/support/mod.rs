@@ -15,12 +15,14 @@
 pub mod hello;
 pub mod hostile;
 pub mod http;
+pub mod ironic;
 pub mod island;
 mod leftovers;
 mod normalise;
 pub mod proxy;
 pub mod scripted;
 pub mod tarballs;
+pub mod tgt;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

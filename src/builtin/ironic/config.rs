@@ -1,0 +1,116 @@
+//! What the operator configured: the `--config` file, overridden by what the request's context carries.
+//!
+//! ```json
+//! {"ironic": {"endpoint": "http://host:6385", "username": "…", "password": "…", "cacert": "PEM"},
+//!  "storage": {"tool": "tgt", "directory": "/abs/dir", "portals": ["10.0.0.2:3260"], "iqn": "iqn.2016-06.org.example"},
+//!  "agent": {"mbus": "https://user:password@host:port", "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}},
+//!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300}
+//! ```
+//!
+//! `ironic` has the keys of [`Settings`], `storage` those of its tool; times are in seconds (`docs/ironic.md`).
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::storage;
+use crate::builtin::local::args::Hash;
+use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::local::files::read_json;
+use crate::ironic::Settings;
+
+/// The configuration of one call.
+#[derive(Deserialize)]
+pub struct Config {
+    /// Where Ironic is.
+    pub ironic: Settings,
+    /// Where volumes are.
+    pub storage: storage::Settings,
+    #[serde(default)]
+    pub agent: Agent,
+    /// Time servers, handed to the agent.
+    #[serde(default)]
+    pub ntp: Vec<String>,
+    #[serde(default = "deploy_timeout")]
+    deploy_timeout: u64,
+    #[serde(default = "power_timeout")]
+    power_timeout: u64,
+}
+
+/// How agents are to be reached.
+#[derive(Default, Deserialize)]
+pub struct Agent {
+    /// The URL the agent listens at, credentials included.
+    pub mbus: Option<String>,
+    /// Its certificate: `ca`, `certificate`, `private_key`.
+    pub cert: Option<Hash>,
+}
+
+fn deploy_timeout() -> u64 {
+    3600
+}
+
+fn power_timeout() -> u64 {
+    300
+}
+
+impl Config {
+    /// Reads the file and lets the context override its keys.
+    pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+        let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
+            Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
+        })?;
+        for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout"] {
+            if let Some(value) = context.get(key) {
+                properties.insert(key.to_owned(), value.clone());
+            }
+        }
+        // serde's message may quote a value, and values here are secrets.
+        serde_json::from_value(Value::Object(properties)).map_err(|_| {
+            Failure::cloud(format!(
+                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt and directory, portals, or tool: command and program); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout and power_timeout (seconds) where given",
+                file.display()
+            ))
+        })
+    }
+
+    /// How long a deployment may take, and the way back.
+    pub fn deploy_patience(&self) -> Duration {
+        Duration::from_secs(self.deploy_timeout)
+    }
+
+    /// How long a machine may take to go on or off.
+    pub fn power_patience(&self) -> Duration {
+        Duration::from_secs(self.power_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_context_wins_and_values_are_not_quoted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        let storage = json!({"tool": "tgt", "directory": "/d", "portals": ["127.0.0.1:3260"]});
+        let file = json!({"ironic": {"endpoint": "http://h"}, "storage": storage, "power_timeout": 7});
+        std::fs::write(&path, file.to_string()).unwrap();
+        let load = |context: Value| Config::load(&path, context.as_object().unwrap());
+        let config = load(json!({"ironic": {"endpoint": "http://other"}, "director_uuid": "d"})).unwrap();
+        assert_eq!(config.ironic.endpoint.as_deref(), Some("http://other"));
+        assert_eq!(config.power_patience(), Duration::from_secs(7));
+        for bad in [
+            json!({"ironic": "s3cret"}),
+            json!({"ironic": {"endpiont": "s3cret"}}),
+            json!({"storage": {"tool": "s3cret"}}),
+            json!({"agent": {"mbus": {"s3cret": 1}}}),
+        ] {
+            let failure = load(bad).err().unwrap();
+            assert!(!failure.message.contains("s3cret"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Persistent disks and their snapshots.
+
+use serde_json::{Value, json};
+
+use super::machine::{Machine, own_disk, text};
+use super::rpc::Call;
+use super::storage::{Export, Login};
+use super::vm;
+use super::volume::{Kind, Volume};
+use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::ironic::{Collection, Filter};
+
+/// `create_disk`.
+pub fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
+    let volume = Volume::new(Kind::Disk);
+    call.storage.create(&volume, mib)?;
+    call.log(format_args!("disk '{}' of {mib} MiB made", volume.cid()));
+    Ok(json!(volume.cid()))
+}
+
+/// `delete_disk`: only a disk that no VM has.
+pub fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
+    if let Some(node) = holder(call, disk)? {
+        return Err(Failure::cloud(format!(
+            "disk '{}' is attached to node '{node}': it must be detached first",
+            disk.cid()
+        )));
+    }
+    call.storage.unexport(disk)?;
+    call.storage.delete(disk)?;
+    call.log(format_args!("disk '{}' deleted", disk.cid()));
+    Ok(Value::Null)
+}
+
+/// `has_disk`.
+pub fn has(call: &Call, disk: &Volume) -> Outcome<Value> {
+    Ok(json!(call.storage.size(disk)?.is_some()))
+}
+
+/// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
+pub fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value> {
+    let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
+    if let Some(node) = holder(call, disk)? {
+        return Err(Failure::cloud(format!(
+            "disk '{}' is attached to node '{node}': it must be detached first",
+            disk.cid()
+        )));
+    }
+    if mib.saturating_mul(1 << 20) < size {
+        return Err(Failure::new(FailureKind::NotSupported, "disks cannot be made smaller"));
+    }
+    call.storage.grow(disk, mib)?;
+    Ok(Value::Null)
+}
+
+/// `attach_disk`: shown to the VM alone, and the next free target of its node. Works while the machine is on.
+pub fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+    let machine = vm::require(call, cid)?;
+    if call.storage.size(disk)?.is_none() {
+        return Err(disk.not_found());
+    }
+    if let Some(other) = holder(call, disk)?.filter(|node| *node != machine.uuid) {
+        return Err(Failure::cloud(format!("disk '{}' is attached to another node, '{other}'", disk.cid())));
+    }
+    if machine.is_off() {
+        machine.reconcile(&call.ironic)?;
+    }
+    let login = Login::new(disk)?;
+    let initiators = machine.initiators(&call.ironic)?;
+    let export = call.storage.export(disk, &initiators, &login)?;
+    let attached = machine.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
+    if !attached {
+        let taken = machine.all_targets(&call.ironic)?;
+        let taken: Vec<u64> =
+            taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
+        // 0 is what the machine boots from, whether it is there or not.
+        let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
+        let added = machine.add_target(&call.ironic, disk, Kind::Disk, index, export.properties(&login));
+        if let Err(failure) = added {
+            call.storage.unexport(disk)?;
+            return Err(failure);
+        }
+    }
+    call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
+    let root_is_remote = machine.targets(&call.ironic)?.iter().any(|target| target.kind == Kind::Root);
+    let initiator = initiators.first().map(String::as_str).unwrap_or_default();
+    let hint = hint(&export, &login, initiator, root_is_remote);
+    Ok(if call.v2 { hint } else { Value::Null })
+}
+
+/// How the agent finds the disk (disk settings of the agent). Its iSCSI resolver ends every session before it begins one,
+/// which would take the root away from a machine that has it over iSCSI: there the device is named, and no settings.
+/// The settings' `target` is the portal, which the agent asks for its targets.
+fn hint(export: &Export, login: &Login, initiator: &str, root_is_remote: bool) -> Value {
+    let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
+    let (portal, iqn) = (first(&export.portals), first(&export.iqns));
+    if root_is_remote {
+        let lun = export.luns.first().copied().unwrap_or_default();
+        return json!({"path": format!("/dev/disk/by-path/ip-{portal}-iscsi-{iqn}-lun-{lun}")});
+    }
+    json!({"iscsi_settings": {
+        "initiator_name": initiator, "username": login.user, "password": login.password, "target": portal,
+    }})
+}
+
+/// `detach_disk`: hidden first, whatever Ironic says.
+pub fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+    let machine = vm::require(call, cid)?;
+    let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
+    else {
+        if call.storage.size(disk)?.is_none() {
+            return Err(disk.not_found());
+        }
+        call.log(format_args!("disk '{}' is not attached to VM '{cid}'", disk.cid()));
+        return Ok(Value::Null);
+    };
+    call.storage.unexport(disk)?;
+    if machine.remove_target(&call.ironic, &target.uuid)? {
+        call.log(format_args!("disk '{}' detached from VM '{cid}'", disk.cid()));
+    } else {
+        call.log(format_args!(
+            "disk '{}' detached from VM '{cid}'; Ironic keeps its target until the node is off",
+            disk.cid()
+        ));
+    }
+    Ok(Value::Null)
+}
+
+/// `get_disks`.
+pub fn of_vm(call: &Call, cid: &str) -> Outcome<Value> {
+    let machine = vm::require(call, cid)?;
+    let targets = machine.targets(&call.ironic)?;
+    let disks = targets.iter().filter(|target| target.kind == Kind::Disk);
+    Ok(disks.map(|target| json!(target.volume.cid())).collect())
+}
+
+/// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power.
+pub fn snapshot(call: &mut Call, disk: &Volume) -> Outcome<Value> {
+    let snapshot = Volume::new(Kind::Snapshot);
+    call.storage.copy(disk, &snapshot)?;
+    call.log(format_args!("snapshot '{}' of disk '{}' made", snapshot.cid(), disk.cid()));
+    Ok(json!(snapshot.cid()))
+}
+
+/// `delete_snapshot`.
+pub fn delete_snapshot(call: &mut Call, snapshot: &Volume) -> Outcome<Value> {
+    call.storage.delete(snapshot)?;
+    Ok(Value::Null)
+}
+
+/// The UUID of the node that has the disk.
+fn holder(call: &Call, disk: &Volume) -> Outcome<Option<String>> {
+    let filter = Filter { detail: true, ..Filter::default() };
+    for target in call.ironic.list(Collection::Targets, &filter)? {
+        if own_disk(&target) != Some(*disk) {
+            continue;
+        }
+        let machine = Machine::read(&call.ironic, text(&target, "node_uuid"))?;
+        if !machine.pending().iter().any(|uuid| uuid == text(&target, "uuid")) {
+            return Ok(Some(machine.uuid));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_depends_on_where_the_root_is() {
+        let export = Export {
+            portals: vec!["10.0.0.2:3260".to_owned(), "10.0.1.2:3260".to_owned()],
+            iqns: vec!["iqn.x:disk".to_owned(); 2],
+            luns: vec![1, 1],
+        };
+        let login = Login { user: "u".to_owned(), password: "p".to_owned() };
+        let path = "/dev/disk/by-path/ip-10.0.0.2:3260-iscsi-iqn.x:disk-lun-1";
+        assert_eq!(hint(&export, &login, "iqn.y", true), json!({"path": path}));
+        let settings =
+            json!({"initiator_name": "iqn.y", "username": "u", "password": "p", "target": "10.0.0.2:3260"});
+        assert_eq!(hint(&export, &login, "iqn.y", false), json!({"iscsi_settings": settings}));
+        let properties = export.properties(&login);
+        assert_eq!(properties["target_portals"], json!(["10.0.0.2:3260", "10.0.1.2:3260"]));
+        assert_eq!(properties["target_luns"], json!([1, 1]));
+    }
+}

@@ -1,0 +1,224 @@
+//! A node as the CPI sees it: who it is to the storage, which targets it has, and what Ironic would not let go yet.
+
+use serde_json::{Value, json};
+
+use super::volume::{Kind, Volume};
+use crate::builtin::local::failure::{Failure, Outcome};
+use crate::ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
+
+/// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete them.
+const DETACHED: &str = "monopile_detached";
+/// The key of a target's `extra` that says what its volume is.
+const ROLE: &str = "role";
+
+impl From<IronicError> for Failure {
+    fn from(error: IronicError) -> Failure {
+        let error = crate::Error::from(error);
+        let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
+        Failure::cloud(format!("{}{hints}", error.chain().join(": ")))
+    }
+}
+
+/// A node that was read.
+pub struct Machine {
+    pub uuid: String,
+    pub object: Object,
+}
+
+/// A target of ours.
+pub struct Target {
+    pub uuid: String,
+    pub volume: Volume,
+    pub kind: Kind,
+}
+
+impl Machine {
+    pub fn read(ironic: &Client, uuid: &str) -> Outcome<Machine> {
+        let object = ironic.get(Collection::Nodes, uuid, &[])?;
+        Ok(Machine { uuid: uuid.to_owned(), object })
+    }
+
+    /// The node of a VM.
+    pub fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Machine>> {
+        let filter =
+            Filter { arguments: vec![("instance_uuid", cid.to_owned())], detail: true, ..Filter::default() };
+        let found = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
+        Ok(found.map(|object| Machine { uuid: text(&object, "uuid").to_owned(), object }))
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        text(&self.object, key)
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.text("power_state") == "power off"
+    }
+
+    fn extra(&self, key: &str) -> Option<&Value> {
+        self.object.get("extra")?.get(key)
+    }
+
+    /// The value of a capability, which Ironic keeps in one text: `boot_mode:uefi,iscsi_boot:true`.
+    pub fn capability(&self, name: &str) -> Option<&str> {
+        capability(&self.object, name)
+    }
+
+    /// The iSCSI initiators it may be.
+    pub fn initiators(&self, ironic: &Client) -> Outcome<Vec<String>> {
+        let connectors = ironic.list(Collection::Connectors, &Filter::of_node(&self.uuid))?;
+        let names = connectors.iter().filter(|connector| text(connector, "type") == "iqn");
+        Ok(names.map(|connector| text(connector, "connector_id").to_owned()).collect())
+    }
+
+    /// Its targets as Ironic has them.
+    pub fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
+        Ok(ironic.list(Collection::Targets, &Filter::of_node(&self.uuid))?)
+    }
+
+    /// Those of its targets that this CPI made and has not detached.
+    pub fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
+        let pending = self.pending();
+        let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
+        targets.retain(|target| !pending.contains(&target.uuid));
+        Ok(targets)
+    }
+
+    /// UUIDs of targets that are detached, but still on record.
+    pub fn pending(&self) -> Vec<String> {
+        let list = self.extra(DETACHED).and_then(Value::as_array);
+        let texts = list.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    }
+
+    /// Records that these targets are detached.
+    fn set_pending(&self, ironic: &Client, pending: &[String]) -> Outcome<()> {
+        let patch = match (pending, self.extra(DETACHED)) {
+            ([], None) => return Ok(()),
+            ([], Some(_)) => Patch::new().remove(&["extra", DETACHED]),
+            (pending, _) => Patch::new().set(&["extra", DETACHED], json!(pending)),
+        };
+        ironic.update(Collection::Nodes, &self.uuid, &patch)?;
+        Ok(())
+    }
+
+    /// Makes a target of a volume that the node can see already.
+    pub fn add_target(
+        &self,
+        ironic: &Client,
+        volume: &Volume,
+        kind: Kind,
+        boot_index: u64,
+        properties: Object,
+    ) -> Outcome<()> {
+        let target = json!({
+            "node_uuid": self.uuid,
+            "volume_type": "iscsi",
+            "volume_id": volume.cid(),
+            "boot_index": boot_index,
+            "properties": properties,
+            "extra": {ROLE: role(kind)},
+        });
+        let Value::Object(target) = target else { return Ok(()) };
+        ironic.create(Collection::Targets, target)?;
+        Ok(())
+    }
+
+    /// Takes a target away; where Ironic refuses, because the node is on, that is recorded for later.
+    /// True when it is gone.
+    pub fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
+        match ironic.delete(Collection::Targets, uuid) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) if error.refusal() == Some(Refusal::NotPoweredOff) => {
+                let mut pending = self.pending();
+                if !pending.iter().any(|known| known == uuid) {
+                    pending.push(uuid.to_owned());
+                    self.set_pending(ironic, &pending)?;
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes the targets that were detached before; the node is off.
+    pub fn reconcile(&self, ironic: &Client) -> Outcome<usize> {
+        let pending = self.pending();
+        for uuid in &pending {
+            match ironic.delete(Collection::Targets, uuid) {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        self.set_pending(ironic, &[])?;
+        Ok(pending.len())
+    }
+
+    /// Removes what was written to its `extra`.
+    pub fn clear_extra(&self, ironic: &Client) -> Outcome<()> {
+        let keys = [DETACHED, METADATA].into_iter().filter(|key| self.extra(key).is_some());
+        let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
+        if !patch.is_empty() {
+            ironic.update(Collection::Nodes, &self.uuid, &patch)?;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a node's `extra` with the VM's metadata.
+pub const METADATA: &str = "bosh_metadata";
+
+/// A field that is text; empty where there is none.
+pub fn text<'o>(object: &'o Object, key: &str) -> &'o str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The value of a capability of a node.
+pub fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
+    let capabilities = node.get("properties")?.get("capabilities")?.as_str()?;
+    capabilities
+        .split(',')
+        .filter_map(|pair| pair.split_once(':'))
+        .find_map(|(key, value)| (key.trim() == name).then_some(value.trim()))
+}
+
+fn role(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Root => "root",
+        Kind::Config => "config",
+        // Only those three become targets.
+        Kind::Disk | Kind::Stemcell | Kind::Snapshot => "persistent",
+    }
+}
+
+/// A target of ours; what others made is left alone.
+fn own(target: &Object) -> Option<Target> {
+    let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
+        "root" => Kind::Root,
+        "config" => Kind::Config,
+        "persistent" => Kind::Disk,
+        _ => return None,
+    };
+    let volume = Volume::parse(kind, text(target, "volume_id"))?;
+    Some(Target { uuid: text(target, "uuid").to_owned(), volume, kind })
+}
+
+/// The persistent disk that is behind a target.
+pub fn own_disk(target: &Object) -> Option<Volume> {
+    own(target).filter(|target| target.kind == Kind::Disk).map(|target| target.volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_pairs_in_a_text() {
+        let node = json!({"properties": {"capabilities": "boot_mode:uefi, iscsi_boot:true"}});
+        let node = node.as_object().unwrap();
+        assert_eq!(capability(node, "iscsi_boot"), Some("true"));
+        assert_eq!(capability(node, "boot_mode"), Some("uefi"));
+        assert_eq!(capability(node, "boot"), None);
+        assert_eq!(capability(&Object::new(), "boot"), None);
+    }
+}

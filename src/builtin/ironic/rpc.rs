@@ -1,0 +1,170 @@
+//! The methods: arguments taken, the right function called.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::config::Config;
+use super::storage::Storage;
+use super::volume::{Kind, Volume, not_found};
+use super::{disk, stemcell, vm};
+use crate::Result;
+use crate::builtin::local::args::Arguments;
+use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::local::rpc::{Log, Request, exchange};
+use crate::ironic::Client;
+
+/// The highest contract spoken.
+const API_VERSION: u64 = 2;
+
+/// What every method may use.
+pub struct Call<'a, 'l> {
+    pub ironic: Client,
+    pub storage: Box<dyn Storage>,
+    pub config: CallConfig,
+    /// True when the caller speaks contract 2 and the stemcell, where named, is of version 2 or later.
+    pub v2: bool,
+    pub deploy_patience: Duration,
+    pub power_patience: Duration,
+    log: &'a mut Log<'l>,
+}
+
+/// What of the configuration goes into the agent's settings.
+pub struct CallConfig {
+    pub agent: super::config::Agent,
+    pub ntp: Vec<String>,
+}
+
+impl Call<'_, '_> {
+    /// Says what was done, on stderr and in the answer. Secrets have no place here.
+    pub fn log(&mut self, line: impl std::fmt::Display) {
+        self.log.line(line);
+    }
+}
+
+/// Reads a request, carries it out, writes the answer.
+pub fn serve(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
+    exchange(request, response, log, |request, log| answer(config, request, log))
+}
+
+fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
+    let method = request.method.clone();
+    let method = method.as_str();
+    let (arguments, context, v2) = request.parts()?;
+    let (least, most) = match method {
+        "info" => (0, 0),
+        "create_vm" => (5, 6),
+        "create_disk" => (2, 3),
+        "snapshot_disk" => (1, 2),
+        "create_stemcell" | "set_vm_metadata" | "attach_disk" | "detach_disk" | "resize_disk" => (2, 2),
+        "delete_stemcell" | "delete_vm" | "has_vm" | "reboot_vm" | "delete_disk" | "has_disk"
+        | "get_disks" | "delete_snapshot" => (1, 1),
+        // The v1 page says what to answer: the caller then makes a new VM.
+        "configure_networks" => {
+            let message = "the networks of a VM of the 'ironic' CPI cannot be changed";
+            return Err(Failure::new(FailureKind::NotSupported, message));
+        }
+        _ => {
+            let message = format!("the 'ironic' CPI has no method '{}'", method.escape_debug());
+            return Err(Failure::new(FailureKind::NotImplemented, message));
+        }
+    };
+    let mut arguments = Arguments::new(method, arguments, least, most)?;
+    // Asked before anything is known.
+    if method == "info" {
+        return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": API_VERSION}));
+    }
+
+    let config = Config::load(config, &context)?;
+    let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
+    let access = config.ironic.access().map_err(|error| {
+        Failure::cloud(format!("the CPI's configuration of 'ironic' is wrong: {}", error.chain().join(": ")))
+    })?;
+    let storage = config.storage.open()?;
+    let mut call = Call {
+        ironic: Client::connect(access)?,
+        storage,
+        config: CallConfig { agent: config.agent, ntp: config.ntp },
+        v2,
+        deploy_patience,
+        power_patience,
+        log,
+    };
+    let call = &mut call;
+    match method {
+        "create_stemcell" => {
+            let image = arguments.string("image_path")?;
+            arguments.hash("cloud_properties")?;
+            stemcell::create(call, Path::new(&image))
+        }
+        "delete_stemcell" => match volume(&mut arguments, Kind::Stemcell)? {
+            Ok(stemcell) => stemcell::delete(call, &stemcell),
+            Err(failure) => Err(failure),
+        },
+        "create_vm" => {
+            let agent_id = arguments.string("agent_id")?;
+            let stemcell = volume(&mut arguments, Kind::Stemcell)??;
+            let cloud_properties = arguments.hash("cloud_properties")?;
+            let networks = arguments.hash("networks")?;
+            arguments.strings("disk_cids")?;
+            let env = arguments.hash("environment")?;
+            vm::create(call, vm::Wanted { agent_id, stemcell, cloud_properties, networks, env })
+        }
+        "delete_vm" => vm::delete(call, &vm_cid(&mut arguments)??),
+        "has_vm" => match vm_cid(&mut arguments)? {
+            Ok(cid) => vm::has(call, &cid),
+            Err(_) => Ok(json!(false)),
+        },
+        "reboot_vm" => vm::reboot(call, &vm_cid(&mut arguments)??),
+        "set_vm_metadata" => {
+            let cid = vm_cid(&mut arguments)??;
+            vm::set_metadata(call, &cid, arguments.hash("metadata")?)
+        }
+        "get_disks" => disk::of_vm(call, &vm_cid(&mut arguments)??),
+        "create_disk" => {
+            let size = arguments.size("size")?;
+            arguments.hash("cloud_properties")?;
+            disk::create(call, size)
+        }
+        "delete_disk" => disk::delete(call, &volume(&mut arguments, Kind::Disk)??),
+        "has_disk" => match volume(&mut arguments, Kind::Disk)? {
+            Ok(disk) => disk::has(call, &disk),
+            Err(_) => Ok(json!(false)),
+        },
+        "resize_disk" => {
+            let disk = volume(&mut arguments, Kind::Disk)??;
+            disk::resize(call, &disk, arguments.size("new_size")?)
+        }
+        "attach_disk" | "detach_disk" => {
+            let cid = vm_cid(&mut arguments)??;
+            let disk = volume(&mut arguments, Kind::Disk)??;
+            match method {
+                "attach_disk" => disk::attach(call, &cid, &disk),
+                _ => disk::detach(call, &cid, &disk),
+            }
+        }
+        "snapshot_disk" => {
+            let disk = volume(&mut arguments, Kind::Disk)??;
+            arguments.hash("metadata")?;
+            disk::snapshot(call, &disk)
+        }
+        _ => disk::delete_snapshot(call, &volume(&mut arguments, Kind::Snapshot)??),
+    }
+}
+
+/// A CID; malformed ones exist as little as unknown ones.
+fn volume(arguments: &mut Arguments, kind: Kind) -> Outcome<Outcome<Volume>> {
+    let text = arguments.string(match kind {
+        Kind::Stemcell => "stemcell_cid",
+        Kind::Root | Kind::Config => "vm_cid",
+        Kind::Disk => "disk_cid",
+        Kind::Snapshot => "snapshot_cid",
+    })?;
+    Ok(Volume::parse(kind, &text).ok_or_else(|| not_found(kind, &text)))
+}
+
+fn vm_cid(arguments: &mut Arguments) -> Outcome<Outcome<String>> {
+    Ok(volume(arguments, Kind::Root)?.map(|volume| volume.cid()))
+}

@@ -1,0 +1,116 @@
+//! Storage tools: who keeps volumes and shows them to machines. Each is an external, well-known program.
+
+mod command;
+mod tgt;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::volume::Volume;
+use crate::builtin::local::failure::{Failure, Outcome};
+use crate::ironic::Object;
+
+/// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume
+/// which does not exist is.
+pub trait Storage {
+    /// Makes a volume of the bytes of a file.
+    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()>;
+    /// Makes an empty volume of so many MiB.
+    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()>;
+    /// Makes a volume that begins as another one is.
+    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()>;
+    /// Makes a volume larger.
+    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()>;
+    /// A volume's size in bytes, if it exists.
+    fn size(&self, volume: &Volume) -> Outcome<Option<u64>>;
+    /// Deletes a volume; it must not be shown to anybody.
+    fn delete(&self, volume: &Volume) -> Outcome<()>;
+    /// Shows a volume to exactly these initiators, with this login. Whoever had it before has it no more.
+    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export>;
+    /// Hides a volume from everybody.
+    fn unexport(&self, volume: &Volume) -> Outcome<()>;
+}
+
+/// Which tool, and how it is set up.
+#[derive(Deserialize)]
+#[serde(tag = "tool", rename_all = "lowercase")]
+pub enum Settings {
+    /// The Linux target framework, with files.
+    Tgt(tgt::Settings),
+    /// A program of the operator's.
+    Command(command::Settings),
+}
+
+impl Settings {
+    /// The tool.
+    pub fn open(self) -> Outcome<Box<dyn Storage>> {
+        match self {
+            Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
+            Settings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
+        }
+    }
+}
+
+/// User and password of an initiator (CHAP).
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+impl Login {
+    /// A new one, for this volume alone.
+    pub fn new(volume: &Volume) -> Outcome<Login> {
+        // 96 bits in 16 characters: no CHAP implementation takes more.
+        let mut bytes = [0; 12];
+        rand::fill(&mut bytes).map_err(|_| Failure::cloud("there is no randomness for a password"))?;
+        Ok(Login { user: volume.to_string(), password: URL_SAFE_NO_PAD.encode(bytes) })
+    }
+}
+
+/// How a volume is reached over iSCSI. The lists are parallel: one entry per way to it, one way at least.
+#[derive(Deserialize)]
+pub struct Export {
+    pub portals: Vec<String>,
+    pub iqns: Vec<String>,
+    pub luns: Vec<u64>,
+}
+
+impl Export {
+    /// The properties of its target in Ironic (Ironic's documentation, "Boot From Volume").
+    pub fn properties(&self, login: &Login) -> Object {
+        let mut properties = Object::new();
+        let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
+        set("target_portal", json!(self.portals.first()));
+        set("target_iqn", json!(self.iqns.first()));
+        set("target_lun", json!(self.luns.first()));
+        if self.portals.len() > 1 {
+            set("target_portals", json!(self.portals));
+            set("target_iqns", json!(self.iqns));
+            set("target_luns", json!(self.luns));
+        }
+        set("auth_method", json!("CHAP"));
+        set("auth_username", json!(login.user));
+        set("auth_password", json!(login.password));
+        properties
+    }
+}
+
+/// Runs a program to its end; its output. Its arguments are not told: there may be a password among them.
+fn run(command: &mut Command, what: &str) -> Outcome<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
+    Err(Failure::cloud(format!("{what} failed: {program}: {reason}")))
+}

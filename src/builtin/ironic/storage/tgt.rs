@@ -1,0 +1,290 @@
+//! `tgt`, the Linux target framework: volumes are files of one directory, `tgtadm` (tgtadm(8), package tgt) shows them.
+//!
+//! Who may see a volume is said by initiator name alone: an address beside it would let other initiators from there in.
+//! So a volume cannot be discovered, only be asked for by name.
+//!
+//! tgtd forgets its targets when it ends, so each one is also written to `exports/<volume>.conf` for tgt-admin(8):
+//! with `include <directory>/exports/*.conf` in `/etc/tgt/targets.conf` they come back with it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::{Export, Login, Storage, run};
+use crate::builtin::ironic::volume::Volume;
+use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::local::files::private_dir;
+use crate::durable;
+
+/// Where volumes are, and the tgtd that shows them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The directory of the volumes, absolute. tgtd must be able to read and write in it.
+    directory: PathBuf,
+    /// Where machines reach tgtd: `address:port`, several for several ways.
+    portals: Vec<String>,
+    /// What the targets' names begin with.
+    #[serde(default = "iqn")]
+    iqn: String,
+    /// Which tgtd, of several on one machine (`-C`).
+    control_port: Option<u16>,
+    /// Its socket, where that is not at the usual place (`TGT_IPC_SOCKET`).
+    ipc_socket: Option<PathBuf>,
+}
+
+fn iqn() -> String {
+    "iqn.2016-06.org.monopile".to_owned()
+}
+
+/// The number of a target's only volume; 0 is the controller.
+const LUN: u64 = 1;
+
+/// See the module.
+pub struct Tgt {
+    settings: Settings,
+}
+
+impl Tgt {
+    pub fn new(settings: Settings) -> Outcome<Tgt> {
+        let bad = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+        if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
+            return Err(Failure::cloud("storage.directory must be an absolute path below '/'"));
+        }
+        if settings.portals.is_empty() || settings.portals.iter().any(|portal| bad(portal)) {
+            return Err(Failure::cloud("storage.portals must name one 'address:port' at least"));
+        }
+        if bad(&settings.iqn) || !settings.iqn.starts_with("iqn.") {
+            return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
+        }
+        Ok(Tgt { settings })
+    }
+
+    fn path(&self, volume: &Volume) -> PathBuf {
+        self.settings.directory.join(format!("{volume}.img"))
+    }
+
+    fn conf(&self, volume: &Volume) -> PathBuf {
+        self.settings.directory.join(format!("exports/{volume}.conf"))
+    }
+
+    fn iqn(&self, volume: &Volume) -> String {
+        format!("{}:{volume}", self.settings.iqn)
+    }
+
+    /// One call at a time changes volumes and targets. What a killed one was making goes.
+    fn lock(&self) -> Outcome<File> {
+        let directory = &self.settings.directory;
+        let lock = || -> io::Result<File> {
+            private_dir(&directory.join("exports"))?;
+            let file =
+                File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+            file.lock()?;
+            for entry in fs::read_dir(directory)? {
+                let entry = entry?;
+                if entry.file_name().as_encoded_bytes().ends_with(b".partial") {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(file)
+        };
+        lock().map_err(|error| Failure::io(format_args!("locking '{}'", directory.display()), error))
+    }
+
+    /// Makes a volume: `fill` writes it, under another name until it is whole.
+    fn make(&self, volume: &Volume, fill: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
+        let path = self.path(volume);
+        let partial = path.with_extension("partial");
+        let made = fill(&partial).and_then(|()| {
+            File::open(&partial)
+                .and_then(|file| file.sync_all())
+                .and_then(|()| fs::rename(&partial, &path))
+                .and_then(|()| durable::sync_parent(&path))
+                .map_err(|error| Failure::io(format_args!("writing volume '{volume}'"), error))
+        });
+        if made.is_err() {
+            // The next call tries again.
+            let _ = fs::remove_file(&partial);
+        }
+        made
+    }
+
+    fn tgtadm(&self, what: &str, arguments: &[&str]) -> Outcome<String> {
+        let mut command = Command::new("tgtadm");
+        if let Some(socket) = &self.settings.ipc_socket {
+            command.env("TGT_IPC_SOCKET", socket);
+        }
+        if let Some(port) = self.settings.control_port {
+            command.args(["-C", &port.to_string()]);
+        }
+        run(command.args(["--lld", "iscsi"]).args(arguments), what).map_err(|mut failure| {
+            if failure.message.contains("failed to send request") {
+                failure.message.push_str(" (is tgtd running?)");
+            }
+            failure
+        })
+    }
+
+    /// The targets there are: number and name.
+    fn targets(&self) -> Outcome<Vec<(u32, String)>> {
+        let text = self.tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
+        Ok(parse_targets(&text))
+    }
+
+    fn hide(&self, volume: &Volume) -> Outcome<()> {
+        match fs::remove_file(self.conf(volume)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::io(format_args!("hiding volume '{volume}'"), error));
+            }
+            _ => {}
+        }
+        let (name, what) = (self.iqn(volume), format!("hiding volume '{volume}'"));
+        for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
+            let number = number.to_string();
+            // Also when somebody is logged in.
+            self.tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
+        }
+        let user = volume.to_string();
+        let accounts = self.tgtadm(&what, &["--mode", "account", "--op", "show"])?;
+        if accounts.lines().any(|line| line.trim() == user) {
+            self.tgtadm(&what, &["--mode", "account", "--op", "delete", "--user", &user])?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<()> {
+        let what = format!("showing volume '{volume}'");
+        let (name, path) = (self.iqn(volume), self.path(volume));
+        let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
+        let target = |operation: &[&str]| {
+            self.tgtadm(&what, &[&["--mode", "target", "--tid", &number], operation].concat())
+        };
+        let path_text = path.to_string_lossy();
+        let backing = ["--tid", &number, "--lun", &LUN.to_string(), "-b", &path_text];
+        target(&["--op", "new", "-T", &name])?;
+        self.tgtadm(&what, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
+        let account =
+            ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
+        self.tgtadm(&what, &account)?;
+        self.tgtadm(&what, &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user])?;
+        // Last: until somebody may see it, nobody does.
+        for initiator in initiators {
+            target(&["--op", "bind", "-Q", initiator])?;
+        }
+        let mut conf = format!("<target {name}>\n    backing-store {}\n", path.display());
+        conf.extend(initiators.iter().map(|initiator| format!("    initiator-name {initiator}\n")));
+        conf.push_str(&format!("    incominguser {} {}\n</target>\n", login.user, login.password));
+        durable::write_atomically(&self.conf(volume), conf.as_bytes())
+            .map_err(|error| Failure::io(&what, error))
+    }
+}
+
+impl Storage for Tgt {
+    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()> {
+        let _lock = self.lock()?;
+        self.make(volume, |partial| copy(image, partial))
+    }
+
+    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+        let _lock = self.lock()?;
+        self.make(volume, |partial| {
+            let create = || File::create_new(partial)?.set_len(bytes(mib)?);
+            create().map_err(|error| Failure::io(format_args!("making volume '{volume}'"), error))
+        })
+    }
+
+    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()> {
+        let _lock = self.lock()?;
+        if self.size(from)?.is_none() {
+            return Err(from.not_found());
+        }
+        self.make(to, |partial| copy(&self.path(from), partial))
+    }
+
+    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+        let _lock = self.lock()?;
+        let size = self.size(volume)?.ok_or_else(|| volume.not_found())?;
+        let grow = || -> io::Result<()> {
+            let file = File::options().write(true).open(self.path(volume))?;
+            file.set_len(bytes(mib)?.max(size))?;
+            file.sync_all()
+        };
+        grow().map_err(|error| Failure::io(format_args!("growing volume '{volume}'"), error))
+    }
+
+    fn size(&self, volume: &Volume) -> Outcome<Option<u64>> {
+        match fs::metadata(self.path(volume)) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::io(format_args!("looking for volume '{volume}'"), error)),
+        }
+    }
+
+    fn delete(&self, volume: &Volume) -> Outcome<()> {
+        let _lock = self.lock()?;
+        durable::remove_durably(&self.path(volume))
+            .map_err(|error| Failure::io(format_args!("deleting volume '{volume}'"), error))
+    }
+
+    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export> {
+        let _lock = self.lock()?;
+        if self.size(volume)?.is_none() {
+            return Err(volume.not_found());
+        }
+        if initiators.is_empty()
+            || initiators.iter().any(|name| name.contains(|c: char| c.is_control() || c == ' '))
+        {
+            return Err(Failure::cloud(format!(
+                "volume '{volume}' can be shown only to initiators with a name"
+            )));
+        }
+        self.hide(volume)?;
+        if let Err(failure) = self.show(volume, initiators, login) {
+            self.hide(volume)?;
+            return Err(failure);
+        }
+        let portals = self.settings.portals.clone();
+        let ways = portals.len();
+        Ok(Export { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] })
+    }
+
+    fn unexport(&self, volume: &Volume) -> Outcome<()> {
+        let _lock = self.lock()?;
+        self.hide(volume)
+    }
+}
+
+fn bytes(mib: u64) -> io::Result<u64> {
+    mib.checked_mul(1 << 20).ok_or_else(|| io::Error::other("no volume can be so large"))
+}
+
+/// Copies a file with its holes; shares its blocks where the file system can.
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    let mut command = Command::new("cp");
+    command.args(["--sparse=always", "--reflink=auto", "--no-preserve=all", "-T", "--"]).args([from, to]);
+    run(&mut command, &format!("copying '{}'", from.display())).map(drop)
+}
+
+fn parse_targets(text: &str) -> Vec<(u32, String)> {
+    let target = |line: &str| {
+        let (number, name) = line.strip_prefix("Target ")?.split_once(": ")?;
+        Some((number.parse().ok()?, name.trim().to_owned()))
+    };
+    text.lines().filter_map(target).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_from_what_tgtadm_prints() {
+        let text =
+            "Target 1: iqn.x:root\n    System information:\n        Driver: iscsi\nTarget 12: iqn.x:disk\n";
+        assert_eq!(parse_targets(text), [(1, "iqn.x:root".to_owned()), (12, "iqn.x:disk".to_owned())]);
+        assert_eq!(parse_targets(""), []);
+    }
+}

@@ -1,0 +1,94 @@
+//! Names of volumes: what they are, and a UUID.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::builtin::local::failure::{Failure, Kind as FailureKind};
+
+/// What a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Stemcell,
+    Root,
+    Config,
+    Disk,
+    Snapshot,
+}
+
+impl Kind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Kind::Stemcell => "stemcell",
+            Kind::Root => "root",
+            Kind::Config => "config",
+            Kind::Disk => "disk",
+            Kind::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// A volume's name, `disk-<uuid>`: a file name, an LVM name, the end of an IQN. Its CID is the UUID alone, because Ironic
+/// has room for 36 characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Volume {
+    kind: Kind,
+    uuid: Uuid,
+}
+
+impl Volume {
+    /// A volume that nothing has the name of yet.
+    pub fn new(kind: Kind) -> Volume {
+        Volume { kind, uuid: Uuid::new_v4() }
+    }
+
+    /// The volume with this CID; `None` when this CPI cannot have made it.
+    pub fn parse(kind: Kind, cid: &str) -> Option<Volume> {
+        let uuid = Uuid::try_parse(cid).ok()?;
+        // One spelling only.
+        (uuid.hyphenated().to_string() == cid).then_some(Volume { kind, uuid })
+    }
+
+    /// The CID.
+    pub fn cid(&self) -> String {
+        self.uuid.hyphenated().to_string()
+    }
+
+    /// The error that says it does not exist.
+    pub fn not_found(&self) -> Failure {
+        not_found(self.kind, &self.cid())
+    }
+}
+
+/// The error that says that nothing has this CID.
+pub fn not_found(kind: Kind, cid: &str) -> Failure {
+    let cid = cid.escape_debug();
+    match kind {
+        Kind::Stemcell => Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found")),
+        Kind::Root | Kind::Config => Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
+        Kind::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+        Kind::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
+    }
+}
+
+impl fmt::Display for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.kind.prefix(), self.uuid.hyphenated())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cid_fits_and_has_one_spelling() {
+        let volume = Volume::new(Kind::Disk);
+        assert_eq!(volume.cid().len(), 36);
+        assert_eq!(Volume::parse(Kind::Disk, &volume.cid()), Some(volume));
+        for bad in ["", "x", "../../etc/passwd", &volume.cid().to_uppercase(), &volume.cid().replace('-', "")]
+        {
+            assert_eq!(Volume::parse(Kind::Disk, bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Where Ironic is: the flags and variables of OpenStack's clients.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::cli::paths;
+use crate::cli::session::Session;
+use crate::ironic::{Client, Settings};
+use crate::{Error, Result};
+
+/// Names and environment variables are those of `openstack` (python-openstackclient, "Authentication").
+#[derive(Clone, Args)]
+#[command(next_help_heading = "Connection to Ironic")]
+pub(super) struct Connection {
+    /// Ironic's URL; with Keystone it may be left to the catalogue
+    #[arg(long, visible_alias = "endpoint", global = true, value_name = "URL", env = "OS_ENDPOINT", hide_env_values = true,
+          value_hint = ValueHint::Url)]
+    os_endpoint: Option<String>,
+
+    /// none, http_basic or password (Keystone) [default: what the other flags suggest]
+    #[arg(long, global = true, value_name = "TYPE", env = "OS_AUTH_TYPE", hide_env_values = true)]
+    os_auth_type: Option<String>,
+
+    /// Keystone's URL
+    #[arg(long, global = true, value_name = "URL", env = "OS_AUTH_URL", hide_env_values = true, value_hint = ValueHint::Url)]
+    os_auth_url: Option<String>,
+
+    /// User
+    #[arg(long, global = true, value_name = "NAME", env = "OS_USERNAME", hide_env_values = true)]
+    os_username: Option<String>,
+
+    /// Password
+    #[arg(long, global = true, value_name = "PASSWORD", env = "OS_PASSWORD", hide_env_values = true)]
+    os_password: Option<String>,
+
+    /// The user's domain [default: Default]
+    #[arg(long, global = true, value_name = "NAME", env = "OS_USER_DOMAIN_NAME", hide_env_values = true)]
+    os_user_domain_name: Option<String>,
+
+    /// The project to work in
+    #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_NAME", hide_env_values = true)]
+    os_project_name: Option<String>,
+
+    /// The project's domain [default: Default]
+    #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_DOMAIN_NAME", hide_env_values = true)]
+    os_project_domain_name: Option<String>,
+
+    /// "all" works on the whole system instead of in a project
+    #[arg(long, global = true, value_name = "SCOPE", env = "OS_SYSTEM_SCOPE", hide_env_values = true)]
+    os_system_scope: Option<String>,
+
+    /// Which region's Ironic
+    #[arg(long, global = true, value_name = "NAME", env = "OS_REGION_NAME", hide_env_values = true)]
+    os_region_name: Option<String>,
+
+    /// public, internal or admin [default: public]
+    #[arg(long, global = true, value_name = "INTERFACE", env = "OS_INTERFACE", hide_env_values = true)]
+    os_interface: Option<String>,
+
+    /// Authorities that vouch for the servers, in place of the operating system's
+    #[arg(long, global = true, value_name = "FILE", env = "OS_CACERT", hide_env_values = true, value_hint = ValueHint::FilePath)]
+    os_cacert: Option<PathBuf>,
+
+    /// Version of Ironic's API [default: the newest that both sides know]
+    #[arg(
+        long,
+        global = true,
+        value_name = "VERSION",
+        env = "OS_BAREMETAL_API_VERSION",
+        hide_env_values = true
+    )]
+    os_baremetal_api_version: Option<String>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    pub(super) fn connect(&self, session: &Session) -> Result<Client> {
+        let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+        if let Some(password) = &self.os_password {
+            session.redactor.add(password);
+        }
+        let cacert = match &self.os_cacert {
+            None => None,
+            Some(path) => {
+                let path = paths::expand(path, paths::home().as_deref());
+                Some(fs::read_to_string(&path).map_err(|error| {
+                    Error::invalid(format!("'{}' cannot be read", path.display())).with_source(error)
+                })?)
+            }
+        };
+        let settings = Settings {
+            auth_type: given(&self.os_auth_type),
+            endpoint: given(&self.os_endpoint),
+            auth_url: given(&self.os_auth_url),
+            username: given(&self.os_username),
+            password: given(&self.os_password),
+            user_domain_name: given(&self.os_user_domain_name),
+            project_name: given(&self.os_project_name),
+            project_domain_name: given(&self.os_project_domain_name),
+            system_scope: given(&self.os_system_scope),
+            region_name: given(&self.os_region_name),
+            interface: given(&self.os_interface),
+            cacert,
+            api_version: given(&self.os_baremetal_api_version),
+        };
+        let access = settings.access().map_err(|error| {
+            let hint = "the flags are --os-endpoint, --os-username and so on; their variables OS_ENDPOINT, OS_USERNAME, …";
+            error.with_hint(hint)
+        })?;
+        Ok(Client::connect(access)?)
+    }
+}

@@ -1,0 +1,179 @@
+//! What is shown of Ironic's objects, in the formats of OpenStack's clients: `table`, `json`, `yaml`, `value`, `csv`.
+
+use std::ffi::OsString;
+
+use clap::builder::OsStringValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use serde_json::Value;
+
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+use crate::ironic::Object;
+use crate::manifest::yaml::{self, Node};
+use crate::{Error, Result};
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Aligned columns, for people
+    Table,
+    /// JSON, as `openstack` writes it
+    Json,
+    /// YAML
+    Yaml,
+    /// The values alone: a line per object, or per field of a single one
+    Value,
+    /// Comma-separated values
+    Csv,
+}
+
+/// Flags of every command that shows something.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct Output {
+    /// How the result is written [default: table, or json with --json]
+    #[arg(short, long, value_enum, hide_possible_values = false)]
+    format: Option<Format>,
+
+    /// Show only this column; several times for several
+    // Upstream's global flag of the same name is accepted and ignored everywhere else. The same id and type put
+    // this one in its place.
+    #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN", action = ArgAction::Append,
+          value_parser = OsStringValueParser::new())]
+    columns: Vec<OsString>,
+}
+
+impl Output {
+    /// Several objects, with these columns.
+    pub(super) fn list(&self, session: &Session, columns: &[&str], objects: Vec<Object>) -> Result<Finished> {
+        let columns = self.select(columns)?;
+        let cell = |object: &Object, column: &str| object.get(column).cloned().unwrap_or_default();
+        let rows = objects.iter().map(|object| columns.iter().map(|column| cell(object, column)).collect());
+        let rows: Vec<Vec<Value>> = rows.collect();
+        let objects = || -> Value {
+            let pairs = |row: &Vec<Value>| columns.iter().map(ToString::to_string).zip(row.clone()).collect();
+            rows.iter().map(|row| Value::Object(pairs(row))).collect()
+        };
+        Ok(Finished::Output(match self.format(session) {
+            Format::Json => return Finished::json(&objects()),
+            Format::Yaml => yaml::emit(&Node::from_json(&objects())).into_bytes(),
+            Format::Table => table(columns, &rows).into_bytes(),
+            Format::Csv => csv(columns, &rows).into_bytes(),
+            Format::Value => {
+                let line = |row: &Vec<Value>| row.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n";
+                rows.iter().map(line).collect::<String>().into_bytes()
+            }
+        }))
+    }
+
+    /// One object, field by field.
+    pub(super) fn show(&self, session: &Session, mut object: Object) -> Result<Finished> {
+        object.retain(|key, _| !LINKS.contains(&key.as_str()));
+        object.sort_keys();
+        let known: Vec<String> = object.keys().cloned().collect();
+        let kept = self.select(&known.iter().map(String::as_str).collect::<Vec<_>>())?;
+        object.retain(|key, _| kept.contains(&key.as_str()));
+        let fields = || object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
+        Ok(Finished::Output(match self.format(session) {
+            Format::Json => return Finished::json(&object),
+            Format::Yaml => yaml::emit(&Node::from_json(&Value::Object(object))).into_bytes(),
+            Format::Table => table(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),
+            Format::Csv => csv(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),
+            Format::Value => {
+                object.values().map(|value| plain(value) + "\n").collect::<String>().into_bytes()
+            }
+        }))
+    }
+
+    fn format(&self, session: &Session) -> Format {
+        self.format.unwrap_or(if session.globals.json { Format::Json } else { Format::Table })
+    }
+
+    /// Those of `known` that `-c` names, in their order; all where it names none. Names are those of the API, or as
+    /// old clients headed their tables: `Node UUID`.
+    fn select<'k>(&self, known: &[&'k str]) -> Result<Vec<&'k str>> {
+        if self.columns.is_empty() {
+            return Ok(known.to_vec());
+        }
+        let wanted: Vec<String> =
+            self.columns.iter().map(|name| name.to_string_lossy().replace(' ', "_").to_lowercase()).collect();
+        let is = |name: &str, wanted: &str| name.to_lowercase() == wanted;
+        if let Some(unknown) = wanted.iter().find(|wanted| !known.iter().any(|name| is(name, wanted))) {
+            let all = || Some(format!("there are: {}", known.join(", ")));
+            return Err(Error::usage(format!("there is no column '{unknown}'")).with_nearest(
+                unknown,
+                known.iter().copied(),
+                all,
+            ));
+        }
+        Ok(known.iter().copied().filter(|name| wanted.iter().any(|wanted| is(name, wanted))).collect())
+    }
+}
+
+/// Addresses of other resources, which say nothing to a person.
+pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
+
+/// A value in a line: `None`, `True` and `False` are what scripts know, everything else is JSON. Control characters
+/// are escaped, so that a line stays a line and a terminal is not told what to do.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::String(text) => {
+            let mut line = String::with_capacity(text.len());
+            for character in text.chars() {
+                match character.is_control() {
+                    true => line.extend(character.escape_default()),
+                    false => line.push(character),
+                }
+            }
+            line
+        }
+        other => other.to_string(),
+    }
+}
+
+fn table(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
+    let mut table = Table::new(columns);
+    for row in rows {
+        table.row(row.iter().map(|value| if value.is_null() { String::new() } else { plain(value) }));
+    }
+    table.print()
+}
+
+/// RFC 4180, with everything quoted that is no number.
+fn csv(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let cell = |value: &Value| match value {
+        Value::Number(number) => number.to_string(),
+        Value::Null => quoted(""),
+        Value::String(text) => quoted(text),
+        other => quoted(&plain(other)),
+    };
+    let mut lines = vec![columns.into_iter().map(quoted).collect::<Vec<_>>().join(",")];
+    lines.extend(rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(",")));
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_stays_a_line() {
+        let values = [json!(null), json!(true), json!("a\u{1b}[2Jb\nc"), json!({"a": [1]}), json!(7)];
+        assert_eq!(
+            values.map(|value| plain(&value)),
+            ["None", "True", "a\\u{1b}[2Jb\\nc", "{\"a\":[1]}", "7"]
+        );
+    }
+
+    #[test]
+    fn only_numbers_are_not_quoted() {
+        let rows = [vec![json!("say \"hi\""), json!(0)], vec![json!(null), json!(false)]];
+        assert_eq!(csv(vec!["a", "b"], &rows), "\"a\",\"b\"\n\"say \"\"hi\"\"\",0\n\"\",\"False\"\n");
+    }
+}

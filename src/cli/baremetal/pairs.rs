@@ -1,0 +1,40 @@
+//! `--property KEY=VALUE` and `--extra KEY=VALUE`.
+
+use serde_json::{Map, Value};
+
+/// A key and its value: JSON where it is JSON, else text, as OpenStack's clients read it. What belongs to a login
+/// is always text: a password of digits is no number.
+pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("it must be KEY=VALUE")?;
+    if key.is_empty() {
+        return Err("the key is empty".to_owned());
+    }
+    let value = match key.contains("auth_") {
+        true => Value::String(value.to_owned()),
+        false => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// The pairs as an object; the last of several with the same key counts.
+pub(super) fn object(pairs: Vec<(String, Value)>) -> Value {
+    Value::Object(pairs.into_iter().collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_json_where_they_can_be_and_passwords_never() {
+        let pair = |text: &str| parse(text).unwrap();
+        assert_eq!(pair("target_lun=1"), ("target_lun".to_owned(), json!(1)));
+        assert_eq!(pair("target_luns=[1, 2]"), ("target_luns".to_owned(), json!([1, 2])));
+        assert_eq!(pair("target_iqn=iqn.x:a=b"), ("target_iqn".to_owned(), json!("iqn.x:a=b")));
+        assert_eq!(pair("auth_password=0123"), ("auth_password".to_owned(), json!("0123")));
+        assert_eq!(pair("auth_password=123"), ("auth_password".to_owned(), json!("123")));
+        assert_eq!(pair("auth_username="), ("auth_username".to_owned(), json!("")));
+        assert!(parse("x").is_err() && parse("=x").is_err());
+    }
+}

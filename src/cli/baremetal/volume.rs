@@ -1,0 +1,428 @@
+//! `monopile baremetal volume connector` and `… target`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::output::Output;
+use super::pairs;
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::ironic::{Client, Collection, Filter, Object, Patch};
+use crate::{Error, Result};
+
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum VolumeCommand {
+    /// Who a node is to a storage network: its initiators
+    #[command(subcommand)]
+    Connector(Command<ConnectorCreate, ConnectorSet>),
+    /// Volumes that a node boots from and uses
+    #[command(subcommand)]
+    Target(Command<TargetCreate, TargetSet>),
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum Command<C: Args, S: Args> {
+    /// Make one
+    Create {
+        #[command(flatten)]
+        fields: C,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List them
+    List {
+        /// Only those of this node, by name or UUID
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+        #[command(flatten)]
+        listing: Listing,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show one
+    Show {
+        /// Its UUID
+        #[arg(value_name = "UUID")]
+        uuid: String,
+        /// Only these fields
+        #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',')]
+        fields: Vec<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Change one; its node must be powered off
+    Set {
+        /// Its UUID
+        #[arg(value_name = "UUID")]
+        uuid: String,
+        #[command(flatten)]
+        fields: S,
+    },
+    /// Remove keys of one; its node must be powered off
+    Unset {
+        /// Its UUID
+        #[arg(value_name = "UUID")]
+        uuid: String,
+        /// A key of the metadata
+        #[arg(long, value_name = "KEY")]
+        extra: Vec<String>,
+        /// A key of a target's properties
+        #[arg(long = "property", value_name = "KEY")]
+        properties: Vec<String>,
+    },
+    /// Delete some; their nodes must be powered off
+    Delete {
+        /// Their UUIDs
+        #[arg(value_name = "UUID", required = true)]
+        uuids: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct Listing {
+    /// With all fields
+    #[arg(long, visible_alias = "detail")]
+    long: bool,
+    /// Only these fields
+    #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',', conflicts_with = "long")]
+    fields: Vec<String>,
+    /// At most so many; 0 for no limit
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only what follows the one with this UUID
+    #[arg(long, value_name = "UUID")]
+    marker: Option<String>,
+    /// Sort by a field, "asc" or "desc"
+    #[arg(long, value_name = "KEY[:DIRECTION]")]
+    sort: Option<String>,
+}
+
+impl Listing {
+    pub(super) fn filter(&self) -> Result<Filter> {
+        let sort = match &self.sort {
+            None => None,
+            Some(text) => match text.split_once(':') {
+                None => Some((text.clone(), false)),
+                Some((key, direction @ ("asc" | "desc"))) => Some((key.to_owned(), direction == "desc")),
+                Some(_) => return Err(Error::usage("--sort must be KEY, KEY:asc or KEY:desc")),
+            },
+        };
+        Ok(Filter {
+            arguments: Vec::new(),
+            detail: self.long,
+            fields: self.fields.clone(),
+            limit: self.limit.filter(|limit| *limit > 0),
+            marker: self.marker.clone(),
+            sort,
+        })
+    }
+
+    /// The columns to show: those asked for, `long` with `--long`, else `short`.
+    pub(super) fn columns<'c>(&'c self, short: &[&'c str], long: &[&'c str]) -> Vec<&'c str> {
+        match (self.fields.as_slice(), self.long) {
+            ([], true) => long.to_vec(),
+            ([], false) => short.to_vec(),
+            (fields, _) => fields.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct ConnectorCreate {
+    /// The node, by name or UUID
+    #[arg(long, value_name = "NODE")]
+    node: String,
+    /// What the id is: iqn, ip, mac, wwnn, wwpn, port, portgroup
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: String,
+    /// The initiator's id: for iqn its name
+    #[arg(long, value_name = "ID")]
+    connector_id: String,
+    /// The UUID to have
+    #[arg(long, value_name = "UUID")]
+    uuid: Option<String>,
+    /// Metadata; several times for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    extra: Vec<(String, Value)>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct ConnectorSet {
+    /// The node it belongs to, by name or UUID
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// What the id is
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// The initiator's id
+    #[arg(long, value_name = "ID")]
+    connector_id: Option<String>,
+    /// Metadata; several times for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    extra: Vec<(String, Value)>,
+}
+
+#[derive(Clone, Args)]
+pub(super) struct TargetCreate {
+    /// The node, by name or UUID
+    #[arg(long, value_name = "NODE")]
+    node: String,
+    /// How it is reached: iscsi or fibre_channel
+    #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
+    kind: String,
+    /// The storage's name for the volume
+    #[arg(long, value_name = "ID")]
+    volume_id: String,
+    /// The place among the node's targets; it boots from 0
+    #[arg(long, value_name = "N")]
+    boot_index: u32,
+    /// Where the volume is and how to log in; several times for several
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    properties: Vec<(String, Value)>,
+    /// The UUID to have
+    #[arg(long, value_name = "UUID")]
+    uuid: Option<String>,
+    /// Metadata; several times for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    extra: Vec<(String, Value)>,
+}
+
+#[derive(Clone, Args)]
+pub(super) struct TargetSet {
+    /// The node it belongs to, by name or UUID
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// How it is reached: iscsi or fibre_channel
+    #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// The storage's name for the volume
+    #[arg(long, value_name = "ID")]
+    volume_id: Option<String>,
+    /// The place among the node's targets
+    #[arg(long, value_name = "N")]
+    boot_index: Option<u32>,
+    /// Where the volume is and how to log in; several times for several
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    properties: Vec<(String, Value)>,
+    /// Metadata; several times for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
+    extra: Vec<(String, Value)>,
+}
+
+// Their properties may hold a password.
+impl std::fmt::Debug for TargetCreate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TargetCreate").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for TargetSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TargetSet").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// What the two kinds differ in.
+struct Kind {
+    collection: Collection,
+    name: &'static str,
+    short: &'static [&'static str],
+    long: &'static [&'static str],
+}
+
+const CONNECTOR: Kind = Kind {
+    collection: Collection::Connectors,
+    name: "volume connector",
+    short: &["uuid", "node_uuid", "type", "connector_id"],
+    long: &["uuid", "node_uuid", "type", "connector_id", "extra", "created_at", "updated_at"],
+};
+const TARGET: Kind = Kind {
+    collection: Collection::Targets,
+    name: "volume target",
+    short: &["uuid", "node_uuid", "volume_type", "boot_index", "volume_id"],
+    long: &[
+        "uuid",
+        "node_uuid",
+        "volume_type",
+        "properties",
+        "boot_index",
+        "extra",
+        "volume_id",
+        "created_at",
+        "updated_at",
+    ],
+};
+
+/// A new one, as it is sent.
+pub(super) trait New {
+    fn object(self, session: &Session, ironic: &Client) -> Result<Object>;
+}
+
+/// Changes to one, as they are sent.
+pub(super) trait Change {
+    fn patch(self, session: &Session, ironic: &Client) -> Result<Patch>;
+    fn is_empty(&self) -> bool;
+}
+
+impl VolumeCommand {
+    pub(super) fn run(self, session: &Session, ironic: impl Fn() -> Result<Client>) -> Result<Finished> {
+        match self {
+            VolumeCommand::Connector(command) => command.run(session, ironic, &CONNECTOR),
+            VolumeCommand::Target(command) => command.run(session, ironic, &TARGET),
+        }
+    }
+}
+
+impl<C: Args + New, S: Args + Change> Command<C, S> {
+    fn run(self, session: &Session, ironic: impl Fn() -> Result<Client>, kind: &Kind) -> Result<Finished> {
+        match self {
+            Command::Create { fields, output } => {
+                let ironic = ironic()?;
+                let object = fields.object(session, &ironic)?;
+                output.show(session, ironic.create(kind.collection, object)?)
+            }
+            Command::List { node, listing, output } => {
+                let mut filter = listing.filter()?;
+                filter.arguments.extend(node.map(|node| ("node", node)));
+                let found = ironic()?.list(kind.collection, &filter)?;
+                output.list(session, &listing.columns(kind.short, kind.long), found)
+            }
+            Command::Show { uuid, fields, output } => {
+                output.show(session, ironic()?.get(kind.collection, &uuid, &fields)?)
+            }
+            Command::Set { uuid, fields } => {
+                if fields.is_empty() {
+                    return Err(Error::usage("it is not said what to set"));
+                }
+                let ironic = ironic()?;
+                let patch = fields.patch(session, &ironic)?;
+                ironic.update(kind.collection, &uuid, &patch)?;
+                Ok(Finished::Output(Vec::new()))
+            }
+            Command::Unset { uuid, extra, properties } => {
+                let mut patch = Patch::new();
+                for (object, keys) in [("extra", extra), ("properties", properties)] {
+                    patch = keys.iter().fold(patch, |patch, key| patch.remove(&[object, key]));
+                }
+                if patch.is_empty() {
+                    return Err(Error::usage("it is not said what to unset"));
+                }
+                ironic()?.update(kind.collection, &uuid, &patch)?;
+                Ok(Finished::Output(Vec::new()))
+            }
+            Command::Delete { uuids } => delete(session, &ironic()?, kind, &uuids),
+        }
+    }
+}
+
+/// Deletes what can be deleted; the first failure is the result.
+fn delete(session: &Session, ironic: &Client, kind: &Kind, uuids: &[String]) -> Result<Finished> {
+    let mut failures = Vec::new();
+    for uuid in uuids {
+        match ironic.delete(kind.collection, uuid) {
+            Ok(()) => session.reporter.note(format!("Deleted {} {uuid}", kind.name)),
+            Err(error) => failures.push((uuid, Error::from(error))),
+        }
+    }
+    let count = failures.len();
+    let mut failures = failures.into_iter();
+    let Some((uuid, first)) = failures.next() else { return Ok(Finished::Output(Vec::new())) };
+    for (uuid, error) in failures {
+        session.reporter.warn(format!("{} {uuid} was not deleted: {}", kind.name, error.chain().join(": ")));
+    }
+    let others = if count > 1 { format!(", nor were {} others", count - 1) } else { String::new() };
+    Err(first.context(format!("{} {uuid} was not deleted{others}", kind.name)))
+}
+
+impl New for ConnectorCreate {
+    fn object(self, _: &Session, ironic: &Client) -> Result<Object> {
+        let mut object = Object::new();
+        object.insert("node_uuid".into(), json!(ironic.node_uuid(&self.node)?));
+        object.insert("type".into(), json!(self.kind));
+        object.insert("connector_id".into(), json!(self.connector_id));
+        insert(&mut object, "uuid", self.uuid);
+        insert(&mut object, "extra", Some(self.extra).filter(|extra| !extra.is_empty()).map(pairs::object));
+        Ok(object)
+    }
+}
+
+impl New for TargetCreate {
+    fn object(self, session: &Session, ironic: &Client) -> Result<Object> {
+        hide(session, &self.properties);
+        let mut object = Object::new();
+        object.insert("node_uuid".into(), json!(ironic.node_uuid(&self.node)?));
+        object.insert("volume_type".into(), json!(self.kind));
+        object.insert("volume_id".into(), json!(self.volume_id));
+        object.insert("boot_index".into(), json!(self.boot_index));
+        object.insert("properties".into(), pairs::object(self.properties));
+        insert(&mut object, "uuid", self.uuid);
+        insert(&mut object, "extra", Some(self.extra).filter(|extra| !extra.is_empty()).map(pairs::object));
+        Ok(object)
+    }
+}
+
+fn insert(object: &mut Object, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        object.insert(key.to_owned(), value.into());
+    }
+}
+
+impl Change for ConnectorSet {
+    fn patch(self, _: &Session, ironic: &Client) -> Result<Patch> {
+        let patch = set_node(Patch::new(), self.node, ironic)?;
+        let patch = set(patch, "type", self.kind);
+        let patch = set(patch, "connector_id", self.connector_id);
+        Ok(set_keys(patch, "extra", self.extra))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.node.is_none() && self.kind.is_none() && self.connector_id.is_none() && self.extra.is_empty()
+    }
+}
+
+impl Change for TargetSet {
+    fn patch(self, session: &Session, ironic: &Client) -> Result<Patch> {
+        hide(session, &self.properties);
+        let patch = set_node(Patch::new(), self.node, ironic)?;
+        let patch = set(patch, "volume_type", self.kind);
+        let patch = set(patch, "volume_id", self.volume_id);
+        let patch = set(patch, "boot_index", self.boot_index);
+        Ok(set_keys(set_keys(patch, "properties", self.properties), "extra", self.extra))
+    }
+
+    fn is_empty(&self) -> bool {
+        let fields = [self.node.is_none(), self.kind.is_none(), self.volume_id.is_none()];
+        fields.iter().all(|none| *none)
+            && self.boot_index.is_none()
+            && self.properties.is_empty()
+            && self.extra.is_empty()
+    }
+}
+
+fn set_node(patch: Patch, node: Option<String>, ironic: &Client) -> Result<Patch> {
+    Ok(match node {
+        Some(node) => patch.set(&["node_uuid"], ironic.node_uuid(&node)?),
+        None => patch,
+    })
+}
+
+fn set(patch: Patch, key: &str, value: Option<impl Into<Value>>) -> Patch {
+    match value {
+        Some(value) => patch.set(&[key], value),
+        None => patch,
+    }
+}
+
+/// Each key by itself: the others keep what they are, passwords above all.
+fn set_keys(patch: Patch, object: &str, pairs: Vec<(String, Value)>) -> Patch {
+    pairs.into_iter().fold(patch, |patch, (key, value)| patch.set(&[object, &key], value))
+}
+
+/// No password that was given is shown again, whoever quotes it.
+fn hide(session: &Session, properties: &[(String, Value)]) {
+    for (_, value) in properties.iter().filter(|(key, _)| crate::ironic::is_secret(key)) {
+        if let Value::String(text) = value {
+            session.redactor.add(text);
+        }
+    }
+}

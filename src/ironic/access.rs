@@ -1,0 +1,239 @@
+//! Where Ironic is and how one proves who one is.
+
+use std::fmt;
+
+use rustls_pki_types::CertificateDer;
+use serde::Deserialize;
+
+use super::version::Microversion;
+use crate::{Error, Result, trust};
+
+/// How to reach Ironic, in the words of OpenStack's clients (`OS_ENDPOINT` and so on). Also the form in which
+/// the `ironic` CPI is configured.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// `none`, `http_basic` or `password`. Where it is absent: `password` if there is an `auth_url`, else
+    /// `http_basic` if there is a user name, else `none`.
+    pub auth_type: Option<String>,
+    /// Ironic's URL. With `password` it may be left to the service catalogue.
+    pub endpoint: Option<String>,
+    /// Keystone's URL.
+    pub auth_url: Option<String>,
+    /// The user.
+    pub username: Option<String>,
+    /// The user's password.
+    pub password: Option<String>,
+    /// The domain the user is in; `Default` where it is absent.
+    pub user_domain_name: Option<String>,
+    /// The project to work in.
+    pub project_name: Option<String>,
+    /// The domain the project is in; `Default` where it is absent.
+    pub project_domain_name: Option<String>,
+    /// `all` works on the whole system and in no project.
+    pub system_scope: Option<String>,
+    /// Which region's Ironic.
+    pub region_name: Option<String>,
+    /// `public` (where it is absent), `internal` or `admin`.
+    pub interface: Option<String>,
+    /// PEM of the authorities that vouch for the servers, in place of those of the operating system.
+    pub cacert: Option<String>,
+    /// The version of the API to ask for, in place of the newest that both sides know.
+    pub api_version: Option<String>,
+}
+
+/// Checked [`Settings`].
+#[derive(Clone)]
+pub struct Access {
+    pub(super) endpoint: Option<String>,
+    pub(super) auth: Auth,
+    pub(super) roots: Option<Vec<CertificateDer<'static>>>,
+    pub(super) version: Option<Microversion>,
+}
+
+#[derive(Clone)]
+pub(super) enum Auth {
+    None,
+    Basic { user: String, password: String },
+    Keystone(Box<Keystone>),
+}
+
+/// What a token is asked for with (Identity API v3, "Password authentication").
+#[derive(Clone)]
+pub(super) struct Keystone {
+    pub(super) url: String,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) user_domain: String,
+    pub(super) scope: Scope,
+    pub(super) region: Option<String>,
+    pub(super) interface: String,
+}
+
+#[derive(Clone)]
+pub(super) enum Scope {
+    System,
+    Project { name: String, domain: String },
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Checks that what belongs together is there.
+    pub fn access(self) -> Result<Access> {
+        let kind = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
+            (Some(kind), ..) => kind,
+            (None, Some(_), _) => "password",
+            (None, None, Some(_)) => "http_basic",
+            (None, None, None) => "none",
+        };
+        let required = |value: &Option<String>, name: &str| match value {
+            Some(value) if !value.is_empty() => Ok(value.clone()),
+            _ => Err(Error::invalid(format!("authentication '{kind}' at Ironic needs `{name}`"))),
+        };
+        let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
+        let auth = match kind {
+            "none" => Auth::None,
+            "http_basic" => Auth::Basic {
+                user: required(&self.username, "username")?,
+                password: required(&self.password, "password")?,
+            },
+            "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
+                url: http_url(&required(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
+                user: required(&self.username, "username")?,
+                password: required(&self.password, "password")?,
+                user_domain: or_default(&self.user_domain_name),
+                scope: match self.system_scope.as_deref() {
+                    None | Some("") => Scope::Project {
+                        name: required(&self.project_name, "project_name")?,
+                        domain: or_default(&self.project_domain_name),
+                    },
+                    Some("all") => Scope::System,
+                    Some(other) => {
+                        return Err(Error::invalid(format!("`system_scope` must be 'all', not '{other}'")));
+                    }
+                },
+                region: self.region_name.clone(),
+                interface: match self.interface.as_deref().unwrap_or("public") {
+                    // What catalogues of old called it.
+                    known @ ("public" | "internal" | "admin") => known.to_owned(),
+                    url @ ("publicURL" | "internalURL" | "adminURL") => {
+                        url.trim_end_matches("URL").to_owned()
+                    }
+                    other => {
+                        return Err(Error::invalid(format!(
+                            "`interface` must be public, internal or admin, not '{other}'"
+                        )));
+                    }
+                },
+            })),
+            other => {
+                return Err(Error::invalid(format!("there is no authentication '{other}' at Ironic"))
+                    .with_hint("known are: none, http_basic, password"));
+            }
+        };
+        let endpoint = match &self.endpoint {
+            Some(endpoint) => Some(http_url(endpoint, "endpoint", "/v1")?),
+            None if matches!(auth, Auth::Keystone(_)) => None,
+            None => {
+                return Err(Error::invalid("it is not said where Ironic is: `endpoint` is missing")
+                    .with_hint("its URL is usually http://HOST:6385"));
+            }
+        };
+        let roots = match &self.cacert {
+            None => None,
+            Some(pem) => Some(
+                trust::pem_roots(pem)
+                    .ok_or_else(|| Error::invalid("`cacert` holds no certificate in PEM"))?,
+            ),
+        };
+        let version = match &self.api_version {
+            Some(text) => Some(text.parse().map_err(Error::invalid)?),
+            None => None,
+        };
+        Ok(Access { endpoint, auth, roots, version })
+    }
+}
+
+/// An `http` or `https` URL without what follows the API's root: `suffix` and slashes.
+pub(super) fn http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
+    // The URL may hold a password: no message quotes it.
+    let url = url::Url::parse(text)
+        .map_err(|error| Error::invalid(format!("`{name}` is no URL")).with_source(error))?;
+    if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
+        return Err(Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://")));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Error::invalid(format!("`{name}` must not hold a user or a password"))
+            .with_hint("give them as `username` and `password`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::invalid(format!("`{name}` must not have a query or a fragment")));
+    }
+    let text = url.as_str().trim_end_matches('/');
+    Ok(text.strip_suffix(suffix).unwrap_or(text).trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(value: serde_json::Value) -> Result<Access> {
+        serde_json::from_value::<Settings>(value).unwrap().access()
+    }
+
+    #[test]
+    fn the_kind_of_authentication_follows_from_what_is_given() {
+        let auth = |value| settings(value).unwrap().auth;
+        let endpoint = "http://h:6385/v1/";
+        assert!(matches!(auth(serde_json::json!({"endpoint": endpoint})), Auth::None));
+        let basic = serde_json::json!({"endpoint": endpoint, "username": "u", "password": "p"});
+        assert!(matches!(auth(basic), Auth::Basic { .. }));
+        let keystone = serde_json::json!({
+            "auth_url": "https://k/identity/v3", "username": "u", "password": "p", "project_name": "x",
+        });
+        let Auth::Keystone(keystone) = auth(keystone) else { panic!() };
+        assert_eq!((keystone.url.as_str(), keystone.user_domain.as_str()), ("https://k/identity", "Default"));
+    }
+
+    #[test]
+    fn the_version_is_no_part_of_the_endpoint() {
+        for text in ["http://h:6385", "http://h:6385/", "http://h:6385/v1", "http://h:6385/v1/"] {
+            let access = settings(serde_json::json!({"endpoint": text})).unwrap();
+            assert_eq!(access.endpoint.unwrap(), "http://h:6385");
+        }
+        let access = settings(serde_json::json!({"endpoint": "https://h/baremetal/v1"})).unwrap();
+        assert_eq!(access.endpoint.unwrap(), "https://h/baremetal");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named_and_not_quoted() {
+        for (value, name) in [
+            (serde_json::json!({}), "endpoint"),
+            (serde_json::json!({"endpoint": "ftp://h"}), "endpoint"),
+            (serde_json::json!({"endpoint": "http://u:s3cret@h"}), "username"),
+            (
+                serde_json::json!({"endpoint": "http://h", "auth_type": "http_basic", "username": "u"}),
+                "password",
+            ),
+            (
+                serde_json::json!({"auth_url": "http://h", "username": "u", "password": "s3cret"}),
+                "project_name",
+            ),
+            (serde_json::json!({"endpoint": "http://h", "auth_type": "s3cret?"}), "known are"),
+            (serde_json::json!({"endpoint": "http://h", "cacert": "s3cret"}), "cacert"),
+            (serde_json::json!({"endpoint": "http://h", "api_version": "latest"}), "latest"),
+        ] {
+            let error = settings(value).err().unwrap();
+            let text = format!("{error:?} {}", error.hints().join(" "));
+            assert!(
+                text.contains(name) && !text.contains("s3cret@") && !text.contains("\"s3cret\""),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a real Ironic cannot be made to do on demand: versions of old, an expiring token, a lock that goes away, a
+//! list that never ends. The rest is tried against a real one (`tests/it/baremetal`).
+
+use serde_json::json;
+
+use super::*;
+use crate::artifact::http::{Request, Server, answer};
+use crate::ironic::{Collection, Filter, Object, Patch, Settings};
+
+const VERSIONS: [(&str, &str); 2] =
+    [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
+
+/// A server that says which versions it has, and else what `more` says; `number` counts what `more` was asked.
+fn server(more: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Server {
+    Server::start(move |request, number| match request.path() {
+        "/v1/" => answer("200 OK", &VERSIONS, b"{}"),
+        _ => more(request, number - 1),
+    })
+}
+
+fn settings(server: &Server) -> Settings {
+    Settings { endpoint: Some(server.url("")), ..Settings::default() }
+}
+
+fn connect(settings: Settings) -> Result<Client, IronicError> {
+    Client::connect(settings.access().unwrap())
+}
+
+fn fault(status: &str, reason: &str) -> Vec<u8> {
+    let inner = json!({"faultcode": "Client", "faultstring": reason}).to_string();
+    answer(status, &[], json!({"error_message": inner}).to_string().as_bytes())
+}
+
+fn ok(body: serde_json::Value) -> Vec<u8> {
+    answer("200 OK", &[], body.to_string().as_bytes())
+}
+
+#[test]
+fn the_newest_version_that_both_know_is_used_in_every_request() {
+    let server = server(|_, _| ok(json!({"targets": []})));
+    let client = connect(settings(&server)).unwrap();
+    assert_eq!(client.version().to_string(), "1.58");
+    client.list(Collection::Targets, &Filter::default()).unwrap();
+    let asked: Vec<Option<String>> = server
+        .requests()
+        .iter()
+        .map(|request| request.header(&HEADER.to_lowercase()).map(str::to_owned))
+        .collect();
+    assert_eq!(asked, [None, Some("1.58".to_owned())]);
+}
+
+#[test]
+fn a_version_can_be_asked_for_and_what_it_lacks_is_not_even_asked() {
+    let server = server(|_, _| ok(json!({})));
+    let with = |version: &str| connect(Settings { api_version: Some(version.into()), ..settings(&server) });
+    let old = with("1.31").unwrap();
+    let error = old.list(Collection::Targets, &Filter::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("need version 1.32") && text.contains("is at 1.31"), "{text}");
+    let error = with("1.59").err().unwrap().to_string();
+    assert!(error.contains("does not serve version 1.59") && error.contains("1.1 to 1.58"), "{error}");
+    assert!(server.requests().iter().all(|request| request.path() == "/v1/"));
+}
+
+#[test]
+fn only_a_locked_node_is_waited_for() {
+    let locked = "Node 1 is locked by host ci, please retry after the current operation is completed.";
+    let server = server(move |_, number| match number {
+        0 => fault("409 Conflict", locked),
+        1 => answer("200 OK", &[], br#"{"uuid": "1"}"#),
+        2 => fault("409 Conflict", "A volume target with boot index '0' for the same node already exists."),
+        3 => fault("503 Service Unavailable", "busy"),
+        _ => fault("409 Conflict", locked),
+    });
+    let client = connect(settings(&server)).unwrap();
+    let create = || client.create(Collection::Targets, Object::new());
+    assert_eq!(create().unwrap()["uuid"], "1");
+    assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
+    assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));
+    assert_eq!(server.requests().len(), 5);
+    let client = connect(settings(&server)).unwrap().lock_patience(Duration::ZERO);
+    assert_eq!(client.delete(Collection::Targets, "1").unwrap_err().refusal(), Some(Refusal::Locked));
+}
+
+#[test]
+fn a_list_that_never_ends_is_told() {
+    let page = |request: &Request, _: usize| {
+        assert!(request.path().contains("node=n1"), "{}", request.path());
+        ok(json!({"targets": [{"uuid": "1"}], "next": "http://elsewhere/"}))
+    };
+    let server = server(page);
+    let error = connect(settings(&server)).unwrap().list(Collection::Targets, &Filter::of_node("n1"));
+    assert!(error.unwrap_err().to_string().contains("page after page"));
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[test]
+fn nothing_forbidden_reaches_the_server() {
+    let server = server(|_, _| ok(json!({})));
+    let client = connect(settings(&server)).unwrap();
+    let bad = json!({"properties": {"target_iqn": "iqn.x\nshell"}});
+    assert!(client.create(Collection::Targets, bad.as_object().unwrap().clone()).is_err());
+    let patch = Patch::new().set(&["properties", "auth_password"], "******");
+    assert!(client.update(Collection::Targets, "1", &patch).is_err());
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn passwords_that_a_server_shows_are_masked() {
+    let target = json!({"uuid": "1", "properties": {"auth_password": "hush", "auth_username": "u"}});
+    let listed = json!({"targets": [target]});
+    let server = server(move |request, _| match request.path().contains('?') {
+        true => ok(listed.clone()),
+        false => ok(target.clone()),
+    });
+    let client = connect(settings(&server)).unwrap();
+    let one = client.get(Collection::Targets, "1", &[]).unwrap();
+    let all = client.list(Collection::Targets, &Filter::default()).unwrap();
+    for object in [&one, &all[0]] {
+        assert_eq!(object["properties"], json!({"auth_password": "******", "auth_username": "u"}));
+    }
+}
+
+#[test]
+fn a_token_is_got_from_keystone_and_renewed_when_it_expires() {
+    let ironic = server(|request, _| match request.header("x-auth-token") {
+        Some("second") => ok(json!({"targets": []})),
+        _ => answer("401 Unauthorized", &[], b"expired"),
+    });
+    let catalogue = json!({"token": {"catalog": [
+        {"type": "compute", "endpoints": [{"interface": "public", "region": "one", "url": "http://wrong"}]},
+        {"type": "baremetal", "endpoints": [
+            {"interface": "internal", "region": "one", "url": "http://wrong"},
+            {"interface": "public", "region": "two", "url": "http://wrong"},
+            {"interface": "public", "region": "one", "url": ironic.url("/v1")},
+        ]},
+    ]}});
+    let keystone = Server::start(move |_, number| {
+        let token = if number == 0 { "first" } else { "second" };
+        answer("201 Created", &[("X-Subject-Token", token)], catalogue.to_string().as_bytes())
+    });
+    let settings = |region: &str| Settings {
+        auth_url: Some(keystone.url("/v3")),
+        username: Some("me".into()),
+        password: Some("s3cret".into()),
+        project_name: Some("metal".into()),
+        region_name: Some(region.into()),
+        ..Settings::default()
+    };
+    let client = connect(settings("one")).unwrap();
+    client.list(Collection::Targets, &Filter::default()).unwrap();
+    let requests = keystone.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].line, "POST /v3/auth/tokens HTTP/1.1");
+    let body: serde_json::Value = serde_json::from_slice(&requests[0].body).unwrap();
+    let user = json!({"name": "me", "domain": {"name": "Default"}, "password": "s3cret"});
+    let expected = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": user}},
+        "scope": {"project": {"name": "metal", "domain": {"name": "Default"}}},
+    }});
+    assert_eq!(body, expected);
+    let error = connect(settings("three")).err().unwrap().to_string();
+    assert!(error.contains("'public'") && error.contains("region 'three'"), "{error}");
+}
+
+#[test]
+fn a_password_that_keystone_refuses_is_told_and_not_quoted() {
+    let body =
+        br#"{"error": {"code": 401, "message": "The request you have made requires authentication."}}"#;
+    let keystone = Server::start(|_, _| answer("401 Unauthorized", &[], body));
+    let settings = Settings {
+        auth_url: Some(keystone.url("")),
+        username: Some("me".into()),
+        password: Some("s3cret".into()),
+        system_scope: Some("all".into()),
+        ..Settings::default()
+    };
+    let error = connect(settings).err().unwrap();
+    assert!(matches!(error, IronicError::Unauthorized { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("requires authentication") && !text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn a_server_is_trusted_by_the_authority_given_and_not_without() {
+    let (server, pem) = Server::start_tls(|_, _| answer("200 OK", &VERSIONS, b"{}"));
+    let with = |cacert| connect(Settings { cacert, ..settings(&server) });
+    assert!(with(Some(pem)).is_ok());
+    let error = with(None).err().unwrap();
+    assert!(matches!(error, IronicError::Untrusted { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_is_no_ironic_is_told() {
+    let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
+    let error = connect(settings(&server)).err().unwrap().to_string();
+    assert!(error.contains("is this Ironic?"), "{error}");
+    let gone = Settings { endpoint: Some("http://127.0.0.1:9".into()), ..Settings::default() };
+    assert!(matches!(connect(gone), Err(IronicError::Unreachable { .. })));
+}

@@ -1,0 +1,58 @@
+//! Microversions: every request says which version of the API it means.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The header that asks for a version, and tells which one was served.
+pub(super) const HEADER: &str = "X-OpenStack-Ironic-API-Version";
+/// The highest version whose answers this client was tried with (Ironic 39).
+pub(super) const NEWEST: Microversion = Microversion(1, 115);
+
+/// A version of the API, `1.33`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Microversion(u16, u16);
+
+impl Microversion {
+    /// Node names in place of UUIDs.
+    pub const NODE_NAMES: Self = Microversion(1, 5);
+    /// Volume connectors and targets.
+    pub const VOLUMES: Self = Microversion(1, 32);
+    /// A node's storage interface.
+    pub const STORAGE_INTERFACE: Self = Microversion(1, 33);
+    /// Allocations.
+    pub const ALLOCATIONS: Self = Microversion(1, 52);
+}
+
+impl fmt::Display for Microversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl FromStr for Microversion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no API version such as 1.33");
+        let (major, minor) = text.split_once('.').ok_or_else(wrong)?;
+        match (major.parse(), minor.parse()) {
+            (Ok(major), Ok(minor)) => Ok(Microversion(major, minor)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_and_not_decimals() {
+        let version = |text: &str| text.parse::<Microversion>();
+        assert!(version("1.9").unwrap() < version("1.33").unwrap());
+        assert_eq!(version("1.115").unwrap().to_string(), "1.115");
+        for bad in ["", "1", "1.", "latest", "1.3.3", "-1.3"] {
+            assert!(version(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The same objects, as OpenStack's own client prints them.
+
+use serde_json::Value;
+
+use super::Bench;
+
+/// Both print the same.
+#[track_caller]
+fn same(bench: &Bench, arguments: &[&str]) {
+    assert_eq!(bench.json(arguments), bench.ironic.reference(&bench.world, arguments), "{arguments:?}");
+}
+
+#[test]
+fn connectors_and_targets_are_printed_as_openstack_does() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let target = bench.target(&node.name, "0");
+    bench
+        .run(&["volume", "target", "set", &target, "--extra", "role=root", "--property", "target_lun=1"])
+        .success();
+    let connectors = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let connector = connectors[0]["uuid"].as_str().unwrap();
+    for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
+        same(&bench, &["volume", kind, "list", "--node", &node.name]);
+        same(&bench, &["volume", kind, "list", "--node", &node.name, "--long"]);
+        same(&bench, &["volume", kind, "list", "--node", &node.name, "--fields", "extra", "uuid"]);
+        same(&bench, &["volume", kind, "show", uuid]);
+    }
+}
+
+#[test]
+fn what_is_made_is_printed_as_openstack_does() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    // The reference takes no name here.
+    let make = |node: &str, id: &str| -> Vec<String> {
+        let flags = [
+            "volume",
+            "target",
+            "create",
+            "--node",
+            node,
+            "--type",
+            "iscsi",
+            "--volume-id",
+            id,
+            "--boot-index",
+            id,
+        ];
+        let more = [
+            "--property",
+            "target_luns=[1, 2]",
+            "--property",
+            "auth_password=x",
+            "--extra",
+            "a=b",
+            "--extra",
+            "c=null",
+        ];
+        flags.iter().chain(&more).map(ToString::to_string).collect()
+    };
+    let texts =
+        |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
+    let (ours, theirs) = (texts(&make(&node.name, "1")), texts(&make(&node.uuid, "2")));
+    let ours = bench.json(&ours.iter().map(String::as_str).collect::<Vec<_>>());
+    let theirs = bench.ironic.reference(&bench.world, &theirs.iter().map(String::as_str).collect::<Vec<_>>());
+    for (key, value) in theirs.as_object().unwrap() {
+        match key.as_str() {
+            "uuid" | "created_at" => assert!(ours[key].is_string()),
+            "volume_id" => assert_eq!((&ours[key], value), (&Value::from("1"), &Value::from("2"))),
+            "boot_index" => assert_eq!((&ours[key], value), (&Value::from(1), &Value::from(2))),
+            _ => assert_eq!(&ours[key], value, "{key}"),
+        }
+    }
+    assert_eq!(ours.as_object().unwrap().len(), theirs.as_object().unwrap().len());
+}
+
+#[test]
+fn nodes_are_printed_as_openstack_does() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let list = ["node", "list", "--resource-class", &node.resource_class];
+    same(&bench, &list);
+    same(&bench, &[&list[..], &["--fields", "name", "driver"]].concat());
+    same(&bench, &["node", "show", &node.name, "--fields", "name", "properties", "provision_state"]);
+    same(&bench, &["node", "validate", &node.name]);
+    // Theirs leaves fields out that are newer than it.
+    let includes = |ours: &Value, theirs: &Value| {
+        for (key, value) in theirs.as_object().unwrap() {
+            assert_eq!(&ours[key], value, "{key}");
+        }
+    };
+    let show = ["node", "show", &node.name];
+    includes(&bench.json(&show), &bench.ironic.reference(&bench.world, &show));
+    let long = [&list[..], &["--long"]].concat();
+    includes(&bench.json(&long)[0], &bench.ironic.reference(&bench.world, &long)[0]);
+}

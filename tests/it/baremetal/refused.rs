@@ -1,0 +1,177 @@
+//! What Ironic refuses, case by case, with its reason and what to do.
+
+use std::time::{Duration, Instant};
+
+use monopile::ironic::{Client, Collection, Patch, Refusal, Settings};
+
+use super::Bench;
+
+const NOWHERE: &str = "00000000-0000-4000-8000-000000000000";
+
+#[test]
+fn what_exists_already() {
+    let bench = Bench::new();
+    let (node, other) = (bench.ironic.node(), bench.ironic.node());
+    let connector =
+        ["volume", "connector", "create", "--node", &other.name, "--type", "iqn", "--connector-id"];
+    bench.refused(
+        &[&connector[..], &[&node.initiator]].concat(),
+        1,
+        &["(409)", "already exists", "volume connector list --long"],
+    );
+    let uuid = bench.target(&node.name, "0");
+    let target = |index: &'static str| {
+        let flags =
+            ["volume", "target", "create", "--node", &node.name, "--type", "iscsi", "--volume-id", "v"];
+        let more = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
+        [&flags[..], &more].concat()
+    };
+    bench.refused(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
+    bench.refused(
+        &[target("1"), vec!["--uuid", &uuid]].concat(),
+        1,
+        &["(409)", "with UUID", "leave `--uuid` out"],
+    );
+}
+
+#[test]
+fn what_does_not_exist() {
+    let bench = Bench::new();
+    let target =
+        ["volume", "target", "create", "--type", "iscsi", "--volume-id", "v", "--boot-index", "0", "--node"];
+    bench.refused(
+        &[&target[..], &["nobody"]].concat(),
+        1,
+        &["(404)", "Node nobody could not be found", "node list"],
+    );
+    bench.refused(&["volume", "target", "list", "--node", "nobody"], 1, &["(404)", "Node nobody"]);
+    bench.refused(&["node", "show", "nobody"], 1, &["(404)", "Node nobody"]);
+    bench.refused(&["node", "validate", "nobody"], 1, &["(404)", "Node nobody"]);
+    for kind in ["connector", "target"] {
+        let words = ["(404)", &format!("Volume {kind} {NOWHERE} could not be found")];
+        bench.refused(&["volume", kind, "show", NOWHERE], 1, &words);
+        bench.refused(&["volume", kind, "set", NOWHERE, "--extra", "a=b"], 1, &words);
+        bench.refused(&["volume", kind, "unset", NOWHERE, "--extra", "a"], 1, &words);
+        bench.refused(&["volume", kind, "delete", NOWHERE], 1, &words);
+        bench.refused(&["volume", kind, "list", "--marker", NOWHERE], 1, &words);
+    }
+}
+
+#[test]
+fn what_is_deleted_already_and_what_else_was_to_be() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let (one, two) = (bench.target(&node.name, "0"), bench.target(&node.name, "1"));
+    bench.run(&["volume", "target", "delete", &one]).success();
+    bench.refused(&["volume", "target", "delete", &one], 1, &["(404)"]);
+    let run = bench.run(&["volume", "target", "delete", &one, &two]).failure(1);
+    assert!(run.stderr.contains(&format!("volume target {one} was not deleted")), "{}", run.stderr);
+    assert!(
+        !bench.ironic.exists(&format!("/v1/volume/targets/{two}")),
+        "one failure must not keep the other"
+    );
+}
+
+#[test]
+fn a_node_that_is_not_off() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let target = bench.target(&node.name, "0");
+    let connectors = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let connector = connectors[0]["uuid"].as_str().unwrap();
+    for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
+        bench.run(&["volume", kind, "set", uuid, "--extra", "a=b"]).success();
+    }
+    bench.ironic.power(&node, "power on");
+    for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
+        let words = ["(400)", "while it is in state \"power on\"", "power the node off first"];
+        bench.refused(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
+        bench.refused(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
+        bench.refused(&["volume", kind, "delete", uuid], 1, &words);
+    }
+    // Making one is never refused.
+    bench.target(&node.name, "1");
+    bench.ironic.power(&node, "power off");
+    bench.run(&["volume", "target", "set", &target, "--extra", "a=b"]).success();
+    bench.run(&["volume", "target", "delete", &target]).success();
+    // Nor is a power state off that nobody knows.
+    let new = bench.ironic.enrolled("iscsi_boot:true");
+    let target = bench.target(&new.name, "0");
+    bench.refused(
+        &["volume", "target", "set", &target, "--extra", "a=b"],
+        1,
+        &["(400)", "power the node off"],
+    );
+}
+
+#[test]
+fn what_cannot_be_changed_sorted_or_removed() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let target = bench.target(&node.name, "0");
+    let unset = |flag| ["volume", "target", "unset", &target, flag, "nothing"];
+    bench.refused(&unset("--extra"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
+    bench.refused(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
+    bench.refused(
+        &["volume", "target", "list", "--sort", "properties"],
+        1,
+        &["(400)", "invalid field for sorting"],
+    );
+    bench.refused(&["volume", "target", "show", &target, "--fields", "nothing"], 1, &["(400)", "nothing"]);
+    bench.refused(&["volume", "connector", "set", NOWHERE, "--node", "nobody"], 1, &["(404)", "Node nobody"]);
+}
+
+#[test]
+fn what_never_reaches_ironic() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let target = bench.target(&node.name, "0");
+    let set = |property: &'static str| ["volume", "target", "set", &target, "--property", property];
+    bench.refused(
+        &set("target_iqn=iqn.x\nshell"),
+        3,
+        &["`properties.target_iqn` must not have control characters"],
+    );
+    bench.refused(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
+    bench.refused(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
+    bench.refused(&["volume", "target", "set", &target], 2, &["not said what to set"]);
+    bench.refused(&["volume", "target", "unset", &target], 2, &["not said what to unset"]);
+    bench.refused(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
+    bench.refused(&set("novalue"), 2, &["KEY=VALUE"]);
+    bench.refused(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
+    bench.refused(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
+    bench.refused(&["volume", "target", "create", "--node", &node.name], 2, &["--volume-id", "--boot-index"]);
+    assert_eq!(bench.json(&["volume", "target", "show", &target])["updated_at"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_lock_is_waited_for_and_a_lasting_one_is_told() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let target = bench.target(&node.name, "0");
+    let reserve = |by: Option<&str>| {
+        let name = &node.name;
+        match by {
+            Some(by) => bench.ironic.sql("update nodes set reservation = ? where name = ?", &[by, name]),
+            None => bench.ironic.sql("update nodes set reservation = null where name = ?", &[name]),
+        };
+    };
+    reserve(Some("other-conductor"));
+    let settings = Settings { endpoint: Some(bench.ironic.url()), ..Settings::default() };
+    let client = Client::connect(settings.access().unwrap()).unwrap().lock_patience(Duration::from_secs(1));
+    let patch = Patch::new().set(&["extra", "a"], 1);
+    let error = client.update(Collection::Targets, &target, &patch).unwrap_err();
+    assert_eq!(error.refusal(), Some(Refusal::Locked), "{error}");
+    assert!(error.to_string().contains("is locked by host other-conductor"), "{error}");
+
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(4));
+            reserve(None);
+        });
+        bench.run(&["volume", "target", "set", &target, "--extra", "a=2"]).success();
+    });
+    assert!(begun.elapsed() >= Duration::from_secs(4));
+    assert_eq!(bench.json(&["volume", "target", "show", &target])["extra"], serde_json::json!({"a": 2}));
+}

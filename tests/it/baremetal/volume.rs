@@ -1,0 +1,138 @@
+//! The life of connectors and targets.
+
+use serde_json::json;
+
+use super::Bench;
+
+#[test]
+fn a_connector_is_made_listed_changed_and_deleted() {
+    let bench = Bench::new();
+    let node = bench.ironic.enrolled("iscsi_boot:true");
+    bench.ironic.power(&node, "power off");
+    let id = format!("{}-x", node.initiator);
+    let uuid = bench.create(&[
+        "volume",
+        "connector",
+        "create",
+        "--node",
+        &node.name,
+        "--type",
+        "iqn",
+        "--connector-id",
+        &id,
+        "--extra",
+        "rack=7",
+    ]);
+
+    let listed = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let expected = json!([{"uuid": uuid, "node_uuid": node.uuid, "type": "iqn", "connector_id": id}]);
+    assert_eq!(listed, expected);
+    let by_uuid = bench.json(&["volume", "connector", "list", "--node", &node.uuid, "--detail"]);
+    assert_eq!(by_uuid[0]["extra"], json!({"rack": 7}));
+
+    let set =
+        ["volume", "connector", "set", &uuid, "--connector-id", "iqn.2026-11.test:y", "--extra", "a-b=c"];
+    assert_eq!(bench.run(&set).success().stdout, "");
+    let show = ["volume", "connector", "show", &uuid, "--fields", "connector_id,extra"];
+    let expected = json!({"connector_id": "iqn.2026-11.test:y", "extra": {"rack": 7, "a-b": "c"}});
+    assert_eq!(bench.json(&show), expected);
+
+    bench.run(&["volume", "connector", "unset", &uuid, "--extra", "rack"]).success();
+    assert_eq!(bench.json(&show)["extra"], json!({"a-b": "c"}));
+
+    bench.run(&["volume", "connector", "delete", &uuid]).success();
+    assert_eq!(bench.json(&["volume", "connector", "list", "--node", &node.name]), json!([]));
+}
+
+#[test]
+fn a_target_is_changed_key_by_key_and_its_password_stays_what_it_is() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let uuid = bench.target(&node.name, "0");
+    let stored = || bench.ironic.sql("select properties from volume_targets where uuid = ?", &[&uuid]);
+    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+
+    let shown = bench.run(&["volume", "target", "show", &uuid]).success();
+    assert!(shown.stdout.contains("******") && !shown.stdout.contains("s3cretpw1234"), "{}", shown.stdout);
+
+    bench
+        .run(&["volume", "target", "set", &uuid, "--property", "target_lun=1", "--volume-id", "v2"])
+        .success();
+    bench.run(&["volume", "target", "set", &uuid, "--boot-index", "5"]).success();
+    bench.run(&["volume", "target", "set", &uuid, "--boot-index", "0"]).success();
+    let target = bench.json(&["volume", "target", "show", &uuid]);
+    let properties = json!({"auth_username": "bosh", "auth_password": "******", "target_lun": 1});
+    assert_eq!(target["properties"], properties);
+    assert_eq!((&target["volume_id"], &target["boot_index"]), (&json!("v2"), &json!(0)));
+    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+
+    bench.run(&["volume", "target", "unset", &uuid, "--property", "target_lun"]).success();
+    let other = bench.ironic.node();
+    bench.run(&["volume", "target", "set", &uuid, "--node", &other.name]).success();
+    assert_eq!(bench.json(&["volume", "target", "list", "--node", &node.name]), json!([]));
+    let moved = bench.json(&["volume", "target", "list", "--node", &other.name, "--long"]);
+    assert_eq!(moved[0]["properties"], json!({"auth_username": "bosh", "auth_password": "******"}));
+    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+    bench.run(&["volume", "target", "delete", &uuid]).success();
+    assert!(!bench.ironic.exists(&format!("/v1/volume/targets/{uuid}")));
+}
+
+#[test]
+fn a_list_is_complete_however_many_pages_it_has() {
+    let bench = Bench::new();
+    let (node, other) = (bench.ironic.node(), bench.ironic.node());
+    let uuids: Vec<String> = (0..9).map(|index| bench.target(&node.name, &index.to_string())).collect();
+    bench.target(&other.name, "0");
+    let list = |more: &[&str]| -> Vec<String> {
+        let flags = ["volume", "target", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
+        let run = bench.run(&[&flags[..], more].concat()).success();
+        run.stdout.lines().map(str::to_owned).collect()
+    };
+    let sorted = |mut uuids: Vec<String>| {
+        uuids.sort();
+        uuids
+    };
+    // Ironic gives four at once.
+    assert_eq!(sorted(list(&[])), sorted(uuids.clone()));
+    assert_eq!(sorted(list(&["--limit", "0"])), sorted(uuids.clone()));
+    assert_eq!(list(&["--sort", "boot_index", "--limit", "8"]), uuids[..8]);
+    assert_eq!(list(&["--sort", "boot_index:asc", "--limit", "4"]), uuids[..4]);
+    assert_eq!(list(&["--sort", "boot_index", "--marker", &uuids[2]]), uuids[3..]);
+    let backwards: Vec<String> = uuids.iter().rev().take(6).cloned().collect();
+    assert_eq!(list(&["--sort", "boot_index:desc", "--limit", "6"]), backwards);
+}
+
+#[test]
+fn the_formats_are_those_of_openstack() {
+    let bench = Bench::new();
+    let node = bench.ironic.node();
+    let uuid = bench.target(&node.name, "0");
+    let list = |format: &str| {
+        let run = bench.run(&["volume", "target", "list", "--node", &node.name, "-f", format]).success();
+        run.stdout.replace(&uuid, "<target>").replace(&node.uuid, "<node>")
+    };
+    assert_eq!(list("value"), "<target> <node> iscsi 0 volume-0\n");
+    let header = "\"uuid\",\"node_uuid\",\"volume_type\",\"boot_index\",\"volume_id\"";
+    assert_eq!(list("csv"), format!("{header}\n\"<target>\",\"<node>\",\"iscsi\",0,\"volume-0\"\n"));
+    let yaml = "- boot_index: 0\n  node_uuid: <node>\n  uuid: <target>\n  volume_id: volume-0\n  volume_type: iscsi\n";
+    assert_eq!(list("yaml"), yaml);
+    let table = list("table");
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["UUID", "NODE_UUID", "VOLUME_TYPE", "BOOT_INDEX", "VOLUME_ID"]);
+    assert_eq!(words[1], ["<target>", "<node>", "iscsi", "0", "volume-0"]);
+
+    // `--json` is the same, and columns may be named as tables of old were headed.
+    let mut arguments =
+        vec!["volume", "target", "show", &uuid, "--json", "-c", "Volume ID", "-c", "boot_index"];
+    let run = bench.run(&arguments).success();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap(),
+        json!({"boot_index": 0, "volume_id": "volume-0"})
+    );
+    arguments.extend(["-c", "boot_indx"]);
+    bench.refused(
+        &arguments[..4].iter().copied().chain(["-c", "boot_indx"]).collect::<Vec<_>>(),
+        2,
+        &["did you mean 'boot_index'"],
+    );
+}

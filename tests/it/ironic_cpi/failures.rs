@@ -1,0 +1,112 @@
+//! Whichever step of `create_vm` fails, nothing is left.
+
+use serde_json::{Value, json};
+
+use super::Metal;
+
+const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
+const CLOUD: &str = "Bosh::Clouds::CloudError";
+
+/// Fails and leaves nothing but the stemcell.
+#[track_caller]
+fn fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: &str) {
+    let stemcell = metal.stemcell();
+    let message = metal.error(kind, "create_vm", metal.create_vm(&stemcell, node));
+    assert!(message.contains(words), "{message}");
+    assert!(!message.contains("undoing it failed"), "{message}");
+    metal.assert_clean(node, &[&format!("stemcell-{stemcell}")]);
+    metal.call("delete_stemcell", json!([stemcell]));
+}
+
+#[test]
+fn a_node_that_does_not_fit() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let path = format!("/v1/nodes/{}", node.uuid);
+    let replace = |key: &str, value: &str| json!([{"op": "replace", "path": key, "value": value}]);
+    metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:false")));
+    fails(&metal, &node, FAILED, "no capability 'iscsi_boot:true'");
+    metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:true")));
+
+    let connectors = metal.ironic.call("GET", &format!("/v1/volume/connectors?node={}", node.uuid), None);
+    let connector = connectors["connectors"][0]["uuid"].as_str().unwrap().to_owned();
+    metal.ironic.call("DELETE", &format!("/v1/volume/connectors/{connector}"), None);
+    fails(&metal, &node, FAILED, "no volume connector of type 'iqn'");
+    let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
+    metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
+
+    // After both volumes and targets are made.
+    let ports = metal.ironic.call("GET", &format!("/v1/ports?node={}", node.uuid), None);
+    metal.ironic.call("DELETE", &format!("/v1/ports/{}", ports["ports"][0]["uuid"].as_str().unwrap()), None);
+    fails(&metal, &node, FAILED, "does not have any port");
+}
+
+#[test]
+fn no_node_that_is_wanted() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let with = |properties: Value| {
+        let mut arguments = metal.create_vm(&stemcell, &node);
+        arguments[2] = properties;
+        arguments
+    };
+    let class = &node.resource_class;
+    for properties in [
+        json!({"resource_class": "no-such-class"}),
+        json!({"resource_class": class, "capabilities": {"boot_mode": "uefi"}}),
+        json!({"resource_class": class, "traits": ["CUSTOM_GPU"]}),
+    ] {
+        metal.error(FAILED, "create_vm", with(properties));
+        metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+    }
+    for properties in [json!({}), json!({"resource_class": class, "traits": "x"})] {
+        metal.error("InvalidCall", "create_vm", with(properties));
+    }
+    let unknown = metal.create_vm("00000000-0000-4000-8000-000000000000", &node);
+    metal.error("Bosh::Clouds::StemcellNotFound", "create_vm", unknown);
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn a_target_that_somebody_else_made() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let foreign = json!({
+        "node_uuid": node.uuid, "volume_type": "iscsi", "volume_id": "foreign", "boot_index": 1, "properties": {},
+    });
+    metal.ironic.call("POST", "/v1/volume/targets", Some(foreign));
+    fails(&metal, &node, CLOUD, "boot index '1'");
+    let left = metal.targets(&node);
+    assert_eq!((left.len(), &left[0]["volume_id"]), (1, &json!("foreign")));
+}
+
+#[test]
+fn a_deployment_that_fails() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    // Where the boot script of this node is to be, there is something else.
+    metal.ironic.obstruct(&format!("httpboot/{}", node.uuid));
+    fails(&metal, &node, FAILED, "deploy failed");
+}
+
+#[test]
+fn a_storage_that_does_not_answer() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let working = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
+    let mut broken: Value = serde_json::from_str(&working).unwrap();
+    broken["storage"]["ipc_socket"] = json!(metal.world.path("nobody"));
+    metal.world.write("ironic.json", broken.to_string());
+    let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
+    // It cannot be undone either, and says how to go on.
+    assert!(
+        message.contains("is tgtd running?") && message.contains("undoing it failed as well"),
+        "{message}"
+    );
+    let cid = message.split("delete_vm of '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
+    metal.world.write("ironic.json", working);
+    metal.call("delete_vm", json!([cid]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}

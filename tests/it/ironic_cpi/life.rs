@@ -1,0 +1,257 @@
+//! Every method, from stemcell to the end.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{IQN, Metal};
+
+#[test]
+fn a_vm_boots_from_its_volume_and_leaves_nothing() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let info = metal.call("info", json!([]));
+    assert_eq!(info["api_version"], 2);
+    let stemcell = metal.stemcell();
+    let made = metal.call("create_vm", metal.create_vm(&stemcell, &node));
+    let cid = made[0].as_str().unwrap();
+    assert_eq!(cid.len(), 36);
+    assert_eq!(made[1]["default"]["ip"], "10.0.0.5");
+
+    let seen = metal.node(&node);
+    assert_eq!((&seen["provision_state"], &seen["power_state"]), (&json!("active"), &json!("power on")));
+    assert_eq!((&seen["instance_uuid"], &seen["allocation_uuid"]), (&json!(cid), &json!(cid)));
+    assert_eq!(metal.call("has_vm", json!([cid])), json!(true));
+
+    // Ironic knows where to boot from.
+    let targets = metal.targets(&node);
+    let (root, config) = (format!("root-{cid}"), format!("config-{cid}"));
+    for (target, index, volume, role) in
+        [(&targets[0], 0, &root, "root"), (&targets[1], 1, &config, "config")]
+    {
+        assert_eq!((&target["boot_index"], &target["volume_id"]), (&json!(index), &json!(cid)));
+        assert_eq!((&target["volume_type"], &target["extra"]["role"]), (&json!("iscsi"), &json!(role)));
+        let expected = json!({
+            "target_portal": metal.tgtd.portal, "target_iqn": format!("{IQN}:{volume}"), "target_lun": 1,
+            "auth_method": "CHAP", "auth_username": volume, "auth_password": "******",
+        });
+        assert_eq!(target["properties"], expected);
+    }
+    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let (address, port) = metal.tgtd.portal.split_once(':').unwrap();
+    let password = metal.password(&root);
+    for line in [
+        format!("iscsi:{address}::{port}:1:{IQN}:{root}"),
+        format!("iscsi:{address}::{port}:1:{IQN}:{config}"),
+        format!("set initiator-iqn {}", node.initiator),
+        format!("set username {root}"),
+        format!("set password {password}"),
+    ] {
+        assert!(script.contains(&line), "'{line}' is missing:\n{script}");
+    }
+
+    // Exactly this initiator with exactly this login gets in.
+    let inquire = |initiator: &str, password: &str| {
+        metal.tgtd.inquire(initiator, &format!("{IQN}:{root}"), &root, password)
+    };
+    inquire(&node.initiator, &password).unwrap();
+    assert!(inquire(&node.initiator, "wr0ngpassw0rd").is_err());
+    assert!(inquire("iqn.2026-11.test:stranger", &password).is_err());
+
+    // What is on the volumes.
+    let image = std::fs::read(metal.world.path("image")).unwrap();
+    let volume = |name: &str| metal.world.path(format!("volumes/{name}.img"));
+    assert_eq!(std::fs::read(volume(&root)).unwrap(), image);
+    let on_config_drive = |path: &str| -> Value {
+        let output = Command::new("/usr/sbin/debugfs")
+            .args(["-R", &format!("cat {path}")])
+            .arg(volume(&config))
+            .output();
+        serde_json::from_slice(&output.unwrap().stdout).unwrap()
+    };
+    let settings = on_config_drive("ec2/latest/user-data.json");
+    assert_eq!((&settings["agent_id"], &settings["vm"]["id"]), (&json!("agent-1"), &json!(cid)));
+    assert_eq!(settings["mbus"], "https://mbus:mbus-s3cret@10.0.0.5:6868");
+    assert_eq!(settings["env"], json!({"bosh": {"tags": {"a": "b"}, "mbus": {"cert": {"ca": "CA"}}}}));
+    assert!(settings["networks"]["default"]["mac"].as_str().unwrap().starts_with("52:54:00:"));
+    assert_eq!(on_config_drive("ec2/latest/meta-data.json")["instance-id"], json!(cid));
+
+    metal.call("set_vm_metadata", json!([cid, {"director": "d", "job": "bosh/0"}]));
+    assert_eq!(metal.node(&node)["extra"]["bosh_metadata"], json!({"director": "d", "job": "bosh/0"}));
+    metal.call("reboot_vm", json!([cid]));
+    assert_eq!(metal.node(&node)["power_state"], "power on");
+
+    metal.call("delete_vm", json!([cid]));
+    assert_eq!(metal.call("has_vm", json!([cid])), json!(false));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+    assert_eq!(metal.targets(&node), Vec::<Value>::new());
+    let connectors = metal.ironic.call("GET", &format!("/v1/volume/connectors?node={}", node.uuid), None);
+    assert_eq!(connectors["connectors"][0]["connector_id"], json!(node.initiator));
+    // Again, and of what never was.
+    metal.call("delete_vm", json!([cid]));
+    metal.call("delete_stemcell", json!([stemcell]));
+    metal.call("delete_stemcell", json!([stemcell]));
+    metal.assert_clean(&node, &[]);
+    metal.error("Bosh::Clouds::VMNotFound", "reboot_vm", json!([cid]));
+    metal.error("Bosh::Clouds::VMNotFound", "get_disks", json!(["../../etc"]));
+    metal.error("Bosh::Clouds::NotImplemented", "dance", json!([]));
+    assert_eq!(metal.call("has_vm", json!(["../../etc"])), json!(false));
+}
+
+#[test]
+fn disks_come_and_go_while_the_machine_is_on_and_off() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    let disk = metal.call("create_disk", json!([8, {}, vm])).as_str().unwrap().to_owned();
+    assert_eq!(metal.call("has_disk", json!([disk])), json!(true));
+    assert_eq!(
+        std::fs::metadata(metal.world.path(format!("volumes/disk-{disk}.img"))).unwrap().len(),
+        8 << 20
+    );
+
+    // On: Ironic takes a target, but lets none go.
+    let hint = metal.call("attach_disk", json!([vm, disk]));
+    let iqn = format!("{IQN}:disk-{disk}");
+    assert_eq!(
+        hint,
+        json!({"path": format!("/dev/disk/by-path/ip-{}-iscsi-{iqn}-lun-1", metal.tgtd.portal)})
+    );
+    let attached = metal.targets(&node);
+    assert_eq!((&attached[2]["boot_index"], &attached[2]["volume_id"]), (&json!(2), &json!(disk)));
+    assert_eq!(attached[2]["extra"], json!({"role": "persistent"}));
+    let login = |password: &str| metal.tgtd.inquire(&node.initiator, &iqn, &format!("disk-{disk}"), password);
+    login(&metal.password(&format!("disk-{disk}"))).unwrap();
+    assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
+    // Again is the same.
+    assert_eq!(metal.call("attach_disk", json!([vm, disk])), hint);
+    assert_eq!(metal.targets(&node).len(), 3);
+    let message = metal.error("Bosh::Clouds::CloudError", "delete_disk", json!([disk]));
+    assert!(message.contains("must be detached first"), "{message}");
+    metal.error("Bosh::Clouds::CloudError", "resize_disk", json!([disk, 16]));
+
+    let password = metal.password(&format!("disk-{disk}"));
+    metal.call("detach_disk", json!([vm, disk]));
+    assert!(login(&password).is_err(), "hidden, whatever Ironic says");
+    assert_eq!(metal.call("get_disks", json!([vm])), json!([]));
+    assert_eq!(metal.targets(&node).len(), 3, "Ironic keeps it");
+    assert_eq!(metal.node(&node)["extra"]["monopile_detached"], json!([attached[2]["uuid"]]));
+    metal.call("detach_disk", json!([vm, disk]));
+
+    // Attached again before Ironic let go: another target.
+    metal.call("attach_disk", json!([vm, disk]));
+    assert_eq!(metal.targets(&node).len(), 4);
+    assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
+    metal.call("detach_disk", json!([vm, disk]));
+    metal.call("reboot_vm", json!([vm]));
+    assert_eq!(metal.targets(&node).len(), 2, "off for a moment, it let go");
+    assert_eq!(metal.node(&node)["extra"], json!({}));
+    assert_eq!(metal.node(&node)["power_state"], "power on");
+
+    // Off: both at once.
+    metal.ironic.power(&node, "power off");
+    metal.call("attach_disk", json!([vm, disk]));
+    assert_eq!(metal.targets(&node).len(), 3);
+    metal.call("detach_disk", json!([vm, disk]));
+    assert_eq!(metal.targets(&node).len(), 2);
+    assert_eq!(metal.node(&node)["extra"], json!({}));
+    metal.ironic.power(&node, "power on");
+
+    let snapshot = metal.call("snapshot_disk", json!([disk, {}]));
+    metal.call("resize_disk", json!([disk, 16]));
+    assert_eq!(
+        std::fs::metadata(metal.world.path(format!("volumes/disk-{disk}.img"))).unwrap().len(),
+        16 << 20
+    );
+    metal.error("Bosh::Clouds::NotSupported", "resize_disk", json!([disk, 4]));
+    metal.call("delete_snapshot", json!([snapshot]));
+
+    // A VM goes, its disk stays.
+    metal.call("attach_disk", json!([vm, disk]));
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}"), &format!("disk-{disk}")]);
+    metal.call("delete_disk", json!([disk]));
+    metal.call("delete_disk", json!([disk]));
+    assert_eq!(metal.call("has_disk", json!([disk])), json!(false));
+    metal.error("Bosh::Clouds::DiskNotFound", "resize_disk", json!([disk, 16]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn a_disk_belongs_to_one_machine() {
+    let metal = Metal::new();
+    let (one, two) = (metal.ironic.node(), metal.ironic.node());
+    let stemcell = metal.stemcell();
+    let (vm, other) = (metal.vm(&stemcell, &one), metal.vm(&stemcell, &two));
+    let disk = metal.call("create_disk", json!([1, {}]));
+    metal.call("attach_disk", json!([vm, disk]));
+    let message = metal.error("Bosh::Clouds::CloudError", "attach_disk", json!([other, disk]));
+    assert!(message.contains(&one.uuid), "{message}");
+    metal.call("delete_vm", json!([vm]));
+    metal.call("attach_disk", json!([other, disk]));
+    assert_eq!(metal.call("get_disks", json!([other])), json!([disk]));
+    metal.call("delete_vm", json!([other]));
+    metal.call("delete_disk", json!([disk]));
+    metal.assert_clean(&two, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn a_program_of_the_operator_s_may_keep_the_volumes() {
+    let metal = Metal::with_command();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    assert_eq!(metal.tgtd.targets(), [format!("{IQN}:root-{vm}"), format!("{IQN}:config-{vm}")]);
+    let disk = metal.call("create_disk", json!([8, {}])).as_str().unwrap().to_owned();
+    let hint = metal.call("attach_disk", json!([vm, disk]));
+    let device = format!("ip-{}-iscsi-{IQN}:disk-{disk}-lun-1", metal.tgtd.portal);
+    assert_eq!(hint, json!({"path": format!("/dev/disk/by-path/{device}")}));
+    // The boot script has the login; it is the only place that shows it.
+    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let login = script.lines().skip_while(|line| *line != format!("set username root-{vm}")).nth(1).unwrap();
+    let password = login.strip_prefix("set password ").unwrap();
+    let inquire = |password: &str| {
+        metal.tgtd.inquire(&node.initiator, &format!("{IQN}:root-{vm}"), &format!("root-{vm}"), password)
+    };
+    inquire(password).unwrap();
+    assert!(inquire("wr0ngpassw0rd").is_err());
+    metal.call("detach_disk", json!([vm, disk]));
+    metal.call("resize_disk", json!([disk, 9]));
+    metal.call("delete_disk", json!([disk]));
+    metal.error("Bosh::Clouds::DiskNotFound", "snapshot_disk", json!([disk, {}]));
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn an_ironic_without_allocations_is_enough() {
+    let metal = Metal::new();
+    metal.configure(&json!({"api_version": "1.51"}));
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    assert_eq!(metal.node(&node)["instance_uuid"], json!(vm));
+    metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn an_image_may_be_in_an_archive_and_must_be_raw() {
+    let metal = Metal::new();
+    metal.world.write("root.img", b"raw image");
+    let mut tar = Command::new("tar");
+    metal.world.finish({
+        metal.world.enter(&mut tar).args(["-czf", "image.tgz", "root.img"]);
+        tar
+    });
+    let stemcell = metal.call("create_stemcell", json!([metal.world.path("image.tgz"), {}]));
+    let volume = format!("volumes/stemcell-{}.img", stemcell.as_str().unwrap());
+    assert_eq!(metal.world.read(volume), "raw image");
+    metal.world.write("qcow2", b"QFI\xfb and more");
+    let message =
+        metal.error("Bosh::Clouds::CloudError", "create_stemcell", json!([metal.world.path("qcow2"), {}]));
+    assert!(message.contains("qcow2"), "{message}");
+    assert_eq!(metal.volumes().len(), 1);
+}

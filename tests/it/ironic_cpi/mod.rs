@@ -1,0 +1,167 @@
+//! The built-in `ironic` CPI, driven as any CPI is, against a real Ironic and a real iSCSI target.
+
+#![cfg(target_os = "linux")]
+
+mod environment;
+mod failures;
+mod life;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+use crate::support::ironic::{Ironic, Node, shared};
+use crate::support::tgt::Tgtd;
+
+const IQN: &str = "iqn.2026-11.test.monopile";
+
+/// A storage of its own beside the Ironic that tests share.
+struct Metal {
+    world: World,
+    ironic: &'static Ironic,
+    tgtd: Tgtd,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// One at a time: Ironic's database is SQLite, and a conductor that finds it locked may forget what it was about.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Metal {
+    fn new() -> Metal {
+        let world = World::new();
+        let tgtd = Tgtd::start(&world.path(""));
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let metal = Metal { world, ironic: shared(), tgtd, _turn: turn };
+        metal.configure(&json!({}));
+        metal.world.write("image", [&[7; 512][..], &vec![0; 4 << 20], b"the end of the image"].concat());
+        metal
+    }
+
+    /// Has a program keep the volumes, in place of the CPI itself.
+    fn with_command() -> Metal {
+        let metal = Metal::new();
+        let mut config: Value = serde_json::from_str(&metal.world.read("ironic.json")).unwrap();
+        config["storage"] = json!({
+            "tool": "command",
+            "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
+            "arguments": [
+                metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
+            ],
+        });
+        metal.world.write("ironic.json", config.to_string());
+        metal
+    }
+
+    /// Writes the CPI's configuration, with more in `ironic`.
+    fn configure(&self, more: &Value) {
+        let mut ironic = json!({"endpoint": self.ironic.url()});
+        ironic.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let config = json!({
+            "ironic": ironic,
+            "storage": {
+                "tool": "tgt", "directory": self.world.path("volumes"), "portals": [self.tgtd.portal], "iqn": IQN,
+                "control_port": self.tgtd.control_port, "ipc_socket": self.tgtd.socket,
+            },
+            "agent": {"mbus": "https://mbus:mbus-s3cret@10.0.0.5:6868", "cert": {"ca": "CA"}},
+            "ntp": ["ntp.example.org"],
+            "deploy_timeout": 120,
+        });
+        self.world.write("ironic.json", config.to_string());
+    }
+
+    fn answer(&self, method: &str, arguments: Value) -> Value {
+        let mut command = self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let context =
+            json!({"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": 3}}});
+        let request = json!({"method": method, "arguments": arguments, "context": context, "api_version": 2})
+            .to_string();
+        child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    #[track_caller]
+    fn call(&self, method: &str, arguments: Value) -> Value {
+        let answer = self.answer(method, arguments);
+        assert_eq!(answer["error"], Value::Null, "{method}: {}\n{}", answer["error"], answer["log"]);
+        answer["result"].clone()
+    }
+
+    /// Fails with this type; the message.
+    #[track_caller]
+    fn error(&self, kind: &str, method: &str, arguments: Value) -> String {
+        let answer = self.answer(method, arguments);
+        assert_eq!(answer["error"]["type"], json!(kind), "{method}: {answer}");
+        answer["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    fn stemcell(&self) -> String {
+        self.call("create_stemcell", json!([self.world.path("image"), {}])).as_str().unwrap().to_owned()
+    }
+
+    fn create_vm(&self, stemcell: &str, node: &Node) -> Value {
+        json!([
+            "agent-1", stemcell, {"resource_class": node.resource_class},
+            {"default": {"type": "manual", "ip": "10.0.0.5", "netmask": "255.255.255.0", "gateway": "10.0.0.1"}},
+            [], {"bosh": {"tags": {"a": "b"}}},
+        ])
+    }
+
+    #[track_caller]
+    fn vm(&self, stemcell: &str, node: &Node) -> String {
+        let made = self.call("create_vm", self.create_vm(stemcell, node));
+        made[0].as_str().unwrap().to_owned()
+    }
+
+    fn node(&self, node: &Node) -> Value {
+        self.ironic.call("GET", &format!("/v1/nodes/{}", node.uuid), None)
+    }
+
+    fn targets(&self, node: &Node) -> Vec<Value> {
+        let path = format!("/v1/volume/targets?node={}&detail=true&sort_key=boot_index", node.uuid);
+        self.ironic.call("GET", &path, None)["targets"].as_array().unwrap().clone()
+    }
+
+    /// The volumes there are.
+    fn volumes(&self) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.world.path("volumes")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| name.strip_suffix(".img").map(str::to_owned)).collect()
+    }
+
+    /// The password of a volume's export, from the file that tgt-admin reads.
+    fn password(&self, volume: &str) -> String {
+        let conf = self.world.read(format!("volumes/exports/{volume}.conf"));
+        let line = conf.lines().find(|line| line.trim().starts_with("incominguser")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    }
+
+    /// Checks that nothing is left but these volumes, and that the node is as it was.
+    #[track_caller]
+    fn assert_clean(&self, node: &Node, volumes: &[&str]) {
+        assert_eq!(self.volumes(), volumes.iter().map(ToString::to_string).collect());
+        assert_eq!(self.tgtd.targets(), Vec::<String>::new());
+        let exports = std::fs::read_dir(self.world.path("volumes/exports")).map_or(0, Iterator::count);
+        assert_eq!(exports, 0);
+        let seen = self.node(node);
+        for (key, value) in [
+            ("provision_state", json!("available")),
+            ("power_state", json!("power off")),
+            ("instance_uuid", Value::Null),
+            ("allocation_uuid", Value::Null),
+            ("extra", json!({})),
+        ] {
+            assert_eq!(seen[key], value, "{key}");
+        }
+        let allocations =
+            self.ironic.call("GET", &format!("/v1/allocations?resource_class={}", node.resource_class), None);
+        assert_eq!(allocations["allocations"], json!([]));
+    }
+}

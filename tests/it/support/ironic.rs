@@ -1,0 +1,255 @@
+//! A real Ironic on loopback, with machines that are not there (driver `fake-hardware`). One for all tests; it
+//! ends with the test process.
+//!
+//! `tests/run` installs it below the target directory, from PyPI.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::World;
+
+/// How long it may take to come up: it imports half of OpenStack, on a machine that is compiling.
+const START: Duration = Duration::from_secs(120);
+const VERSION: &str = "1.115";
+
+/// A running Ironic.
+pub struct Ironic {
+    port: u16,
+    directory: PathBuf,
+    http: ureq::Agent,
+    authorization: Option<String>,
+    child: Child,
+}
+
+/// A machine that is not there.
+pub struct Node {
+    pub name: String,
+    pub uuid: String,
+    pub initiator: String,
+    pub resource_class: String,
+}
+
+/// The one that tests share.
+pub fn shared() -> &'static Ironic {
+    static SHARED: OnceLock<Ironic> = OnceLock::new();
+    SHARED.get_or_init(|| Ironic::start(None))
+}
+
+fn venv() -> PathBuf {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools/ironic");
+    assert!(venv.join("bin/ironic").exists(), "no Ironic in '{}': tests/run installs it", venv.display());
+    venv
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Ironic {
+    /// One of its own; with a user and password if they are given. Ends when it is dropped.
+    pub fn start(credentials: Option<(&str, &str)>) -> Ironic {
+        let venv = venv();
+        let directory = tempfile::Builder::new().prefix("mp-ironic-").tempdir_in("/tmp").unwrap().keep();
+        for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
+            std::fs::create_dir_all(directory.join(name)).unwrap();
+        }
+        let (port, boot_port) = (free_port(), free_port());
+        let auth = match credentials {
+            None => "noauth".to_owned(),
+            Some((user, password)) => {
+                let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), bcrypt.gensalt(4)).decode())";
+                let hash =
+                    Command::new(venv.join("bin/python")).args(["-c", script, password]).output().unwrap();
+                let line = format!("{user}:{}", String::from_utf8(hash.stdout).unwrap());
+                std::fs::write(directory.join("htpasswd"), line).unwrap();
+                format!("http_basic\nhttp_basic_auth_user_file={}/htpasswd", directory.display())
+            }
+        };
+        let config = include_str!("ironic/ironic.conf")
+            .replace("@DIRECTORY@", directory.to_str().unwrap())
+            .replace("@PORT@", &port.to_string())
+            .replace("@BOOT_PORT@", &boot_port.to_string())
+            .replace("@AUTH@", &auth);
+        std::fs::write(directory.join("ironic.conf"), config).unwrap();
+
+        use std::os::unix::process::CommandExt;
+        let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/run");
+        let child = Command::new("sh")
+            .arg(run)
+            .args([&venv, &directory])
+            .env("HOME", &directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What the terminal sends the test is not for it: it sees the end of the test.
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let http =
+            ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0).proxy(None);
+        let http = http.build().new_agent();
+        let authorization = credentials.map(|(user, password)| {
+            use base64::Engine;
+            let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+            format!("Basic {text}")
+        });
+        let ironic = Ironic { port, directory, http, authorization, child };
+        ironic.wait_until_ready();
+        ironic
+    }
+
+    fn wait_until_ready(&self) {
+        let begun = Instant::now();
+        while self.try_call("GET", "/v1/drivers/fake-hardware", None).map(|(status, _)| status) != Some(200) {
+            if begun.elapsed() > START {
+                let output = std::fs::read_to_string(self.directory.join("output")).unwrap_or_default();
+                panic!("Ironic does not come up in '{}':\n{output}", self.directory.display());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url()))
+            .header("X-OpenStack-Ironic-API-Version", VERSION)
+            .header("Content-Type", "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let response = match body {
+            Some(_) => self.http.run(request.body(text).unwrap()),
+            None => self.http.run(request.body(()).unwrap()),
+        };
+        let mut response = response.ok()?;
+        let text = response.body_mut().read_to_string().ok()?;
+        Some((response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    /// A request of the test's own, which must succeed.
+    #[track_caller]
+    pub fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// Whether there is something at a path.
+    pub fn exists(&self, path: &str) -> bool {
+        self.try_call("GET", path, None).expect("Ironic answers").0 == 200
+    }
+
+    /// A machine that is available: it boots from iSCSI, has a network card and an initiator, and a resource class that no
+    /// other has.
+    pub fn node(&self) -> Node {
+        let node = self.enrolled("iscsi_boot:true");
+        let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
+        self.call("POST", "/v1/volume/connectors", Some(connector));
+        for (target, state) in [("manage", "manageable"), ("provide", "available")] {
+            let path = format!("/v1/nodes/{}/states/provision", node.uuid);
+            self.call("PUT", &path, Some(json!({"target": target})));
+            self.wait_for(&node, "provision_state", state);
+        }
+        self.power(&node, "power off");
+        node
+    }
+
+    /// A machine that is known, and nothing else.
+    pub fn enrolled(&self, capabilities: &str) -> Node {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::SeqCst);
+        let name = format!("machine-{number}");
+        let resource_class = format!("class-{number}");
+        let body = json!({
+            "name": name, "driver": "fake-hardware", "resource_class": resource_class,
+            "properties": {"capabilities": capabilities},
+        });
+        let uuid = self.call("POST", "/v1/nodes", Some(body))["uuid"].as_str().unwrap().to_owned();
+        let address = format!("52:54:00:00:{:02x}:{:02x}", number / 256, number % 256);
+        self.call("POST", "/v1/ports", Some(json!({"node_uuid": uuid, "address": address})));
+        Node { initiator: format!("iqn.2026-11.test:{name}"), name, uuid, resource_class }
+    }
+
+    /// Sends a machine to a power state.
+    pub fn power(&self, node: &Node, state: &str) {
+        self.call("PUT", &format!("/v1/nodes/{}/states/power", node.uuid), Some(json!({"target": state})));
+        self.wait_for(node, "power_state", state);
+    }
+
+    fn wait_for(&self, node: &Node, field: &str, value: &str) {
+        let begun = Instant::now();
+        loop {
+            let seen = self.call("GET", &format!("/v1/nodes/{}", node.uuid), None);
+            if seen[field] == value && seen["reservation"].is_null() {
+                return;
+            }
+            assert!(begun.elapsed() < START, "{}: {field} is {} and not {value}", node.name, seen[field]);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Runs a statement in Ironic's database, and gives the first column of the first row: what the API hides, and a
+    /// lock that nobody gives back.
+    pub fn sql(&self, statement: &str, arguments: &[&str]) -> String {
+        let script = "import sqlite3, sys\n\
+            base = sqlite3.connect(sys.argv[1], timeout=30)\n\
+            row = base.execute(sys.argv[2], sys.argv[3:]).fetchone()\n\
+            base.commit()\n\
+            print('' if row is None else row[0], end='')";
+        let output = Command::new(venv().join("bin/python"))
+            .args(["-c", script])
+            .arg(self.directory.join("ironic.sqlite"))
+            .arg(statement)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// `monopile baremetal` with these arguments.
+    pub fn monopile(&self, world: &World, arguments: &[&str]) -> Command {
+        let mut command = world.monopile(["baremetal"].iter().chain(arguments));
+        command.env("OS_ENDPOINT", self.url());
+        command
+    }
+
+    /// What OpenStack's own client prints as JSON.
+    #[track_caller]
+    pub fn reference(&self, world: &World, arguments: &[&str]) -> Value {
+        let mut command = Command::new(venv().join("bin/baremetal"));
+        world.enter(&mut command).args(arguments).args(["-f", "json"]);
+        command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
+        let run = world.finish(command).success();
+        serde_json::from_str(&run.stdout).unwrap()
+    }
+
+    /// Puts something in the place of a directory that Ironic is going to make.
+    pub fn obstruct(&self, relative: &str) {
+        std::fs::write(self.directory.join(relative), "").unwrap();
+    }
+
+    /// A file of Ironic's, such as a boot script.
+    pub fn file(&self, relative: &str) -> String {
+        let path = self.directory.join(relative);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Ironic {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,84 @@
+//! A real iSCSI target on loopback: tgtd, in a directory of the test. Ends when it is dropped, and with the test process.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running tgtd.
+pub struct Tgtd {
+    pub portal: String,
+    pub socket: PathBuf,
+    pub control_port: u16,
+    child: Child,
+}
+
+impl Tgtd {
+    pub fn start(directory: &Path) -> Tgtd {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let portal = format!("127.0.0.1:{port}");
+        // Any number that is not too large will do, as the socket is the test's own.
+        let control_port = port % 1000;
+        let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/run");
+        let child = Command::new("sh")
+            .arg(run)
+            .arg(directory)
+            .args([control_port.to_string(), portal.clone()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let tgtd = Tgtd { portal, socket: directory.join("tgtd.socket"), control_port, child };
+        let begun = Instant::now();
+        while tgtd.show().is_none() {
+            let output = std::fs::read_to_string(directory.join("tgtd.output")).unwrap_or_default();
+            assert!(begun.elapsed() < Duration::from_secs(30), "tgtd does not come up:\n{output}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        tgtd
+    }
+
+    fn show(&self) -> Option<String> {
+        let output = Command::new("/usr/sbin/tgtadm")
+            .env("TGT_IPC_SOCKET", &self.socket)
+            .args([
+                "-C",
+                &self.control_port.to_string(),
+                "--lld",
+                "iscsi",
+                "--mode",
+                "target",
+                "--op",
+                "show",
+            ])
+            .output()
+            .expect("tgtadm runs: tests/run installs it");
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The names of the targets there are.
+    pub fn targets(&self) -> Vec<String> {
+        let text = self.show().expect("tgtd answers");
+        let lines = text.lines().filter(|line| line.starts_with("Target "));
+        lines.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+
+    /// Logs in and asks for the volume's identity: what an initiator by this name with this login is told.
+    pub fn inquire(&self, initiator: &str, iqn: &str, user: &str, password: &str) -> Result<String, String> {
+        let url = format!("iscsi://{user}%{password}@{}/{iqn}/1", self.portal);
+        let output =
+            Command::new("iscsi-inq").args(["-i", initiator, &url]).output().expect("iscsi-inq runs");
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(text) } else { Err(text) }
+    }
+}
+
+impl Drop for Tgtd {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
