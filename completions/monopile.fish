@@ -461,7 +461,6 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
-complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s n -l non-interactive -d 'Don\'t ask for input'
@@ -489,7 +488,6 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
-complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s n -l non-interactive -d 'Don\'t ask for input'
@@ -525,7 +523,6 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 native\t'The native renderer alone: Ruby is never started'
 ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
-complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s n -l non-interactive -d 'Don\'t ask for input'
