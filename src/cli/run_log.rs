@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::durable::{Replacement, create_private, sweep_temporaries};
+use crate::durable::{Replacement, create_private, sweep_temporaries, temporary_path};
 use crate::ui::{Event, Outcome, Redactor, Sink};
 use crate::{Error, Result, notation};
 
@@ -52,9 +52,12 @@ impl RunLog {
         let time = OffsetDateTime::now_utc().format(NAME).unwrap_or_default();
         let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);
-        let file = create_private(&path).map_err(failed)?;
-        // Nobody else knows the name yet; where locks are not supported, old logs are kept.
+        // It gets its name when it is locked: another run could take it for an old one before.
+        let unnamed = temporary_path(&path, "new");
+        let file = create_private(&unnamed).map_err(failed)?;
+        // Where locks are not supported, old logs are kept.
         let _ = file.try_lock();
+        fs::rename(&unnamed, &path).map_err(failed)?;
         prune(directory);
         let _ = self.file.set(LogFile { path, open: Mutex::new((file, 0)) });
         self.line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));

@@ -9,13 +9,13 @@ mod volume;
 
 use serde_json::Value;
 
-use crate::support::ironic::{Ironic, shared};
+use crate::support::ironic::{Shared, shared};
 use crate::support::{Run, World};
 
 /// A world with commands for the Ironic that tests share.
 struct Bench {
     world: World,
-    ironic: &'static Ironic,
+    ironic: Shared,
 }
 
 impl Bench {

@@ -119,7 +119,7 @@ impl<'t> Life<'t> {
                 (run.code != 0, run)
             }
             Disturbance::Signal { call, signal, times } => {
-                let run = self.signalled(command, *call, *signal, *times);
+                let run = self.signalled(&command, *call, *signal, *times);
                 // A signal during the last call finds nothing left to stop.
                 assert!(
                     run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1),
@@ -152,8 +152,12 @@ impl<'t> Life<'t> {
     }
 
     /// Runs the command and signals it while a call is held.
-    fn signalled(&self, mut command: Command, call: usize, signal: Signal, times: usize) -> Run {
+    fn signalled(&self, command: &Command, call: usize, signal: Signal, times: usize) -> Run {
         self.hello.script(Script::at(call, When::Hold));
+        // What ignores a signal (nohup) leaves that to its children, and the program keeps it so.
+        let mut env = Command::new("env");
+        env.args(["--default-signal=INT", "--default-signal=TERM", "--default-signal=HUP"]);
+        let mut command = wrapped(env, command);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         self.hello.wait_until_held();

@@ -26,7 +26,7 @@ struct Machine {
 impl Machine {
     fn plug_in(metal: &Metal, node: &Node) -> Machine {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, ironic, uuid) = (Arc::clone(&stop), metal.ironic, node.uuid.clone());
+        let (stopped, ironic, uuid) = (Arc::clone(&stop), metal.ironic.for_thread(), node.uuid.clone());
         let (volumes, scratch) = (metal.world.path("volumes"), metal.world.path(""));
         let thread = std::thread::spawn(move || {
             let mut running: Option<Child> = None;

@@ -9,12 +9,11 @@ mod life;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
 use crate::support::World;
-use crate::support::ironic::{Ironic, Node, shared};
+use crate::support::ironic::{Node, Shared, shared};
 use crate::support::tgt::Tgtd;
 
 const IQN: &str = "iqn.2026-11.test.monopile";
@@ -22,20 +21,16 @@ const IQN: &str = "iqn.2026-11.test.monopile";
 /// A storage of its own beside the Ironic that tests share.
 struct Metal {
     world: World,
-    ironic: &'static Ironic,
     tgtd: Tgtd,
-    _turn: MutexGuard<'static, ()>,
+    // Last, so that the turn ends when all else is gone.
+    ironic: Shared,
 }
-
-/// One at a time: Ironic's database is SQLite, and a conductor that finds it locked may forget what it was about.
-static TURN: Mutex<()> = Mutex::new(());
 
 impl Metal {
     fn new() -> Metal {
         let world = World::new();
         let tgtd = Tgtd::start(&world.path(""));
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let metal = Metal { world, ironic: shared(), tgtd, _turn: turn };
+        let metal = Metal { world, ironic: shared(), tgtd };
         metal.configure(&json!({}));
         metal.world.write("image", [&[7; 512][..], &vec![0; 4 << 20], b"the end of the image"].concat());
         metal

@@ -3,10 +3,11 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -34,10 +35,34 @@ pub struct Node {
     pub resource_class: String,
 }
 
-/// The one that tests share.
-pub fn shared() -> &'static Ironic {
+/// A test's turn with the Ironic that tests share.
+pub struct Shared {
+    ironic: &'static Ironic,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Shared {
+    /// For a thread that ends before the turn does.
+    pub fn for_thread(&self) -> &'static Ironic {
+        self.ironic
+    }
+}
+
+impl Deref for Shared {
+    type Target = Ironic;
+
+    fn deref(&self) -> &Ironic {
+        self.ironic
+    }
+}
+
+/// The one that tests share, one at a time: its database is SQLite, which answers that it is locked when two write,
+/// and a conductor that hears it may forget what it was about.
+pub fn shared() -> Shared {
     static SHARED: OnceLock<Ironic> = OnceLock::new();
-    SHARED.get_or_init(|| Ironic::start(None))
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Shared { ironic: SHARED.get_or_init(|| Ironic::start(None)), _turn: turn }
 }
 
 fn venv() -> PathBuf {
