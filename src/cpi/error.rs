@@ -67,7 +67,7 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
-                "the image is gone from the IaaS: take its record out of `stemcells` in the state file, and the \
+                "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell CID`, and the \
                  next create-env uploads the stemcell again"
                     .to_owned()
             }

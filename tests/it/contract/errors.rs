@@ -9,7 +9,7 @@ fn each_type_of_error_says_what_to_do_and_is_not_retried() {
     for (error_type, hint) in [
         ("Bosh::Clouds::VMNotFound", "create-env --recreate"),
         ("Bosh::Clouds::DiskNotFound", "no such disk any more"),
-        ("Bosh::Clouds::StemcellNotFound", "take its record out of `stemcells` in the state file"),
+        ("Bosh::Clouds::StemcellNotFound", "drop its record with `monopile state forget --stemcell CID`"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "make room in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
