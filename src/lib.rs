@@ -20,6 +20,7 @@ pub mod manifest;
 mod notation;
 pub mod plan;
 mod schedule;
+mod serving;
 mod ssh;
 pub mod state;
 pub mod template;

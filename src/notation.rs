@@ -25,7 +25,12 @@ pub(crate) fn percent_decode(text: &str) -> String {
 
 /// The value of an `Authorization` header (RFC 7617).
 pub(crate) fn basic_authorization(user: &str, password: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+    basic_authorization_of(&format!("{user}:{password}"))
+}
+
+/// The same, of `user:password`.
+pub(crate) fn basic_authorization_of(credentials: &str) -> String {
+    format!("Basic {}", STANDARD.encode(credentials))
 }
 
 /// Text of others that a person can read: some put whole documents into their messages.

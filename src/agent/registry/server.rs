@@ -8,13 +8,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path as UrlPath, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -23,6 +20,7 @@ use tokio::time::timeout;
 
 use super::content::{Content, Stored};
 use crate::notation::basic_authorization;
+use crate::serving::{Login, serve_connection};
 use crate::{Error, Result};
 
 /// The largest settings document, in bytes; usual are some KiB, with certificates.
@@ -60,8 +58,7 @@ pub struct Registry {
 
 struct Shared {
     content: Content,
-    /// SHA-256 of the one `Authorization` header that is right.
-    wanted: [u8; 32],
+    login: Login,
     /// Room for connections of this machine and of the VM: neither can take the other's.
     here: Arc<Semaphore>,
     there: Arc<Semaphore>,
@@ -101,7 +98,7 @@ impl Registry {
         let authorization = basic_authorization(&credentials.username, &credentials.password);
         let shared = Arc::new(Shared {
             content,
-            wanted: Sha256::digest(authorization).into(),
+            login: Login::new(&authorization),
             here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
@@ -157,15 +154,7 @@ where
         .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
         .layer(Extension(origin))
         .with_state(shared);
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection to the registry ended");
-    }
+    serve_connection(stream, app, HEADER_TIMEOUT, "registry").await;
 }
 
 fn answer(code: StatusCode, status: &str) -> Response {
@@ -184,7 +173,7 @@ async fn settings(
 ) -> Response {
     let method = request.method().clone();
     let open = method == Method::GET && origin == Origin::Tunnel;
-    if !open && !is_authorized(&shared, request.headers()) {
+    if !open && !shared.login.is_in(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the right credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
         let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
@@ -244,13 +233,6 @@ async fn receive(request: Request) -> Result<String, StatusCode> {
         Ok(_) => Ok(text),
         Err(_) => Err(StatusCode::BAD_REQUEST),
     }
-}
-
-/// Compared by digest, so that not even the length of what was wanted shows in the time it takes.
-fn is_authorized(shared: &Shared, headers: &HeaderMap) -> bool {
-    let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
-    let given: [u8; 32] = Sha256::digest(given).into();
-    aws_lc_rs::constant_time::verify_slices_are_equal(&shared.wanted, &given).is_ok()
 }
 
 /// What a stranger sent, fit for a log.

@@ -14,10 +14,6 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use base64::Engine;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -26,6 +22,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::io::ReaderStream;
 
 use super::{Agent, blobs, dispatch};
+use crate::notation::basic_authorization_of;
+use crate::serving::{Login, serve_connection};
 use crate::{Error, Result};
 
 /// The largest message; an apply spec is some KiB.
@@ -43,10 +41,11 @@ const MAX_CONNECTIONS: usize = 256;
 
 /// Serves until the process ends.
 pub async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
+    let login = Login::new(&basic_authorization_of(&agent.endpoint.credentials));
     let app = Router::new()
         .route("/agent", any(message))
         .route("/blobs/{*id}", any(blob))
-        .layer(middleware::from_fn_with_state(agent.clone(), check_password))
+        .layer(middleware::from_fn_with_state(login, check_password))
         .with_state(agent);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -71,28 +70,13 @@ pub async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -
                 Ok(Err(error)) => return tracing::debug!(%error, "no TLS"),
                 Err(_) => return tracing::debug!("a slow TLS handshake"),
             };
-            let served = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIMEOUT)
-                .max_buf_size(64 * 1024)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
-                .await;
-            if let Err(error) = served {
-                tracing::debug!(%error, "a connection ended");
-            }
+            serve_connection(stream, app, HEADER_TIMEOUT, "agent").await;
         });
     }
 }
 
-/// Basic auth, compared without telling by the time taken how much was right.
-async fn check_password(State(agent): State<Arc<Agent>>, request: Request, next: Next) -> Response {
-    let wanted = base64::engine::general_purpose::STANDARD.encode(&agent.endpoint.credentials);
-    let given =
-        request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
-    let wanted = format!("Basic {wanted}");
-    // The digests, so that not even the length of what was wanted shows.
-    let (wanted, given) = (Sha256::digest(wanted), Sha256::digest(given));
-    if aws_lc_rs::constant_time::verify_slices_are_equal(&wanted, &given).is_err() {
+async fn check_password(State(login): State<Login>, request: Request, next: Next) -> Response {
+    if !login.is_in(request.headers()) {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, r#"Basic realm="""#)]).into_response();
     }
     next.run(request).await

@@ -1,0 +1,45 @@
+//! What the servers here share: who may come in, and how a connection is served.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The one `Authorization` header that is right, as its digest.
+#[derive(Clone, Copy)]
+pub(crate) struct Login([u8; 32]);
+
+impl Login {
+    /// From the header's value; see [`crate::notation::basic_authorization`].
+    pub(crate) fn new(authorization: &str) -> Self {
+        Login(Sha256::digest(authorization).into())
+    }
+
+    /// Whether a request carries it. Compared by digest, so that the time it takes does not show how much was right,
+    /// nor how long what was wanted is.
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(given)).is_ok()
+    }
+}
+
+/// Serves HTTP/1 on a stream until it ends. A request's headers must be here within `patience`, which is also how long
+/// an idle connection stays; `whose` is for the log.
+pub(crate) async fn serve_connection<S>(stream: S, app: Router, patience: Duration, whose: &str)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(64 * 1024)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the {whose} ended");
+    }
+}
