@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Env, Flow, Frame, Interp, R};
 use crate::template::methods::names::{self, ClassFact};
 use crate::template::parse::ir::{Body, ConstScope, Expr, Name, Node};
-use crate::template::value::{Class, Method, MethodBody, RMatch, Value, Visibility};
+use crate::template::value::{Class, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
 
 impl Interp {
     /// A class of Ruby's own, by its full name. Made when first used.
@@ -32,26 +32,14 @@ impl Interp {
     }
 
     pub(in crate::template) fn class_of(&mut self, value: &Value) -> Rc<Class> {
-        let name = match value {
-            Value::Object(object) => return Rc::clone(&object.class),
-            Value::Nil => "NilClass",
-            Value::Bool(true) => "TrueClass",
-            Value::Bool(false) => "FalseClass",
-            Value::Int(_) | Value::Big(_) => "Integer",
-            Value::Float(_) => "Float",
-            Value::Str(_) => "String",
-            Value::Symbol(_) => "Symbol",
-            Value::Array(_) => "Array",
-            Value::Hash(_) => "Hash",
-            Value::Range(_) => "Range",
-            Value::Regexp(_) => "Regexp",
-            Value::Match(_) => "MatchData",
-            Value::Proc(block) => match block.kind {
-                crate::template::value::ProcKind::Method { .. } => "Method",
-                _ => "Proc",
-            },
-            Value::Class(class) if class.is_module => "Module",
-            Value::Class(_) => "Class",
+        let name = match (value.core_class(), value) {
+            (Some(name), _) => name,
+            (None, Value::Object(object)) => return Rc::clone(&object.class),
+            (None, Value::Proc(block)) if matches!(block.kind, ProcKind::Method { .. }) => "Method",
+            (None, Value::Class(class)) if class.is_module => "Module",
+            (None, Value::Class(_)) => "Class",
+            // Whatever is left is a proc.
+            (None, _) => "Proc",
         };
         self.class(name)
     }

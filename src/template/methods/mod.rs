@@ -105,27 +105,16 @@ impl Interp {
 
     /// Refuses a call with too few or too many arguments, as far as the facts tell.
     fn check_arity(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
-        let class = match receiver {
-            Value::Nil => "NilClass",
-            Value::Bool(true) => "TrueClass",
-            Value::Bool(false) => "FalseClass",
-            Value::Int(_) | Value::Big(_) => "Integer",
-            Value::Float(_) => "Float",
-            Value::Str(_) => "String",
-            Value::Symbol(_) => "Symbol",
-            Value::Array(_) => "Array",
-            Value::Hash(_) => "Hash",
-            Value::Range(_) => "Range",
-            Value::Regexp(_) => "Regexp",
-            Value::Match(_) => "MatchData",
-            Value::Object(object) => match &*object.data.borrow() {
+        let class = match (receiver.core_class(), receiver) {
+            (Some(class), _) => class,
+            (None, Value::Object(object)) => match &*object.data.borrow() {
                 Data::Set(_) => "Set",
                 Data::Address(_) => "IPAddr",
                 Data::Time(_) => "Time",
                 Data::Enumerator { .. } => "Enumerator",
                 _ => return Ok(()),
             },
-            Value::Proc(_) | Value::Class(_) => return Ok(()),
+            _ => return Ok(()),
         };
         let Some((least, most)) = names::arity(class, name) else { return Ok(()) };
         let given = args.len();

@@ -100,6 +100,25 @@ impl Value {
         Value::Symbol(Arc::from(text))
     }
 
+    /// The name of its class, where the kind of value alone says it.
+    pub(super) fn core_class(&self) -> Option<&'static str> {
+        Some(match self {
+            Value::Nil => "NilClass",
+            Value::Bool(true) => "TrueClass",
+            Value::Bool(false) => "FalseClass",
+            Value::Int(_) | Value::Big(_) => "Integer",
+            Value::Float(_) => "Float",
+            Value::Str(_) => "String",
+            Value::Symbol(_) => "Symbol",
+            Value::Array(_) => "Array",
+            Value::Hash(_) => "Hash",
+            Value::Range(_) => "Range",
+            Value::Regexp(_) => "Regexp",
+            Value::Match(_) => "MatchData",
+            Value::Object(_) | Value::Proc(_) | Value::Class(_) => return None,
+        })
+    }
+
     pub(super) fn array(items: Vec<Value>) -> Value {
         Value::Array(Rc::new(RArray { items: RefCell::new(items), frozen: Cell::new(false) }))
     }
