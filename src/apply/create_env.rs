@@ -2,14 +2,15 @@
 
 use super::cloud::Cloud;
 use super::connection::Presence;
+use super::forecast::Forecast;
+use super::intention::Intention;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
-use super::run::{Run, endpoint};
-use super::{alive, cpi_source, lock, prepare, resume, signals};
-use crate::plan::{self, Options, Wanted};
-use crate::state::Kind;
+use super::run::Run;
+use super::{cpi_source, lock, prepare, resume, signals};
+use crate::state::{Kind, State};
 use crate::template::ModeRenderer;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
@@ -18,34 +19,21 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
 
     let validating = environment.reporter.stage("Validating");
-    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
-    let releases = prepared.release_identities();
-    let wanted = Wanted {
-        manifest_sha: &prepared.manifest_sha,
-        stemcell: prepared.stemcell_identity(),
-        releases: &releases,
-        disk: prepared.deployment.disk.as_ref(),
-    };
-    let mut options = Options {
-        recreate: request.recreate,
-        recreate_persistent_disks: request.recreate_persistent_disks,
-        vm_is_gone: false,
-    };
-    let mut plan = plan::create(store.state(), &wanted, options);
-    let provider = &prepared.deployment.cloud_provider;
-    let endpoint = endpoint(environment, provider)?;
-    let suspect = match request.verify && !plan.deploys() {
-        true => alive::suspect(environment, &endpoint, store.state())?,
-        false => None,
-    };
-    if plan.is_empty() && suspect.is_none() {
+    let mut intention = Intention::form(environment, request, store.state(), &validating)?;
+    if let Some(forecast) = &request.plan {
+        forecast.check(&intention, store.state())?;
+    }
+    let suspect = intention.suspect.take();
+    if intention.plan.is_empty() && suspect.is_none() {
         validating.finish();
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
     }
+    let prepared = &intention.prepared;
+    let provider = &prepared.deployment.cloud_provider;
     let opened = prepared.open(environment, &validating)?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
-    let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
+    let mut run = Run::new(environment, prepared, &opened, &renderer, intention.endpoint.clone(), request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(store.state(), &validating)?;
     let parts = cpi_source::Parts {
@@ -57,6 +45,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     };
     let located = cpi_source::locate(environment, &parts, &validating)?;
     validating.finish();
+    agree(environment, request, &intention, store.state())?;
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage("Asking the CPI what it is");
@@ -65,6 +54,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let contract = cloud.negotiate(opened.stemcell.api_version);
     connecting.finish();
 
+    let mut plan = intention.plan.clone();
     if let Some(error) = suspect {
         let cid = super::vm::vm_cid(&cloud)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
@@ -76,13 +66,31 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         }
         asking.finish();
         environment.reporter.warn(format!("VM '{cid}' does not exist any more: a new one takes its place"));
-        options.vm_is_gone = true;
-        plan = plan::create(cloud.state(), &wanted, options);
+        plan = intention.without_vm(cloud.state());
     }
     run.teardown.registry =
         Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
+}
+
+/// Has whoever sits at the terminal agree before something that runs is stopped or something that exists is deleted.
+/// A saved plan has been agreed to.
+fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
+    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
+        return Ok(());
+    };
+    if !intention.plan.interrupts() {
+        return Ok(());
+    }
+    for line in Forecast::of(intention, state, None).summary() {
+        environment.reporter.note(line);
+    }
+    if confirm("Continue?")? {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Usage, "nothing was done, because you said no")
+        .with_hint("-n (--non-interactive) does not ask"))
 }
 
 fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -> String {

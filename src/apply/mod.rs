@@ -15,12 +15,15 @@ mod deletion;
 mod disk;
 mod effect;
 mod existing;
+mod forecast;
+mod intention;
 mod jobs;
 mod lifecycle;
 mod lock;
 mod logs;
 mod obtain;
 mod open_cpi;
+mod pace;
 mod packages;
 mod prepare;
 pub mod records;
@@ -37,8 +40,12 @@ mod vm;
 
 pub use create_env::create_env;
 pub use delete_env::delete_env;
+pub use forecast::{Action, Forecast, ForecastChange, ForecastStep, plan_env};
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
+pub use packages::Supply;
 pub use render_job::{File, render_job};
-pub use request::{Ask, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping};
+pub use request::{
+    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping,
+};
 pub use start_env::start_env;
 pub use stop_env::stop_env;

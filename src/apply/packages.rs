@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::compiled::{Key, Shelf};
 use super::prepare::find;
 use super::request::Environment;
@@ -43,6 +45,17 @@ enum Work {
     Upload(usize),
     Compile(usize),
     Keep(usize),
+}
+
+/// Where the packages of the jobs come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supply {
+    /// To be compiled on the VM.
+    pub compile: usize,
+    /// Kept compiled on this machine.
+    pub cached: usize,
+    /// Compiled in their release.
+    pub compiled: usize,
 }
 
 /// What has become of a package.
@@ -128,6 +141,19 @@ impl<'r> Packages<'r> {
                 self.nodes[below].height = self.nodes[below].height.max(above);
             }
         }
+    }
+
+    /// Where each would come from now.
+    pub(super) fn supply(&self, cache: &Path) -> Supply {
+        let shelf = Shelf::below(cache);
+        self.nodes.iter().fold(Supply::default(), |mut supply, node| {
+            match node.package.compiled_for {
+                Some(_) => supply.compiled += 1,
+                None if shelf.find(&node.key).is_some() => supply.cached += 1,
+                None => supply.compile += 1,
+            }
+            supply
+        })
     }
 
     /// Brings every package to the agent's blobstore, compiled. The result is in the order of their names.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
 use super::obtain::{self, Obtained};
@@ -10,6 +11,8 @@ use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, Inputs, Loaded, yaml};
+use crate::plan::{Leaf, Wanted};
+use crate::state::Ingredients;
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -17,6 +20,8 @@ use crate::{Error, Result};
 pub(super) struct Prepared {
     pub(super) deployment: Deployment,
     pub(super) manifest_sha: String,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) ingredients: Ingredients,
     pub(super) manifest_path: PathBuf,
     stemcell: Obtained,
     releases: Vec<Obtained>,
@@ -67,7 +72,49 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
-    Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
+    let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
+    let manifest_path = inputs.manifest.clone();
+    Ok(Prepared { deployment, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
+}
+
+/// The leaves of the manifest; secret is whatever must not be shown.
+fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
+    manifest::leaves(root)
+        .into_iter()
+        .map(|leaf| {
+            let secret = environment.redactor.apply(&leaf.value) != leaf.value;
+            Leaf { path: leaf.path, value: leaf.value, secret }
+        })
+        .collect()
+}
+
+/// What the VM is to be made from.
+fn ingredients(deployment: &Deployment) -> Ingredients {
+    // Tags come into the environment on their way to the CPI; a VM can live with others.
+    let mut env = deployment.vm.env.clone();
+    if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
+        bosh.remove("tags");
+        if bosh.is_empty() {
+            env.remove("bosh");
+        }
+    }
+    let provider = &deployment.cloud_provider;
+    let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
+    Ingredients {
+        cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
+        networks: Value::Object(deployment.vm.networks.clone()),
+        env: Value::Object(env),
+        // What else the CPI's properties say is between it and the IaaS.
+        agent: json!({
+            "mbus": provider.mbus,
+            "cert": provider.cert,
+            "agent": told("agent"),
+            "ntp": told("ntp"),
+            "blobstore": told("blobstore"),
+        }),
+        persistent_disk: json!(deployment.disk.is_some()),
+        tags: json!(deployment.tags),
+    }
 }
 
 /// Everything in `cloud_provider` that opens doors.
@@ -153,6 +200,18 @@ impl Prepared {
 
     pub(super) fn release_identities(&self) -> Vec<Identity> {
         self.releases.iter().map(|release| release.identity.clone()).collect()
+    }
+
+    /// What a plan is made for.
+    pub(super) fn wanted<'p>(&'p self, releases: &'p [Identity]) -> Wanted<'p> {
+        Wanted {
+            manifest_sha: &self.manifest_sha,
+            leaves: &self.leaves,
+            ingredients: &self.ingredients,
+            stemcell: self.stemcell_identity(),
+            releases,
+            disk: self.deployment.disk.as_ref(),
+        }
     }
 
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.

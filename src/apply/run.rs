@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::cloud::Cloud;
 use super::jobs;
+use super::pace::Pace;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
@@ -14,7 +15,7 @@ use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Step};
-use crate::state::{Change, Kind, Release, State};
+use crate::state::{Change, Kind, Leaves, Release, State};
 use crate::template::Renderer;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -30,6 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) agent_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
+    pace: Pace,
 }
 
 /// The steps that `delete-env` shares with `create-env`.
@@ -56,7 +58,8 @@ impl<'a> Run<'a> {
         let teardown = Teardown::new(environment, endpoint, request.stopping, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
-        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered: None })
+        let (rendered, pace) = (None, Pace::default());
+        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered, pace })
     }
 
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
@@ -91,12 +94,13 @@ impl<'a> Run<'a> {
     pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
         let deploying = self.environment.reporter.stage("Deploying");
         if plan.deploys() {
-            cloud.commit(Change::DeployBegun)?;
+            cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let mut new_disk = None;
         let agent = self.teardown.agent(cloud.state());
         for planned in &plan.steps {
             signals::check(self.environment)?;
+            self.pace.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
                 Step::CreateStemcell => {
@@ -117,7 +121,12 @@ impl<'a> Run<'a> {
                     disk::migrate(cloud, &agent, cid, &deploying)?;
                 }
                 Step::DetachDisk { cid } => disk::detach(&self, cloud, &agent, cid, why, &deploying)?,
-                Step::DeployJobs => self.deploy_jobs(cloud, &agent, &deploying)?,
+                Step::DeployJobs => {
+                    cloud.commit(Change::VmReady)?;
+                    self.deploy_jobs(cloud, &agent, &deploying)?;
+                }
+                Step::SetMetadata { cid } => vm::set_metadata(&self, cloud, cid, &deploying)?,
+                Step::UpdateVm { .. } => self.update_vm(cloud, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
                 Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
                     tracing::info!(cid, "kept, because it is in use");
@@ -146,19 +155,40 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings the jobs to run and records that the manifest is deployed: what follows is only cleaning up.
+    /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
     fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let networks = jobs::resolve_networks(self, agent)?;
-        let rendered = match self.rendered.take() {
-            Some(rendered) => rendered,
-            None => {
-                let rendering = stage.reporter().stage("Rendering job templates");
-                let rendered = self.render(cloud.state(), &networks)?;
-                rendering.finish();
-                rendered
-            }
-        };
+        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
         jobs::deploy(self, agent, &rendered, &networks, stage)?;
+        self.pace.moved();
+        cloud.commit(self.deployed())
+    }
+
+    /// The same, on the VM that runs.
+    fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let networks = jobs::known_networks(self, agent)?;
+        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
+        let interruption = jobs::update(self, agent, &rendered, &networks, stage)?;
+        self.pace.interrupted(interruption);
+        cloud.commit(self.deployed())
+    }
+
+    fn take_rendered(
+        &mut self,
+        state: &State,
+        networks: &serde_json::Map<String, serde_json::Value>,
+        stage: &Stage,
+    ) -> Result<RenderedJobs> {
+        if let Some(rendered) = self.rendered.take() {
+            return Ok(rendered);
+        }
+        let rendering = stage.reporter().stage("Rendering job templates");
+        let rendered = self.render(state, networks)?;
+        rendering.finish();
+        Ok(rendered)
+    }
+
+    fn deployed(&mut self) -> Change {
         let releases = self
             .prepared
             .release_identities()
@@ -171,7 +201,13 @@ impl<'a> Run<'a> {
                 unknown: serde_json::Map::new(),
             })
             .collect();
-        cloud.commit(Change::Deployed { manifest_sha: self.prepared.manifest_sha.clone(), releases })
+        let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
+        Change::Deployed {
+            manifest_sha: self.prepared.manifest_sha.clone(),
+            releases,
+            manifest: Some(Leaves::of(leaves)),
+            durations: self.pace.so_far(),
+        }
     }
 }
 

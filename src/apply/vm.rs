@@ -6,11 +6,11 @@ use super::cloud::Cloud;
 use super::effect::Effect;
 use super::lifecycle::Jobs;
 use super::run::{Run, Teardown};
-use crate::agent::{Agent, AgentError};
+use crate::agent::{Agent, AgentError, Before};
 use crate::artifact;
 use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
-use crate::state::{Change, Stemcell, Vm};
+use crate::state::{Change, MadeOf, Stemcell, Vm};
 use crate::ui::Stage;
 use crate::{Error, ErrorKind, Result};
 
@@ -79,6 +79,8 @@ pub(super) fn create(
         cpi: None,
         instance: deployment.instance(),
         ssh_host_key: None,
+        made_of: Some(MadeOf::of(&run.prepared.ingredients)),
+        ready: false,
     };
     let disks: Vec<&str> = cloud.state().disks.iter().map(|disk| disk.cid.as_str()).collect();
     let arguments = vec![
@@ -113,6 +115,19 @@ pub(super) fn create(
         ));
     }
     waiting.finish();
+    Ok(())
+}
+
+/// Sets the metadata of the VM on record, and of its disk, again.
+pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, cid: &str, stage: &Stage) -> Result<()> {
+    let deployment = &run.prepared.deployment;
+    let setting = stage.reporter().stage(format!("Setting the metadata of VM '{cid}'"));
+    cloud.set_metadata(&setting, Method::SetVmMetadata, cid, metadata(deployment))?;
+    if let Some(disk) = cloud.state().current_disk().map(|disk| disk.cid.clone()) {
+        cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
+    }
+    cloud.commit(Change::MetadataSet(Box::new(run.prepared.ingredients.clone())))?;
+    setting.finish();
     Ok(())
 }
 
@@ -193,6 +208,6 @@ pub(super) fn stop(
     waiting.finish();
 
     let jobs = Jobs { environment: teardown.environment, agent, instance };
-    jobs.stop(teardown.stopping.drain(), stage)?;
+    jobs.stop(teardown.stopping.drain(), Before::Shutdown, stage)?;
     jobs.unmount(stage)
 }

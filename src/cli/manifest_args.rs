@@ -73,6 +73,7 @@ impl ManifestFlags {
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
             default_vars_store: None,
+            discard_generated: false,
         }
     }
 

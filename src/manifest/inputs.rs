@@ -25,4 +25,6 @@ pub struct Inputs {
     /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
     /// of them has no value otherwise.
     pub default_vars_store: Option<PathBuf>,
+    /// Nothing is written: values that have to be generated are forgotten again.
+    pub discard_generated: bool,
 }

@@ -158,12 +158,16 @@ fn document(inputs: &Inputs) -> Result<Node> {
 
 /// The store that was named; else the default one, if something declared has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
+    let open = |path| {
+        let store = Store::open(path)?;
+        Ok(Some(if inputs.discard_generated { store.detached() } else { store }))
+    };
     if let Some(path) = &inputs.vars_store {
-        return Store::open(path).map(Some);
+        return open(path);
     }
     let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
-        Some(path) if needed() => Store::open(path).map(Some),
+        Some(path) if needed() => open(path),
         _ => Ok(None),
     }
 }

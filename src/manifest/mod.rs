@@ -6,6 +6,7 @@
 pub mod deployment;
 mod files;
 mod inputs;
+mod leaves;
 mod load;
 pub mod ops;
 mod secrets;
@@ -16,6 +17,7 @@ pub mod yaml;
 
 pub use deployment::Deployment;
 pub use inputs::Inputs;
+pub use leaves::{Leaf, leaves};
 pub use load::{Loaded, Options, interpolate, known_secrets, load, load_with};
 pub use secrets::{
     named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use super::difference::Leaf;
+use super::reasons::{Reason, describe, disk_change, is_stemcell, reasons};
 use super::{DiskRef, Plan, Step};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Disk, State, Stemcell};
+use crate::state::{Ingredient, Ingredients, State, Stemcell};
 
 /// What the manifest asks for, as far as a plan depends on it.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
     /// SHA-512 of the interpolated manifest, hex.
     pub manifest_sha: &'a str,
+    /// The leaves of the interpolated manifest.
+    pub leaves: &'a [Leaf],
+    /// What the VM is to be made from.
+    pub ingredients: &'a Ingredients,
     /// The stemcell.
     pub stemcell: &'a Identity,
     /// The releases.
@@ -20,25 +26,60 @@ pub struct Wanted<'a> {
     pub disk: Option<&'a DiskSpec>,
 }
 
-/// What the operator asks for beyond the manifest.
-#[derive(Debug, Clone, Copy, Default)]
+/// How a change comes to a VM that exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Strategy {
+    /// In the VM that runs where that is possible; else with a new one
+    #[default]
+    InPlace,
+    /// Always with a new VM
+    Recreate,
+}
+
+/// What the operator asks for beyond the manifest, and what was found out.
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Deploy even if nothing changed.
     pub recreate: bool,
     /// Move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// How a change comes to a VM that exists.
+    pub strategy: Strategy,
     /// The VM on record is known not to exist any more.
     pub vm_is_gone: bool,
+    /// Why the agent of the VM on record cannot be counted on.
+    pub agent_is_silent: Option<String>,
 }
 
 /// Plans a `create-env`.
-pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
+pub fn create(state: &State, wanted: &Wanted<'_>, options: &Options) -> Plan {
     let mut plan = Plan::default();
-    let reason = match change(state, wanted, options) {
-        Some(reason) => reason,
-        None => return leftovers(state, plan),
-    };
+    let reasons = reasons(state, wanted, options);
+    if reasons.is_empty() {
+        return leftovers(state, plan);
+    }
+    let keeps_vm = options.strategy == Strategy::InPlace && !reasons.iter().any(|reason| reason.needs_vm);
+    match state.vm_cid().filter(|_| keeps_vm) {
+        Some(cid) => update(state, wanted, &reasons, cid, plan),
+        None => {
+            recreate(state, wanted, &reasons, options, &mut plan);
+            plan
+        }
+    }
+}
 
+/// The VM stays, and gets its jobs anew.
+fn update(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], cid: &str, mut plan: Plan) -> Plan {
+    let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
+    if made_of.is_some_and(|made_of| made_of.differences(wanted.ingredients).contains(&Ingredient::Tags)) {
+        plan.push(Step::SetMetadata { cid: cid.to_owned() }, "the tags change");
+    }
+    plan.push(Step::UpdateVm { cid: cid.to_owned() }, why(reasons));
+    leftovers(state, plan)
+}
+
+fn recreate(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], options: &Options, plan: &mut Plan) {
+    let reason = why(reasons);
     let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted.stemcell));
     if stemcell.is_none() {
         plan.push(Step::CreateStemcell, format!("stemcell {} is not uploaded", describe(wanted.stemcell)));
@@ -47,10 +88,10 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
         plan.push(Step::StopVm { cid: cid.to_owned() }, reason.clone());
         plan.push(Step::DeleteVm { cid: cid.to_owned() }, reason.clone());
     }
-    delete_earlier_vms(state, &mut plan);
+    delete_earlier_vms(state, plan);
     plan.push(Step::CreateVm, reason.clone());
     let current = state.current_disk();
-    let superseded = wanted.disk.is_some_and(|spec| disk_steps(&mut plan, current, spec, options));
+    let superseded = wanted.disk.is_some_and(|spec| disk_steps(plan, state, spec, options));
     plan.push(Step::DeployJobs, reason);
 
     // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
@@ -64,8 +105,15 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
     {
         plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
     }
-    delete_stemcells_but(stemcell, state, &mut plan);
-    plan
+    delete_stemcells_but(stemcell, state, plan);
+}
+
+/// The reasons in one line. Where some need a new VM, the others do not matter.
+fn why(reasons: &[Reason]) -> String {
+    let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
+    let texts: Vec<&str> =
+        reasons.iter().filter(|one| one.needs_vm == needs_vm).map(|one| one.text.as_str()).collect();
+    texts.join("; ")
 }
 
 /// When nothing changed, what earlier runs could not delete is tried again.
@@ -100,8 +148,8 @@ fn delete_stemcells_but(used: Option<&Stemcell>, state: &State, plan: &mut Plan)
 }
 
 /// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.
-fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) -> bool {
-    let Some(current) = current else {
+fn disk_steps(plan: &mut Plan, state: &State, spec: &DiskSpec, options: &Options) -> bool {
+    let Some(current) = state.current_disk() else {
         plan.push(
             Step::CreateDisk(spec.clone()),
             format!("a persistent disk of {} MiB is wanted", spec.size),
@@ -110,79 +158,11 @@ fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options:
         return false;
     };
     plan.push(Step::AttachDisk(DiskRef::Existing(current.cid.clone())), "the VM is new");
-    let reason = if options.recreate_persistent_disks {
-        "--recreate-persistent-disks".to_owned()
-    } else if current.size != spec.size {
-        format!("its size changes from {} MiB to {} MiB", current.size, spec.size)
-    } else if current.cloud_properties != spec.cloud_properties {
-        "its cloud properties changed".to_owned()
-    } else {
-        return false;
-    };
+    let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
+    let Some(reason) = asked.or_else(|| disk_change(state, Some(spec))) else { return false };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
     plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
     plan.push(Step::MigrateDisk, reason.clone());
     plan.push(Step::DetachDisk { cid: current.cid.clone() }, "its data is on the new disk");
     true
-}
-
-/// Why a deploy is needed; `None` when nothing changed.
-fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String> {
-    if options.recreate {
-        return Some("--recreate".to_owned());
-    }
-    if options.recreate_persistent_disks {
-        return Some("--recreate-persistent-disks".to_owned());
-    }
-    if state.current_manifest_sha.is_empty() {
-        let reason =
-            if state.vm_cid().is_some() { "the last deploy did not finish" } else { "nothing is deployed" };
-        return Some(reason.to_owned());
-    }
-    if state.vm_cid().is_none() {
-        return Some("there is no VM".to_owned());
-    }
-    if options.vm_is_gone {
-        return Some("the VM does not exist any more".to_owned());
-    }
-    if state.current_manifest_sha != wanted.manifest_sha {
-        return Some("the manifest changed".to_owned());
-    }
-    if !state.current_stemcell().is_some_and(|current| is_stemcell(current, wanted.stemcell)) {
-        return Some(format!("the stemcell changes to {}", describe(wanted.stemcell)));
-    }
-    let deployed: Vec<_> = state.current_releases().collect();
-    for release in wanted.releases {
-        let known = deployed.iter().find(|known| known.name == release.name);
-        match known {
-            None => return Some(format!("release {} is new", describe(release))),
-            Some(known) if known.version != release.version => {
-                return Some(format!(
-                    "release {} changes from {} to {}",
-                    release.name, known.version, release.version
-                ));
-            }
-            Some(known) if differs(known.digest.as_deref(), release) => {
-                return Some(format!("release {} has new content under the same version", describe(release)));
-            }
-            Some(_) => {}
-        }
-    }
-    if deployed.len() > wanted.releases.len() {
-        return Some("a release is no longer used".to_owned());
-    }
-    None
-}
-
-fn is_stemcell(known: &Stemcell, wanted: &Identity) -> bool {
-    known.name == wanted.name && known.version == wanted.version && !differs(known.digest.as_deref(), wanted)
-}
-
-/// Records of other tools have no digest: then name and version must do.
-fn differs(recorded: Option<&str>, wanted: &Identity) -> bool {
-    recorded.is_some_and(|recorded| recorded != wanted.digest.to_string())
-}
-
-fn describe(identity: &Identity) -> String {
-    format!("{}/{}", identity.name, identity.version)
 }

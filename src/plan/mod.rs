@@ -6,11 +6,21 @@
 
 mod create;
 mod delete;
+mod difference;
+mod reasons;
 
-pub use create::{Options, Wanted, create};
+use std::collections::BTreeMap;
+
+pub use create::{Options, Strategy, Wanted, create};
 pub use delete::delete;
+pub use difference::{Alteration, Difference, Leaf, differences};
 
 use crate::manifest::deployment::DiskSpec;
+
+/// The name under which it is recorded how long no job ran while a VM was updated.
+pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
+/// The same, while a VM was replaced.
+pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
 
 /// What to do, in order. Empty when nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -54,6 +64,16 @@ pub enum Step {
     },
     /// Create the VM and wait for its agent.
     CreateVm,
+    /// Set the metadata of the VM on record again.
+    SetMetadata {
+        /// The VM's CID.
+        cid: String,
+    },
+    /// Bring the VM on record, while it lives, to run the jobs as they are wanted.
+    UpdateVm {
+        /// The VM's CID.
+        cid: String,
+    },
     /// Create a persistent disk.
     CreateDisk(DiskSpec),
     /// Attach a disk to the VM and have the agent mount it.
@@ -79,14 +99,94 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// What steps of its kind are called, by programs and in the record of how long they take.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Step::CreateStemcell => "create_stemcell",
+            Step::StopVm { .. } => "stop_vm",
+            Step::DeleteVm { .. } => "delete_vm",
+            Step::CreateVm => "create_vm",
+            Step::SetMetadata { .. } => "set_metadata",
+            Step::UpdateVm { .. } => "update_vm",
+            Step::CreateDisk(_) => "create_disk",
+            Step::AttachDisk(_) => "attach_disk",
+            Step::MigrateDisk => "migrate_disk",
+            Step::DetachDisk { .. } => "detach_disk",
+            Step::DeployJobs => "deploy_jobs",
+            Step::DeleteDisk { .. } => "delete_disk",
+            Step::DeleteStemcell { .. } => "delete_stemcell",
+        }
+    }
+}
+
+impl Step {
+    /// What it does to this instance, for a person.
+    pub fn describe(&self, instance: &str) -> String {
+        match self {
+            Step::CreateStemcell => "Upload the stemcell".to_owned(),
+            Step::StopVm { cid } => format!("Stop the jobs on VM '{cid}'"),
+            Step::DeleteVm { cid } => format!("Delete VM '{cid}'"),
+            Step::CreateVm => format!("Create the VM of '{instance}'"),
+            Step::SetMetadata { cid } => format!("Set the metadata of VM '{cid}'"),
+            Step::UpdateVm { cid } => format!("Update '{instance}' in place on VM '{cid}'"),
+            Step::CreateDisk(spec) => format!("Create a disk of {} MiB", spec.size),
+            Step::AttachDisk(DiskRef::Existing(cid)) => format!("Attach disk '{cid}'"),
+            Step::AttachDisk(DiskRef::New) => "Attach the new disk".to_owned(),
+            Step::MigrateDisk => "Copy the data to the new disk".to_owned(),
+            Step::DetachDisk { cid } => format!("Detach disk '{cid}'"),
+            Step::DeployJobs => format!("Bring the jobs of '{instance}' to the VM and start them"),
+            Step::DeleteDisk { cid } => format!("Delete disk '{cid}'"),
+            Step::DeleteStemcell { cid } => format!("Delete stemcell '{cid}'"),
+        }
+    }
+
+    /// Whether it only deletes what nothing uses.
+    pub fn clears_away(&self) -> bool {
+        matches!(self, Step::DeleteDisk { .. } | Step::DeleteStemcell { .. })
+    }
+}
+
 impl Plan {
+    /// How long no job may run, by the record of how long it was the last time; none where that is not known or
+    /// nothing runs that could be interrupted.
+    pub fn interruption(&self, durations: &BTreeMap<String, u64>) -> Option<u64> {
+        let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm { .. }));
+        let name = match self.updates_in_place() {
+            true => INTERRUPTION_IN_PLACE,
+            false if stops => INTERRUPTION_BY_NEW_VM,
+            false => return None,
+        };
+        durations.get(name).copied()
+    }
+
     fn push(&mut self, step: Step, reason: impl Into<String>) {
         self.steps.push(Planned { step, reason: reason.into() });
     }
 
-    /// Whether it makes a VM, and does not only clear away.
+    /// Whether it brings jobs to run, and does not only clear away.
     pub fn deploys(&self) -> bool {
+        self.makes_vm() || self.updates_in_place()
+    }
+
+    /// Whether it makes a VM.
+    pub fn makes_vm(&self) -> bool {
         self.steps.iter().any(|planned| planned.step == Step::CreateVm)
+    }
+
+    /// Whether it changes a VM that stays.
+    pub fn updates_in_place(&self) -> bool {
+        self.steps.iter().any(|planned| matches!(planned.step, Step::UpdateVm { .. }))
+    }
+
+    /// Whether something that runs is stopped, or something that exists is deleted.
+    pub fn interrupts(&self) -> bool {
+        self.steps.iter().any(|planned| {
+            matches!(
+                planned.step,
+                Step::StopVm { .. } | Step::UpdateVm { .. } | Step::DeleteVm { .. } | Step::DeleteDisk { .. }
+            )
+        })
     }
 
     /// Whether there is nothing to do.

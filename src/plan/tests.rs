@@ -1,10 +1,12 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Map, json};
 
 use super::*;
 use crate::artifact::{Digest, Identity};
 use crate::cpi::Contract;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Change, Disk, Release, State, Stemcell, Vm};
+use crate::state::{Change, Disk, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
 
 const SHA: &str = "0123";
 
@@ -45,6 +47,18 @@ fn disk(cid: &str, size: u64) -> Disk {
     }
 }
 
+fn ingredients() -> Ingredients {
+    Ingredients {
+        cloud_properties: json!({"type": "small"}),
+        persistent_disk: json!(true),
+        ..Ingredients::default()
+    }
+}
+
+fn leaf(path: &str, value: &str) -> Leaf {
+    Leaf { path: path.into(), value: value.into(), secret: false }
+}
+
 fn deployed() -> State {
     let mut state = State::new();
     let vm = Vm {
@@ -55,6 +69,8 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
+        made_of: Some(MadeOf::of(&ingredients())),
+        ready: true,
     };
     let release = Release {
         id: "r".into(),
@@ -69,7 +85,12 @@ fn deployed() -> State {
         Change::StemcellUsed { id: "id-sc-1".into() },
         Change::DiskCreated(disk("disk-1", 1024)),
         Change::DiskUsed { cid: "disk-1".into() },
-        Change::Deployed { manifest_sha: SHA.into(), releases: vec![release] },
+        Change::Deployed {
+            manifest_sha: SHA.into(),
+            releases: vec![release],
+            manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
+            durations: BTreeMap::from([("update_vm".to_owned(), 10), (INTERRUPTION_IN_PLACE.to_owned(), 4)]),
+        },
     ] {
         state.apply(change).unwrap();
     }
@@ -81,6 +102,8 @@ struct Case {
     stemcell: Identity,
     releases: Vec<Identity>,
     disk: Option<DiskSpec>,
+    leaves: Vec<Leaf>,
+    ingredients: Ingredients,
     options: Options,
 }
 
@@ -91,6 +114,8 @@ impl Default for Case {
             stemcell: identity("jammy", "1", 'a'),
             releases: vec![identity("hello", "1", 'b')],
             disk: Some(spec(1024)),
+            leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
+            ingredients: ingredients(),
             options: Options::default(),
         }
     }
@@ -100,11 +125,13 @@ impl Case {
     fn plan(&self, state: &State) -> Plan {
         let wanted = Wanted {
             manifest_sha: self.sha,
+            leaves: &self.leaves,
+            ingredients: &self.ingredients,
             stemcell: &self.stemcell,
             releases: &self.releases,
             disk: self.disk.as_ref(),
         };
-        create(state, &wanted, self.options)
+        create(state, &wanted, &self.options)
     }
 }
 
@@ -136,29 +163,116 @@ fn a_first_deploy_makes_everything() {
     );
 }
 
+/// A changed property of a job.
+fn other_port() -> Case {
+    let leaves = vec![leaf("/properties/port", "2"), leaf("/resource_pools/name=vms/env/a", "1")];
+    Case { sha: "other", leaves, ..Case::default() }
+}
+
 #[test]
-fn every_change_has_its_reason_and_replaces_the_vm() {
+fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
-        let stop =
-            plan.steps.iter().find(|planned| matches!(planned.step, Step::StopVm { .. })).expect(reason);
-        assert!(stop.reason.contains(reason), "{}", stop.reason);
-        let steps = steps(&plan);
-        let at = steps.iter().position(|step| *step == Step::CreateVm).expect(reason);
-        assert_eq!(steps[at - 2..at], stop_and_delete());
+        assert_eq!(steps(&plan), [Step::UpdateVm { cid: "vm-1".into() }]);
+        assert_eq!(plan.steps[0].reason, reason);
+        let recreate = Options { strategy: Strategy::Recreate, ..Options::default() };
+        let plan = Case { options: recreate, ..case }.plan(&deployed());
+        assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![Step::CreateVm]].concat());
+        assert_eq!(plan.steps[0].reason, reason);
     };
-    changed(Case { sha: "other", ..Case::default() }, "the manifest changed");
-    changed(Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() }, "from 1 to 2");
+    changed(other_port(), "`/properties/port` changes to `2`");
+    changed(Case { sha: "other", ..Case::default() }, "the order of something in the manifest changed");
+    changed(
+        Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() },
+        "release hello changes from 1 to 2",
+    );
     changed(
         Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() },
-        "new content under the same",
+        "release hello/1 has new content under the same version",
     );
-    changed(Case { releases: Vec::new(), ..Case::default() }, "no longer used");
-    changed(Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() }, "stemcell changes to jammy/2");
+    changed(Case { releases: Vec::new(), ..Case::default() }, "a release is no longer used");
+    let several = ["a", "b", "c", "d", "e"].map(|name| leaf(&format!("/properties/{name}"), "1"));
+    let leaves = Case::default().leaves.into_iter().chain(several).collect();
+    changed(
+        Case { sha: "other", leaves, ..Case::default() },
+        "`/properties/a` is new: `1`, `/properties/b` is new: `1`, `/properties/c` is new: `1`, and 2 more",
+    );
+}
+
+#[test]
+fn what_the_vm_is_made_of_takes_a_new_one() {
+    let changed = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed());
+        let at = steps(&plan).iter().position(|step| *step == Step::CreateVm).expect(reason);
+        assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
+        assert_eq!(plan.steps[at].reason, reason);
+    };
+    let made = |change: &dyn Fn(&mut Ingredients)| {
+        let mut ingredients = ingredients();
+        change(&mut ingredients);
+        Case { ingredients, ..other_port() }
+    };
+    changed(
+        Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() },
+        "the stemcell changes from jammy/1 to jammy/2",
+    );
+    changed(
+        Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() },
+        "the stemcell changes to jammy/1",
+    );
     changed(
         Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() },
         "--recreate",
     );
+    changed(
+        made(&|wanted| wanted.cloud_properties = json!({"type": "large"})),
+        "its cloud properties change",
+    );
+    changed(made(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
+    changed(made(&|wanted| wanted.agent = json!({"mbus": "x"})), "the way its agent is reached changes");
+    changed(
+        Case { disk: Some(spec(2048)), ..other_port() },
+        "the size of its disk changes from 1024 MiB to 2048 MiB",
+    );
+    changed(
+        Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
+        "no persistent disk is wanted any more",
+    );
+    let silent = Options { agent_is_silent: Some("no route".into()), ..Options::default() };
+    changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
+    let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
+    env.leaves[1].value = "2".into();
+    changed(env, "the environment of its agent changes: `/resource_pools/name=vms/env/a` changes to `2`");
+}
+
+#[test]
+fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
+    let mut state = deployed();
+    state.monopile.vm.as_mut().unwrap().made_of = None;
+    assert!(Case::default().plan(&state).is_empty());
+    let plan = other_port().plan(&state);
+    assert_eq!(plan.steps[0].reason, "it is not on record what the VM was made from");
+    assert!(plan.makes_vm());
+}
+
+#[test]
+fn tags_are_set_again_and_cost_no_vm() {
+    let ingredients = Ingredients { tags: json!({"a": "b"}), ..ingredients() };
+    let plan = Case { ingredients, ..other_port() }.plan(&deployed());
+    assert_eq!(
+        steps(&plan),
+        [Step::SetMetadata { cid: "vm-1".into() }, Step::UpdateVm { cid: "vm-1".into() }]
+    );
+}
+
+#[test]
+fn the_interruption_is_that_of_the_last_time() {
+    let state = deployed();
+    let known = &state.monopile.durations;
+    assert_eq!(other_port().plan(&state).interruption(known), Some(4));
+    let recreate = Options { recreate: true, ..Options::default() };
+    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).interruption(known), None);
+    assert_eq!(Case::default().plan(&State::new()).interruption(known), None);
 }
 
 #[test]
@@ -196,11 +310,14 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
         cpi: None,
         instance: "bosh/0".into(),
         ssh_host_key: None,
+        made_of: None,
+        ready: false,
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let manifest_sha = SHA.to_owned();
     let releases = deployed().releases;
-    state.apply(Change::Deployed { manifest_sha, releases }).unwrap();
+    let (manifest, durations) = (None, BTreeMap::new());
+    state.apply(Change::Deployed { manifest_sha, releases, manifest, durations }).unwrap();
     let plan = Case::default().plan(&state);
     assert!(!plan.deploys());
     assert!(super::tests::steps(&delete(&state)).contains(&delete_it));
@@ -223,11 +340,13 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
+            made_of: Some(MadeOf::of(&ingredients())),
+            ready: false,
         }))
     };
     for change in [
+        Change::DeployBegun { in_place: false },
         Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
-        Change::DeployBegun,
         Change::VmDeleted { cid: "vm-1".into() },
         vm("vm-2"),
         Change::StemcellUsed { id: "id-sc-2".into() },
@@ -307,11 +426,16 @@ fn states_of_other_tools_have_no_digests_and_still_count() {
 }
 
 #[test]
-fn an_unfinished_deploy_is_done_again() {
+fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
     let mut state = deployed();
-    state.apply(Change::DeployBegun).unwrap();
+    state.apply(Change::DeployBegun { in_place: true }).unwrap();
     let plan = Case::default().plan(&state);
-    assert!(plan.steps[0].reason.contains("did not finish"), "{:?}", plan.steps[0]);
+    assert_eq!(steps(&plan), [Step::UpdateVm { cid: "vm-1".into() }]);
+    assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
+    state.apply(Change::DeployBegun { in_place: false }).unwrap();
+    let plan = Case::default().plan(&state);
+    assert!(plan.makes_vm());
+    assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The transitions of the state: what may happen to it, and when.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::file::{Disk, Kind, Release, State, Stemcell, Undeleted, Vm};
+use super::salted::{Ingredients, Leaves, MadeOf};
 
 /// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
 /// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
@@ -73,13 +76,24 @@ pub enum Change {
     /// An operator put this state in the place of the present one: an older version, or one made from CIDs.
     Replaced(Box<State>),
     /// A deploy begins: until it succeeds, nothing counts as deployed.
-    DeployBegun,
+    DeployBegun {
+        /// The VM on record stays, with its disks mounted.
+        in_place: bool,
+    },
+    /// The agent of the VM answers and its disks are mounted: only the jobs may be missing from now on.
+    VmReady,
+    /// The metadata of the VM was set again.
+    MetadataSet(Box<Ingredients>),
     /// A deploy succeeded.
     Deployed {
         /// SHA-512 of the interpolated manifest, hex.
         manifest_sha: String,
         /// The releases it used, without ids.
         releases: Vec<Release>,
+        /// The leaves of the manifest.
+        manifest: Option<Leaves>,
+        /// How long its steps took, in milliseconds, by their names.
+        durations: BTreeMap<String, u64>,
     },
     /// The jobs were stopped or lost on purpose: the next create-env must deploy.
     DeploymentForgotten,
@@ -252,12 +266,26 @@ impl State {
                 self.current_vm_cid = cid;
             }
             Change::Replaced(state) => *self = *state,
-            Change::DeployBegun | Change::DeploymentForgotten => {
-                self.current_manifest_sha.clear();
-                self.current_release_ids.clear();
-                self.releases.clear();
+            Change::DeployBegun { in_place: true } => self.nothing_is_deployed(),
+            Change::DeployBegun { in_place: false } | Change::DeploymentForgotten => {
+                self.nothing_is_deployed();
+                if let Some(vm) = &mut self.monopile.vm {
+                    vm.ready = false;
+                }
             }
-            Change::Deployed { manifest_sha, releases } => {
+            Change::VmReady => {
+                if let Some(vm) = &mut self.monopile.vm {
+                    vm.ready = true;
+                }
+            }
+            Change::MetadataSet(ingredients) => {
+                if let Some(vm) = &mut self.monopile.vm {
+                    vm.made_of = Some(MadeOf::of(&ingredients));
+                }
+            }
+            Change::Deployed { manifest_sha, releases, manifest, durations } => {
+                self.monopile.durations.extend(durations);
+                self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;
                 self.current_manifest_sha = manifest_sha;
@@ -268,6 +296,12 @@ impl State {
 }
 
 impl State {
+    fn nothing_is_deployed(&mut self) {
+        self.current_manifest_sha.clear();
+        self.current_release_ids.clear();
+        self.releases.clear();
+    }
+
     /// What the mark was about is gone, or there again.
     fn unmark(&mut self, what: Kind, cid: &str) {
         self.monopile.undeleted.retain(|one| (one.what, one.cid.as_str()) != (what, cid));
@@ -292,6 +326,8 @@ mod tests {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
+            made_of: None,
+            ready: false,
         }))
     }
 
@@ -370,7 +406,14 @@ mod tests {
         state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
         state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
         state.apply(Change::DiskUsed { cid: "disk-1".into() }).unwrap();
-        state.apply(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        state
+            .apply(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: BTreeMap::new(),
+            })
+            .unwrap();
         let forget = |what, cid: &str| Change::Forgotten { what, cid: cid.to_owned() };
         assert!(state.apply(forget(Kind::Vm, "disk-1")).is_err());
         assert!(state.apply(forget(Kind::Disk, "")).is_err());

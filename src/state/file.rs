@@ -2,12 +2,13 @@
 //! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::salted::{Leaves, MadeOf};
 use crate::cpi::Contract;
 use crate::{Error, Result};
 
@@ -131,6 +132,12 @@ pub struct Extension {
     /// their records; a VM, of which there is one, is on record here alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<Undeleted>,
+    /// The leaves of the manifest last deployed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Leaves>,
+    /// How long the steps of earlier deploys took, in milliseconds, by the name of the step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub durations: BTreeMap<String, u64>,
     /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -138,7 +145,14 @@ pub struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        Extension { format: FORMAT, vm: None, undeleted: Vec::new(), unknown: Map::new() }
+        Extension {
+            format: FORMAT,
+            vm: None,
+            undeleted: Vec::new(),
+            manifest: None,
+            durations: BTreeMap::new(),
+            unknown: Map::new(),
+        }
     }
 }
 
@@ -207,6 +221,12 @@ pub struct Vm {
     /// The host key its sshd showed first, in OpenSSH's notation (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
+    /// What it was made from; absent in records of older versions and of imported VMs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<MadeOf>,
+    /// Agent and disks are as wanted: whatever may be missing are the jobs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ready: bool,
 }
 
 impl State {

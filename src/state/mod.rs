@@ -8,6 +8,7 @@ mod change;
 mod file;
 mod journal;
 mod lock;
+mod salted;
 mod store;
 mod versions;
 
@@ -15,5 +16,6 @@ pub use change::{Change, Rejected};
 pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Undeleted, Vm};
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
+pub use salted::{Ingredient, Ingredients, Leaves, MadeOf};
 pub use store::{Store, resolve};
 pub use versions::{KEPT, Version, versions};

@@ -282,7 +282,14 @@ mod tests {
         let mut store = Store::open(&path, &holder()).unwrap();
         store.establish().unwrap();
         let first = fs::read(&path).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         assert_eq!(fs::read(backup_path(&path)).unwrap(), first);
         for file in [&path, &backup_path(&path)] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -291,8 +298,15 @@ mod tests {
         assert!(versions::versions(&path).unwrap().iter().all(|version| version.name == "bak"));
         drop(store);
         let mut store = Store::open(&path, &holder()).unwrap();
-        store.commit(Change::DeployBegun).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "def".into(), releases: Vec::new() }).unwrap();
+        store.commit(Change::DeployBegun { in_place: false }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "def".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         let kept = versions::versions(&path).unwrap();
         let said: Vec<_> = kept
             .iter()
@@ -310,7 +324,14 @@ mod tests {
         store.establish().unwrap();
         // Killed after the backup was kept and before the new version was written.
         fs::hard_link(&path, backup_path(&path)).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         drop(store);
         let mut left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -385,6 +406,8 @@ mod tests {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
+            made_of: None,
+            ready: false,
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         call.settle().unwrap();

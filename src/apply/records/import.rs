@@ -113,6 +113,8 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
                 cpi: None,
                 instance,
                 ssh_host_key: None,
+                made_of: None,
+                ready: false,
             })
         });
         apply(&mut state, Change::VmAdopted { cid: cid.clone(), vm })?;
