@@ -35,6 +35,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -l sha2 -d 'Use SHA-256 
 complete -c monopile -n "__fish_monopile_needs_command" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_needs_command" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "create-env" -d 'Create or update an environment'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "plan" -d 'Say what create-env would do and why, and do nothing'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-env" -d 'Delete an environment: its VM, disks, stemcells and state'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "stop-env" -d 'Stop the jobs of an environment; VM and disks stay'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "start-env" -d 'Start the jobs that stop-env stopped'
@@ -61,6 +62,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-st
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l update-strategy -d 'How a change comes to a VM that exists' -r -f -a "in-place\t'In the VM that runs where that is possible; else with a new one'
+recreate\t'Always with a new VM'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -69,6 +72,7 @@ ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l plan -d 'Do what `monopile plan --out FILE` planned, and refuse if that is not what is needed any more' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
@@ -78,6 +82,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-veri
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l dry-run -d 'Only say what would be done, as `plan` does'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -85,6 +90,42 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-colo
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l update-strategy -d 'How a change comes to a VM that exists' -r -f -a "in-place\t'In the VM that runs where that is possible; else with a new one'
+recreate\t'Always with a new VM'"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l out -d 'Save the plan, for `create-env --plan FILE`' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l recreate -d 'Deploy even if nothing changed, with a new VM'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l no-verify -d 'If nothing changed, don\'t look whether VM and agent are still there'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l detailed-exitcode -d 'End with exit code 7 when there is something to do'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l var-file -d 'Set a variable to the text of a file' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s l -l vars-file -d 'Load variables from a YAML file' -r -F

@@ -74,16 +74,17 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Has whoever sits at the terminal agree before something that runs is stopped or something that exists is deleted.
-/// A saved plan has been agreed to.
+/// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
+/// something that exists is deleted. A saved plan has been agreed to.
 fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
-    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
+    let forecast = Forecast::of(intention, state, None);
+    let confirm =
+        environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
+    let Some(confirm) = confirm else {
+        environment.reporter.note(forecast.headline());
         return Ok(());
     };
-    if !intention.plan.interrupts() {
-        return Ok(());
-    }
-    for line in Forecast::of(intention, state, None).summary() {
+    for line in forecast.summary() {
         environment.reporter.note(line);
     }
     if confirm("Continue?")? {

@@ -142,22 +142,40 @@ impl Forecast {
         }
     }
 
+    /// What it comes to in one line, for a person.
+    pub fn headline(&self) -> String {
+        let what = match self.action {
+            Action::Nothing => "Nothing is to be done",
+            Action::CleanUp => "Nothing is deployed anew; what is not in use is deleted",
+            Action::Create => "A VM is created",
+            Action::UpdateInPlace => "The VM stays and is updated in place",
+            Action::Recreate => "The VM is deleted and a new one created",
+            Action::Examine => {
+                "Nothing changed, but the VM does not answer: should it not exist any more, a new one takes its place"
+            }
+        };
+        match self.reason() {
+            Some(reason) => format!("{what}: {reason}"),
+            None => what.to_owned(),
+        }
+    }
+
+    /// Why there is a deploy.
+    fn reason(&self) -> Option<&str> {
+        let decisive = |step: &&ForecastStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
+        self.steps.iter().find(decisive).map(|step| step.reason.as_str())
+    }
+
     /// What it comes to, a line each, for a person.
     pub fn summary(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        lines.push(match self.action {
-            Action::Nothing => "Nothing is to be done".to_owned(),
-            Action::CleanUp => "Nothing is deployed anew; what is not in use is deleted".to_owned(),
-            Action::Create => "A VM is created".to_owned(),
-            Action::UpdateInPlace => "The VM stays and is updated in place".to_owned(),
-            Action::Recreate => "The VM is deleted and a new one created".to_owned(),
-            Action::Examine => {
-                "Nothing changed, but the VM does not answer: if the CPI says that it does not exist, \
-                                a new one takes its place"
-                    .to_owned()
+        let mut lines = vec![self.headline()];
+        lines.extend(self.steps.iter().enumerate().map(|(number, step)| {
+            let number = number + 1;
+            match self.reason() == Some(&step.reason) {
+                true => format!("{number}. {}", step.what),
+                false => format!("{number}. {}: {}", step.what, step.reason),
             }
-        });
-        lines.extend(self.steps.iter().map(|step| format!("{}: {}", step.what, step.reason)));
+        }));
         if let Some(supply) = &self.packages {
             let Supply { compile, cached, compiled } = supply;
             let mut parts = vec![format!("{compile} to compile"), format!("{cached} from the cache")];

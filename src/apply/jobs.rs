@@ -19,29 +19,44 @@ const NO_CONFIGURATION: &str = "unused-configuration-hash";
 /// only it knows.
 pub(super) fn resolve_networks(run: &Run<'_>, agent: &Agent) -> Result<Map<String, Value>> {
     agent.apply(&spec(run, &run.prepared.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
-    known_networks(run, agent)
+    Ok(Applied::of(agent)?.networks(run))
 }
 
-/// The networks, with the addresses that the agent learned when a spec was applied.
-pub(super) fn known_networks(run: &Run<'_>, agent: &Agent) -> Result<Map<String, Value>> {
-    let mut networks = run.prepared.deployment.vm.networks.clone();
-    let state = agent.get_state()?;
-    let found = state.get("networks").and_then(Value::as_object);
-    for (name, network) in &mut networks {
-        let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
-            continue;
-        };
-        if let Value::Object(network) = network {
-            for key in ["ip", "netmask", "gateway"] {
-                if let Some(value) =
-                    found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()))
-                {
-                    network.entry(key).or_insert_with(|| value.clone());
+/// What the agent says of the VM and the spec that was applied last.
+pub(super) struct Applied(Value);
+
+impl Applied {
+    pub(super) fn of(agent: &Agent) -> Result<Self> {
+        Ok(Applied(agent.get_state()?))
+    }
+
+    /// The packages the VM has.
+    fn packages(&self) -> Vec<CompiledPackage> {
+        let packages = self.0.get("packages").and_then(Value::as_object);
+        let read = |package: &Value| serde_json::from_value(package.clone()).ok();
+        packages.into_iter().flat_map(Map::values).filter_map(read).collect()
+    }
+
+    /// The networks, with the addresses that the agent has learned.
+    pub(super) fn networks(&self, run: &Run<'_>) -> Map<String, Value> {
+        let mut networks = run.prepared.deployment.vm.networks.clone();
+        let found = self.0.get("networks").and_then(Value::as_object);
+        for (name, network) in &mut networks {
+            let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
+                continue;
+            };
+            if let Value::Object(network) = network {
+                for key in ["ip", "netmask", "gateway"] {
+                    let known =
+                        found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+                    if let Some(value) = known {
+                        network.entry(key).or_insert_with(|| value.clone());
+                    }
                 }
             }
         }
+        networks
     }
-    Ok(networks)
 }
 
 /// Uploads the rendered jobs, compiles the packages, and starts it all.
@@ -52,7 +67,7 @@ pub(super) fn deploy(
     networks: &Map<String, Value>,
     stage: &Stage,
 ) -> Result<()> {
-    let spec = bring(run, agent, rendered, networks, stage)?;
+    let spec = bring(run, agent, rendered, networks, &[], stage)?;
     let instance = run.prepared.deployment.instance();
     let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
     agent.stop()?;
@@ -67,11 +82,12 @@ pub(super) fn update(
     run: &Run<'_>,
     agent: &Agent,
     rendered: &RenderedJobs,
-    networks: &Map<String, Value>,
+    applied: &Applied,
     stage: &Stage,
 ) -> Result<Duration> {
     let untouched = |error: Error| error.with_hint("nothing was stopped: the jobs run as before");
-    let spec = bring(run, agent, rendered, networks, stage).map_err(untouched)?;
+    let spec =
+        bring(run, agent, rendered, &applied.networks(run), &applied.packages(), stage).map_err(untouched)?;
     let instance = run.prepared.deployment.instance();
     let preparing = stage.reporter().stage(format!("Preparing instance '{instance}'"));
     agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
@@ -109,13 +125,14 @@ fn bring(
     agent: &Agent,
     rendered: &RenderedJobs,
     networks: &Map<String, Value>,
+    installed: &[CompiledPackage],
     stage: &Stage,
 ) -> Result<Value> {
     let uploading = stage.reporter().stage("Uploading rendered job templates");
     let archive = uuid::Uuid::new_v4().to_string();
     agent.put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
     uploading.finish();
-    let packages = run.packages.provide(run.environment, agent, stage)?;
+    let packages = run.packages.provide(run.environment, agent, installed, stage)?;
     Ok(spec(
         run,
         networks,

@@ -14,10 +14,10 @@ use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
-use crate::plan::{DiskRef, Plan, Step};
+use crate::plan::{DiskRef, Plan, Planned, Step};
 use crate::state::{Change, Kind, Leaves, Release, State};
 use crate::template::Renderer;
-use crate::ui::Stage;
+use crate::ui::{Event, Stage};
 use crate::{Error, Result};
 
 /// A `create-env` under way.
@@ -98,8 +98,9 @@ impl<'a> Run<'a> {
         }
         let mut new_disk = None;
         let agent = self.teardown.agent(cloud.state());
-        for planned in &plan.steps {
+        for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned));
             self.pace.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -166,9 +167,9 @@ impl<'a> Run<'a> {
 
     /// The same, on the VM that runs.
     fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let networks = jobs::known_networks(self, agent)?;
-        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
-        let interruption = jobs::update(self, agent, &rendered, &networks, stage)?;
+        let applied = jobs::Applied::of(agent)?;
+        let rendered = self.take_rendered(cloud.state(), &applied.networks(self), stage)?;
+        let interruption = jobs::update(self, agent, &rendered, &applied, stage)?;
         self.pace.interrupted(interruption);
         cloud.commit(self.deployed())
     }
@@ -211,6 +212,11 @@ impl<'a> Run<'a> {
     }
 }
 
+fn begun(plan: &Plan, number: usize, planned: &Planned) -> Event {
+    let (step, reason) = (planned.step.name(), planned.reason.clone());
+    Event::StepBegun { number: number + 1, count: plan.steps.len(), step, reason }
+}
+
 fn in_use(state: &State, cid: &str) -> bool {
     state.current_stemcell().is_some_and(|current| current.cid == cid)
         || state.current_disk().is_some_and(|current| current.cid == cid)
@@ -236,8 +242,9 @@ impl<'a> Teardown<'a> {
         let agent = self.agent(cloud.state());
         cloud.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
-        for planned in &plan.steps {
+        for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned));
             failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
         }
         if failures.is_empty() {

@@ -1,5 +1,6 @@
 //! What changed in a manifest, leaf by leaf.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::notation::shortened;
@@ -43,8 +44,12 @@ pub enum Alteration {
 /// Compares the manifest that was deployed with the one that is wanted; in the order of the latter, with what is gone
 /// at the end.
 pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
+    let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
+    let old: BTreeSet<&str> = deployed.paths().collect();
     let mut found: Vec<Difference> = wanted
         .iter()
+        // What was filled or emptied is told by what it holds or held.
+        .filter(|leaf| !holds(&old, &leaf.path))
         .filter_map(|leaf| {
             let alteration = match deployed.had(&leaf.path, &leaf.value) {
                 Some(true) => return None,
@@ -54,14 +59,19 @@ pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
             Some(Difference { path: leaf.path.clone(), alteration })
         })
         .collect();
-    let known: std::collections::BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     found.extend(
         deployed
             .paths()
-            .filter(|path| !known.contains(path))
+            .filter(|path| !known.contains(path) && !holds(&known, path))
             .map(|path| Difference { path: path.to_owned(), alteration: Alteration::Removed }),
     );
     found
+}
+
+/// Whether there are leaves below this path.
+fn holds(paths: &BTreeSet<&str>, path: &str) -> bool {
+    let below = format!("{path}/");
+    paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))
 }
 
 impl Leaf {
@@ -97,13 +107,22 @@ mod tests {
 
     #[test]
     fn differences_show_new_values_and_no_secret() {
-        let deployed = Leaves::of([("/a", "1"), ("/b", "\"x\""), ("/gone", "true"), ("/same", "null")]);
+        let deployed = Leaves::of([
+            ("/a", "1"),
+            ("/b", "\"x\""),
+            ("/gone", "true"),
+            ("/same", "null"),
+            ("/filled", "{}"),
+            ("/emptied/0", "1"),
+        ]);
         let long = format!("\"{}\"", "long ".repeat(40));
         let wanted = [
             leaf("/same", "null", false),
             leaf("/a", "\"two\\nlines\"", false),
             leaf("/b", "\"hunter2\"", true),
             leaf("/new", &long, false),
+            leaf("/filled/more", "1", false),
+            leaf("/emptied", "[]", false),
         ];
         let shown: Vec<String> = differences(&deployed, &wanted).iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -112,6 +131,8 @@ mod tests {
                 "`/a` changes to `two`".to_owned(),
                 "`/b` is <changed>".to_owned(),
                 format!("`/new` is new: `{}…`", "long ".repeat(12)),
+                "`/filled/more` is new: `1`".to_owned(),
+                "`/emptied/0` is gone".to_owned(),
                 "`/gone` is gone".to_owned(),
             ]
         );

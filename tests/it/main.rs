@@ -35,6 +35,7 @@ mod jobs;
 mod lifecycle;
 mod local_cpi;
 mod ops;
+mod plan;
 mod registry;
 mod render;
 mod safety;
