@@ -9,13 +9,15 @@ use super::request::Environment;
 use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
-use crate::manifest::{self, Inputs, Loaded, yaml};
+use crate::manifest::{self, CpiConfig, Inputs, Loaded};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
 /// A manifest that can be deployed, as far as it and its artifacts alone can tell.
 pub(super) struct Prepared {
     pub(super) deployment: Deployment,
+    /// The CPIs, where there are several.
+    pub(super) cpis: Option<CpiConfig>,
     pub(super) manifest_sha: String,
     pub(super) manifest_path: PathBuf,
     stemcell: Obtained,
@@ -61,13 +63,15 @@ pub(super) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
 /// Reads and validates the manifest and finds out what its artifacts are.
 pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage) -> Result<Prepared> {
     let loaded = load(environment, inputs)?;
-    let deployment = Deployment::parse(&loaded.root)?;
+    let deployment = loaded.deployment()?;
+    let cpis = loaded.cpis()?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)));
+    let manifest_sha = crate::notation::hex(&Sha512::digest(manifest::deciding(&loaded)?));
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
-    Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
+    let manifest_path = inputs.manifest.clone();
+    Ok(Prepared { deployment, cpis, manifest_sha, manifest_path, stemcell, releases })
 }
 
 /// Everything in `cloud_provider` that opens doors.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::Result;
 use crate::apply;
 use crate::template::Mode;
@@ -16,6 +16,9 @@ use crate::template::Mode;
 pub struct CreateEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -71,7 +74,7 @@ impl CreateEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::CreateEnv {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::{DiskRef, Plan, Step};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Disk, State, Stemcell};
+use crate::state::{Disk, Handle, Kind, State, Stemcell};
+use crate::{Error, Result};
 
 /// What the manifest asks for, as far as a plan depends on it.
 #[derive(Debug, Clone)]
@@ -18,6 +19,10 @@ pub struct Wanted<'a> {
     pub releases: &'a [Identity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,
+    /// The name of the CPI that VM, disk and stemcell are to be of; none for the default CPI.
+    pub cpi: Option<&'a str>,
+    /// The name of the availability zone, where the manifest has such.
+    pub az: Option<&'a str>,
 }
 
 /// What the operator asks for beyond the manifest.
@@ -31,41 +36,47 @@ pub struct Options {
     pub vm_is_gone: bool,
 }
 
-/// Plans a `create-env`.
-pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
+/// Plans a `create-env`. A persistent disk that would stay behind in another CPI or AZ is an error, unless its data
+/// may be lost.
+pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Result<Plan> {
     let mut plan = Plan::default();
     let reason = match change(state, wanted, options) {
         Some(reason) => reason,
-        None => return leftovers(state, plan),
+        None => return Ok(leftovers(state, plan)),
     };
 
-    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted.stemcell));
+    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted));
     if stemcell.is_none() {
-        plan.push(Step::CreateStemcell, format!("stemcell {} is not uploaded", describe(wanted.stemcell)));
+        let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+        let reason = format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell));
+        plan.push(Step::CreateStemcell, reason);
     }
-    if let Some(cid) = state.vm_cid() {
-        plan.push(Step::StopVm { cid: cid.to_owned() }, reason.clone());
-        plan.push(Step::DeleteVm { cid: cid.to_owned() }, reason.clone());
+    if let Some(vm) = state.vm_handle() {
+        plan.push(Step::StopVm(vm.clone()), reason.clone());
+        plan.delete(Kind::Vm, vm, reason.clone());
     }
     delete_earlier_vms(state, &mut plan);
     plan.push(Step::CreateVm, reason.clone());
     let current = state.current_disk();
-    let superseded = wanted.disk.is_some_and(|spec| disk_steps(&mut plan, current, spec, options));
+    let superseded = match wanted.disk {
+        Some(spec) => disk_steps(&mut plan, current, spec, wanted, options)?,
+        None => None,
+    };
     plan.push(Step::DeployJobs, reason);
 
     // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
-    if let Some(current) = current.filter(|_| superseded) {
-        plan.push(Step::DeleteDisk { cid: current.cid.clone() }, "its data is on the new disk");
+    if let (Some(current), Some(why)) = (current, superseded) {
+        plan.delete(Kind::Disk, current.handle(), why);
     }
 
     // What an earlier run left behind, or this one replaces.
     for disk in
         state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()))
     {
-        plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
+        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(stemcell, state, &mut plan);
-    plan
+    delete_stemcells_but(stemcell.map(Stemcell::handle), state, &mut plan);
+    Ok(plan)
 }
 
 /// When nothing changed, what earlier runs could not delete is tried again.
@@ -76,40 +87,57 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
         .iter()
         .filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty())
     {
-        plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
+        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(state.current_stemcell(), state, &mut plan);
+    delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
     plan
 }
 
 /// VMs that were not found when they were to be deleted.
 fn delete_earlier_vms(state: &State, plan: &mut Plan) {
-    for cid in state.undeleted_vms() {
-        plan.push(Step::DeleteVm { cid: cid.to_owned() }, "it may still exist");
+    for vm in state.undeleted_vms() {
+        plan.delete(Kind::Vm, vm, "it may still exist");
     }
 }
 
 /// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
-fn delete_stemcells_but(used: Option<&Stemcell>, state: &State, plan: &mut Plan) {
-    let mut kept: BTreeSet<&str> = used.map(|used| used.cid.as_str()).into_iter().collect();
+fn delete_stemcells_but(used: Option<Handle>, state: &State, plan: &mut Plan) {
+    let mut kept: BTreeSet<Handle> = used.into_iter().collect();
     for known in &state.stemcells {
-        if kept.insert(&known.cid) {
-            plan.push(Step::DeleteStemcell { cid: known.cid.clone() }, "it is not in use any more");
+        if kept.insert(known.handle()) {
+            plan.delete(Kind::Stemcell, known.handle(), "it is not in use any more");
         }
     }
 }
 
-/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.
-fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) -> bool {
+/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one, and why.
+fn disk_steps(
+    plan: &mut Plan,
+    current: Option<&Disk>,
+    spec: &DiskSpec,
+    wanted: &Wanted<'_>,
+    options: Options,
+) -> Result<Option<String>> {
     let Some(current) = current else {
         plan.push(
             Step::CreateDisk(spec.clone()),
             format!("a persistent disk of {} MiB is wanted", spec.size),
         );
         plan.push(Step::AttachDisk(DiskRef::New), "it is new");
-        return false;
+        plan.push(Step::UseDisk, "it is new");
+        return Ok(None);
     };
-    plan.push(Step::AttachDisk(DiskRef::Existing(current.cid.clone())), "the VM is new");
+    if let Some(away) = stays_behind(current, wanted) {
+        if !options.recreate_persistent_disks {
+            return Err(left_behind(current, &away));
+        }
+        let reason = format!("disk {} stays behind: {away} (--recreate-persistent-disks)", current.handle());
+        plan.push(Step::CreateDisk(spec.clone()), reason.clone());
+        plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
+        plan.push(Step::UseDisk, reason);
+        return Ok(Some(format!("it stays behind: {away} (--recreate-persistent-disks)")));
+    }
+    plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     let reason = if options.recreate_persistent_disks {
         "--recreate-persistent-disks".to_owned()
     } else if current.size != spec.size {
@@ -117,13 +145,50 @@ fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options:
     } else if current.cloud_properties != spec.cloud_properties {
         "its cloud properties changed".to_owned()
     } else {
-        return false;
+        return Ok(None);
     };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
     plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
     plan.push(Step::MigrateDisk, reason.clone());
-    plan.push(Step::DetachDisk { cid: current.cid.clone() }, "its data is on the new disk");
-    true
+    plan.push(Step::UseDisk, "it has the data");
+    plan.push(Step::DetachDisk(current.handle()), "its data is on the new disk");
+    Ok(Some("its data is on the new disk".to_owned()))
+}
+
+/// Whether a disk cannot follow to where the VM is wanted: in words, from where to where that is.
+fn stays_behind(disk: &Disk, wanted: &Wanted<'_>) -> Option<String> {
+    if disk.cpi.as_deref() != wanted.cpi {
+        return Some(format!(
+            "the environment moves from {} to {}",
+            cpi_name(disk.cpi.as_deref()),
+            cpi_name(wanted.cpi)
+        ));
+    }
+    match (disk.az.as_deref(), wanted.az) {
+        (Some(from), Some(to)) if from != to => {
+            Some(format!("the environment moves from AZ '{from}' to AZ '{to}'"))
+        }
+        // Where one of them is not known, it is taken for the same.
+        _ => None,
+    }
+}
+
+/// The disk that a move would leave behind, whose data is lost then.
+pub fn loses<'s>(state: &'s State, wanted: &Wanted<'_>) -> Option<&'s Disk> {
+    state.current_disk().filter(|disk| wanted.disk.is_some() && stays_behind(disk, wanted).is_some())
+}
+
+fn left_behind(disk: &Disk, away: &str) -> Error {
+    Error::invalid(format!("{away}, and its persistent disk {} cannot go along", disk.handle()))
+        .with_hint("nothing was changed")
+        .with_hint(
+            "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and deletes \
+             the old one, with its data, once the jobs run",
+        )
+}
+
+fn cpi_name(cpi: Option<&str>) -> String {
+    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
 }
 
 /// Why a deploy is needed; `None` when nothing changed.
@@ -145,10 +210,13 @@ fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String
     if options.vm_is_gone {
         return Some("the VM does not exist any more".to_owned());
     }
+    if let Some(vm) = state.vm_handle().filter(|vm| vm.cpi() != wanted.cpi) {
+        return Some(format!("it moves from {} to {}", cpi_name(vm.cpi()), cpi_name(wanted.cpi)));
+    }
     if state.current_manifest_sha != wanted.manifest_sha {
         return Some("the manifest changed".to_owned());
     }
-    if !state.current_stemcell().is_some_and(|current| is_stemcell(current, wanted.stemcell)) {
+    if !state.current_stemcell().is_some_and(|current| is_stemcell(current, wanted)) {
         return Some(format!("the stemcell changes to {}", describe(wanted.stemcell)));
     }
     let deployed: Vec<_> = state.current_releases().collect();
@@ -174,8 +242,12 @@ fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String
     None
 }
 
-fn is_stemcell(known: &Stemcell, wanted: &Identity) -> bool {
-    known.name == wanted.name && known.version == wanted.version && !differs(known.digest.as_deref(), wanted)
+fn is_stemcell(known: &Stemcell, wanted: &Wanted<'_>) -> bool {
+    let identity = wanted.stemcell;
+    known.cpi.as_deref() == wanted.cpi
+        && known.name == identity.name
+        && known.version == identity.version
+        && !differs(known.digest.as_deref(), identity)
 }
 
 /// Records of other tools have no digest: then name and version must do.

@@ -7,10 +7,11 @@
 mod create;
 mod delete;
 
-pub use create::{Options, Wanted, create};
+pub use create::{Options, Wanted, create, loses};
 pub use delete::delete;
 
 use crate::manifest::deployment::DiskSpec;
+use crate::state::{Handle, Kind};
 
 /// What to do, in order. Empty when nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,8 +32,8 @@ pub struct Planned {
 /// What a step is about, where it may be something that an earlier step makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskRef {
-    /// The disk with this CID.
-    Existing(String),
+    /// This disk.
+    Existing(Handle),
     /// The disk the last [`Step::CreateDisk`] made.
     New,
 }
@@ -43,45 +44,32 @@ pub enum Step {
     /// Upload the stemcell.
     CreateStemcell,
     /// Run the stop half of the jobs' lifecycle on the VM on record and unmount its disks.
-    StopVm {
-        /// The VM's CID.
-        cid: String,
-    },
-    /// Delete the VM on record, or an earlier one that may still exist.
-    DeleteVm {
-        /// The VM's CID.
-        cid: String,
-    },
+    StopVm(Handle),
+    /// Delete something on record that is not in use (any more), or the VM of this environment.
+    Delete(Kind, Handle),
     /// Create the VM and wait for its agent.
     CreateVm,
     /// Create a persistent disk.
     CreateDisk(DiskSpec),
     /// Attach a disk to the VM and have the agent mount it.
     AttachDisk(DiskRef),
-    /// Copy the data of the mounted disk to the new one and use that from now on.
+    /// Copy the data of the mounted disk to the new one.
     MigrateDisk,
+    /// Count the disk the last [`Step::CreateDisk`] made as the one in use.
+    UseDisk,
     /// Take a disk off the VM.
-    DetachDisk {
-        /// Its CID.
-        cid: String,
-    },
+    DetachDisk(Handle),
     /// Render, compile, upload and start the jobs.
     DeployJobs,
-    /// Delete a disk that is not in use.
-    DeleteDisk {
-        /// Its CID.
-        cid: String,
-    },
-    /// Delete a stemcell that is not in use.
-    DeleteStemcell {
-        /// Its CID.
-        cid: String,
-    },
 }
 
 impl Plan {
     fn push(&mut self, step: Step, reason: impl Into<String>) {
         self.steps.push(Planned { step, reason: reason.into() });
+    }
+
+    fn delete(&mut self, what: Kind, handle: Handle, reason: impl Into<String>) {
+        self.push(Step::Delete(what, handle), reason);
     }
 
     /// Whether it makes a VM, and does not only clear away.

@@ -6,13 +6,15 @@
 
 mod change;
 mod file;
+mod handle;
 mod journal;
 mod lock;
 mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
-pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Undeleted, Vm};
+pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Undeleted, Vm};
+pub use handle::Handle;
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
 pub use store::{Store, resolve};
