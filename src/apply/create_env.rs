@@ -2,12 +2,13 @@
 
 use super::cloud::Cloud;
 use super::connection::Presence;
+use super::cpis::{Cpis, asking};
 use super::forecast::Forecast;
 use super::intention::Intention;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
-use super::{cpi_source, lock, prepare, resume, signals};
+use super::{cpi_names, cpi_source, lock, prepare, resume, signals};
 use crate::state::{Kind, State};
 use crate::template::ModeRenderer;
 use crate::{Error, ErrorKind, Result};
@@ -19,7 +20,10 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
 
     let validating = environment.reporter.stage("Validating");
-    let mut intention = Intention::form(environment, request, store.state(), &validating)?;
+    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
+    cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
+    let mut intention = Intention::form(environment, request, prepared, store.state())?;
     if let Some(forecast) = &request.plan {
         forecast.check(&intention, store.state())?;
     }
@@ -31,6 +35,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     }
     let prepared = &intention.prepared;
     let provider = &prepared.deployment.cloud_provider;
+    let cpi = prepared.deployment.cpi();
     let opened = prepared.open(environment, &validating)?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
     let mut run = Run::new(environment, prepared, &opened, &renderer, intention.endpoint.clone(), request)?;
@@ -38,35 +43,40 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     run.render_what_can_be(store.state(), &validating)?;
     let parts = cpi_source::Parts {
         provider,
+        config: prepared.cpis.as_ref(),
         deployment: &prepared.deployment.name,
         manifest: &prepared.manifest_path,
         releases: &opened.releases,
         renderer: &renderer,
     };
-    let located = cpi_source::locate(environment, &parts, &validating)?;
+    let sources = cpi_source::Sources::find(environment, parts)?;
+    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    cpis.install(cpi, &validating)?;
     validating.finish();
     agree(environment, request, &intention, store.state())?;
     signals::check(environment)?;
 
-    let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
-    check_formats(cloud.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
-    let contract = cloud.negotiate(opened.stemcell.api_version);
+    let connecting = environment.reporter.stage(asking(cpi));
+    let connection = cpis.connect(cpi, &connecting)?;
+    check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let contract = connection.negotiate(opened.stemcell.api_version);
     connecting.finish();
+    cpis.get_all_of(store.state())?;
+    let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut plan = intention.plan.clone();
     if let Some(error) = suspect {
-        let cid = super::vm::vm_cid(&cloud)?;
-        let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
-        if cloud.presence(&asking, Kind::Vm, &cid)? != Presence::Gone {
+        let vm = super::vm::handle(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {
             return Err(error
-                .context(format!("nothing changed, but VM '{cid}' is not as it was deployed"))
+                .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
                 .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
                 .with_hint("--no-verify takes an environment in which nothing changed as it is"));
         }
         asking.finish();
-        environment.reporter.warn(format!("VM '{cid}' does not exist any more: a new one takes its place"));
-        plan = intention.without_vm(cloud.state());
+        environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
+        plan = intention.without_vm(cloud.state())?;
     }
     run.teardown.registry =
         Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
@@ -98,19 +108,33 @@ fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
 }
 
-fn check_formats(cpi: Option<&[String]>, stemcell: &[String]) -> Result<()> {
-    match cpi {
-        Some(known) if !known.is_empty() && !stemcell.is_empty() => {
-            if stemcell.iter().any(|format| known.contains(format)) {
-                return Ok(());
-            }
+/// Checks that the CPI takes the stemcell, as far as both say so.
+fn check_formats(
+    environment: &Environment,
+    name: Option<&str>,
+    cpi: Option<&[String]>,
+    stemcell: &[String],
+) -> Result<()> {
+    let known = cpi.filter(|known| !known.is_empty());
+    match (known, name) {
+        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
+            Ok(())
+        }
+        (Some(known), name) => {
+            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
-                "the CPI takes stemcells in the formats {}, and this one comes as {}",
+                "{who} takes stemcells in the formats {}, and this one comes as {}",
                 known.join(", "),
                 stemcell.join(", ")
             ))
             .with_hint("use the stemcell made for this IaaS"))
         }
-        _ => Ok(()),
+        (None, Some(name)) => {
+            environment
+                .reporter
+                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
+            Ok(())
+        }
+        (None, None) => Ok(()),
     }
 }

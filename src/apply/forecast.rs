@@ -7,6 +7,7 @@ use super::intention::Intention;
 use super::packages::Supply;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
+use super::{cpi_names, prepare};
 use crate::notation::hex;
 use crate::plan::{Alteration, Difference, Plan, Planned, differences};
 use crate::state::State;
@@ -103,7 +104,10 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Foreca
     environment.reporter.note(format!("Deployment state: '{}'", path.display()));
     let state = State::read(path)?.unwrap_or_else(State::new);
     let validating = environment.reporter.stage("Validating");
-    let intention = Intention::form(environment, request, &state, &validating)?;
+    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
+    cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    let (state, _) = cpi_names::renamed(prepared.cpis.as_ref(), &state)?;
+    let intention = Intention::form(environment, request, prepared, &state)?;
     let mut supply = None;
     if intention.plan.deploys() {
         let opened = intention.prepared.open(environment, &validating)?;

@@ -1,13 +1,12 @@
 //! What a `create-env` is going to do, as far as that can be known without a CPI.
 
 use super::alive::{self, Seen};
-use super::prepare::{self, Prepared};
+use super::prepare::Prepared;
 use super::request::{CreateEnv, Environment};
 use super::run::endpoint;
 use crate::agent::Endpoint;
 use crate::plan::{self, Options, Plan};
 use crate::state::State;
-use crate::ui::Stage;
 use crate::{Error, Result};
 
 /// A plan, and what it was made from.
@@ -21,14 +20,13 @@ pub(super) struct Intention {
 }
 
 impl Intention {
-    /// Reads the manifest, looks at the VM where the plan depends on it, and plans. Nothing is changed.
+    /// Plans, and looks at the VM where the plan depends on it. Nothing is changed.
     pub(super) fn form(
         environment: &Environment,
         request: &CreateEnv,
+        prepared: Prepared,
         state: &State,
-        stage: &Stage,
     ) -> Result<Self> {
-        let prepared = prepare::prepare(environment, &request.inputs, stage)?;
         let options = Options {
             recreate: request.recreate,
             recreate_persistent_disks: request.recreate_persistent_disks,
@@ -38,7 +36,7 @@ impl Intention {
         let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
         let plan = Plan::default();
         let mut intention = Intention { prepared, endpoint, plan, options, suspect: None };
-        intention.plan(state);
+        intention.plan(state)?;
         let looks = match intention.plan.deploys() {
             true => intention.plan.updates_in_place(),
             false => request.verify,
@@ -52,7 +50,7 @@ impl Intention {
             Some(Seen::Suspect(error)) if intention.plan.updates_in_place() => {
                 environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));
                 intention.options.agent_is_silent = Some(error.to_string());
-                intention.plan(state);
+                intention.plan(state)?;
             }
             Some(Seen::Suspect(error)) => intention.suspect = Some(error),
             _ => {}
@@ -60,17 +58,18 @@ impl Intention {
         Ok(intention)
     }
 
-    fn plan(&mut self, state: &State) {
-        self.plan = self.planned(state, &self.options);
+    fn plan(&mut self, state: &State) -> Result<()> {
+        self.plan = self.planned(state, &self.options)?;
+        Ok(())
     }
 
-    fn planned(&self, state: &State, options: &Options) -> Plan {
+    fn planned(&self, state: &State, options: &Options) -> Result<Plan> {
         let releases = self.prepared.release_identities();
         plan::create(state, &self.prepared.wanted(&releases), options)
     }
 
     /// The plan for when the VM on record turns out not to exist.
-    pub(super) fn without_vm(&self, state: &State) -> Plan {
+    pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
         self.planned(state, &Options { vm_is_gone: true, ..self.options.clone() })
     }
 }

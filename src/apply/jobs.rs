@@ -164,7 +164,7 @@ fn spec(
         "name": deployment.group.name,
         "id": "0",
         "index": 0,
-        "az": "unknown",
+        "az": deployment.az_name(),
         "job": {"name": deployment.group.name, "templates": templates},
         "packages": packages,
         "networks": networks,

@@ -1,14 +1,16 @@
 //! Runs a plan: step, effect, state. The only place that sees `cpi`, `agent` and `state` together.
 //!
 //! [`create_env`], [`delete_env`], [`stop_env`] and [`start_env`] are the operations; `prepare` turns a request into what a plan needs,
-//! `run` takes the steps, and the other files each know one part of the world: the CPI (`cloud`), the VM and its
+//! `run` takes the steps, and the other files each know one part of the world: the CPIs (`cloud`, `cpis`), the VM and its
 //! agent (`vm`), disks, jobs.
 
 mod alive;
 mod cloud;
 mod compiled;
 mod connection;
+mod cpi_names;
 mod cpi_source;
+mod cpis;
 mod create_env;
 mod delete_env;
 mod deletion;

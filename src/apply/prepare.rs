@@ -10,7 +10,7 @@ use super::request::Environment;
 use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
-use crate::manifest::{self, Inputs, Loaded, yaml};
+use crate::manifest::{self, CpiConfig, Inputs, Loaded, yaml};
 use crate::plan::{Leaf, Wanted};
 use crate::state::Ingredients;
 use crate::ui::Stage;
@@ -19,6 +19,8 @@ use crate::{Error, Result};
 /// A manifest that can be deployed, as far as it and its artifacts alone can tell.
 pub(super) struct Prepared {
     pub(super) deployment: Deployment,
+    /// The CPIs, where there are several.
+    pub(super) cpis: Option<CpiConfig>,
     pub(super) manifest_sha: String,
     pub(super) leaves: Vec<Leaf>,
     pub(super) ingredients: Ingredients,
@@ -66,15 +68,16 @@ pub(super) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
 /// Reads and validates the manifest and finds out what its artifacts are.
 pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage) -> Result<Prepared> {
     let loaded = load(environment, inputs)?;
-    let deployment = Deployment::parse(&loaded.root)?;
+    let deployment = loaded.deployment()?;
+    let cpis = loaded.cpis()?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)));
+    let manifest_sha = crate::notation::hex(&Sha512::digest(manifest::deciding(&loaded)?));
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
     let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
     let manifest_path = inputs.manifest.clone();
-    Ok(Prepared { deployment, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
+    Ok(Prepared { deployment, cpis, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
 }
 
 /// The leaves of the manifest; secret is whatever must not be shown.
@@ -101,6 +104,7 @@ fn ingredients(deployment: &Deployment) -> Ingredients {
     let provider = &deployment.cloud_provider;
     let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
     Ingredients {
+        az: json!(deployment.az_name()),
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
         networks: Value::Object(deployment.vm.networks.clone()),
         env: Value::Object(env),
@@ -211,6 +215,8 @@ impl Prepared {
             stemcell: self.stemcell_identity(),
             releases,
             disk: self.deployment.disk.as_ref(),
+            cpi: self.deployment.cpi(),
+            az: self.deployment.az.as_ref().map(|az| az.name.as_str()),
         }
     }
 

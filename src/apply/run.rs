@@ -15,7 +15,7 @@ use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Planned, Step};
-use crate::state::{Change, Kind, Leaves, Release, State};
+use crate::state::{Change, Handle, Kind, Leaves, Release, State};
 use crate::template::Renderer;
 use crate::ui::{Event, Stage};
 use crate::{Error, Result};
@@ -109,28 +109,32 @@ impl<'a> Run<'a> {
                     vm::create_stemcell(cloud, stemcell, deployment, why, &deploying)?;
                 }
                 Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
-                Step::CreateDisk(spec) => new_disk = Some(disk::create(cloud, spec, why, &deploying)?),
+                Step::CreateDisk(spec) => {
+                    let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
+                    new_disk = Some(disk::create(cloud, spec, az, why, &deploying)?);
+                }
                 Step::AttachDisk(which) => {
-                    let cid = self.resolve(which, new_disk.as_deref())?;
-                    disk::attach(&self, cloud, &agent, cid, why, &deploying)?;
-                    if *which == DiskRef::New && cloud.state().current_disk().is_none() {
-                        cloud.commit(Change::DiskUsed { cid: cid.to_owned() })?;
-                    }
+                    let disk = self.resolve(which, new_disk.as_ref())?;
+                    disk::attach(&self, cloud, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
-                    let cid = self.resolve(&DiskRef::New, new_disk.as_deref())?;
-                    disk::migrate(cloud, &agent, cid, &deploying)?;
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    disk::migrate(&agent, disk, &deploying)?;
                 }
-                Step::DetachDisk { cid } => disk::detach(&self, cloud, &agent, cid, why, &deploying)?,
+                Step::UseDisk => {
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    cloud.commit(Change::DiskUsed(disk.clone()))?;
+                }
+                Step::DetachDisk(disk) => disk::detach(&self, cloud, &agent, disk, why, &deploying)?,
                 Step::DeployJobs => {
                     cloud.commit(Change::VmReady)?;
                     self.deploy_jobs(cloud, &agent, &deploying)?;
                 }
-                Step::SetMetadata { cid } => vm::set_metadata(&self, cloud, cid, &deploying)?,
-                Step::UpdateVm { .. } => self.update_vm(cloud, &agent, &deploying)?,
+                Step::SetMetadata(vm) => vm::set_metadata(&self, cloud, vm, &deploying)?,
+                Step::UpdateVm(_) => self.update_vm(cloud, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
-                Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
-                    tracing::info!(cid, "kept, because it is in use");
+                Step::Delete(what, handle) if in_use(cloud.state(), *what, handle) => {
+                    tracing::info!(%what, %handle, "kept, because it is in use");
                 }
                 other => {
                     if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
@@ -147,9 +151,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d str>) -> Result<&'d str> {
+    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d Handle>) -> Result<&'d Handle> {
         match which {
-            DiskRef::Existing(cid) => Ok(cid),
+            DiskRef::Existing(disk) => Ok(disk),
             DiskRef::New => {
                 new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
             }
@@ -217,9 +221,13 @@ fn begun(plan: &Plan, number: usize, planned: &Planned) -> Event {
     Event::StepBegun { number: number + 1, count: plan.steps.len(), step, reason }
 }
 
-fn in_use(state: &State, cid: &str) -> bool {
-    state.current_stemcell().is_some_and(|current| current.cid == cid)
-        || state.current_disk().is_some_and(|current| current.cid == cid)
+fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {
+    match what {
+        Kind::Stemcell => state.current_stemcell().is_some_and(|current| current.handle() == *handle),
+        Kind::Disk => state.current_disk().is_some_and(|current| current.handle() == *handle),
+        // The VM of this environment makes way for a new one.
+        Kind::Vm | Kind::Snapshot => false,
+    }
 }
 
 impl<'a> Teardown<'a> {
@@ -263,17 +271,19 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage).map(|()| None),
-            Step::DeleteVm { cid } => {
-                let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
-                // Nothing takes its place, and nothing that it may hold is touched, before it is gone.
+            Step::StopVm(vm) => vm::stop(self, cloud, agent, vm, stage).map(|()| None),
+            Step::Delete(what, handle) => {
+                let failure = deletion::delete(cloud, *what, handle, why, stage)?;
+                // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
                 match failure {
-                    Some(error) if cloud.state().vm_cid() == Some(cid) => Err(error),
+                    Some(error)
+                        if *what == Kind::Vm && cloud.state().vm_handle().as_ref() == Some(handle) =>
+                    {
+                        Err(error)
+                    }
                     failure => Ok(failure),
                 }
             }
-            Step::DeleteDisk { cid } => deletion::delete(cloud, Kind::Disk, cid, why, stage),
-            Step::DeleteStemcell { cid } => deletion::delete(cloud, Kind::Stemcell, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::session::{Session, Surroundings};
-use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration};
+use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
 use crate::plan::Strategy;
 use crate::template::Mode;
 use crate::{Result, apply};
@@ -16,6 +16,9 @@ use crate::{Result, apply};
 pub struct DeployArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -76,7 +79,7 @@ impl DeployArgs {
     pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::CreateEnv {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy,

@@ -8,6 +8,7 @@ mod agent_args;
 mod baremetal;
 mod cache;
 mod completion;
+mod config_args;
 mod cpi;
 mod cpi_args;
 mod create_env;
@@ -49,6 +50,7 @@ use globals::Globals;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
+pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;

@@ -10,6 +10,10 @@ pub struct Inputs {
     pub manifest: PathBuf,
     /// Ops files in the order they are applied.
     pub ops_files: Vec<PathBuf>,
+    /// `--cpi-config`: the CPIs, where there are several.
+    pub cpi_config: Option<PathBuf>,
+    /// `--cloud-config`: the availability zones, where the manifest does not have them.
+    pub cloud_config: Option<PathBuf>,
     /// `--var NAME=VALUE`, as written; VALUE is YAML.
     pub vars: Vec<String>,
     /// `--var-file NAME=PATH`, as written; the variable is the file's text.

@@ -1,14 +1,15 @@
 //! Manifest, ops files and variables to one tree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
+use super::deployment::Az;
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
-use super::yaml::{self, Node};
-use super::{Inputs, files, ops, secrets};
+use super::yaml::{self, Data, Node};
+use super::{CpiConfig, Deployment, Inputs, files, ops, secrets};
 use crate::ui::Reporter;
 use crate::{Error, Result};
 
@@ -20,6 +21,10 @@ const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 pub struct Loaded {
     /// The tree. Values that came from variables stand where they were referred to.
     pub root: Node,
+    /// The CPI config of a file of its own.
+    pub cpi_config: Option<Node>,
+    /// Of the cloud config what is of use here: `azs`.
+    pub cloud_config: Option<Node>,
     /// Every text and number that came from a variable or is in the vars store, nested ones included;
     /// certificates and public keys excepted. For redaction.
     pub secrets: Vec<String>,
@@ -32,6 +37,38 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether there are several CPIs.
+    pub fn has_cpi_config(&self) -> bool {
+        self.cpi_config.is_some() || self.own_cpis().is_some()
+    }
+
+    fn own_cpis(&self) -> Option<&Node> {
+        self.root.get("cpis").filter(|cpis| !cpis.is_null())
+    }
+
+    /// The CPI config: that of the file, or the manifest's `cpis`.
+    pub fn cpis(&self) -> Result<Option<CpiConfig>> {
+        match (&self.cpi_config, self.own_cpis()) {
+            (None, None) => Ok(None),
+            (Some(file), None) => CpiConfig::parse(file).map(Some),
+            (None, Some(_)) => CpiConfig::parse(&self.root).map(Some),
+            (Some(_), Some(own)) => Err(Error::invalid(format!(
+                "{}: `cpis` of the manifest and a --cpi-config cannot both be given",
+                own.position.describe()
+            ))),
+        }
+    }
+
+    /// What is to be deployed.
+    pub fn deployment(&self) -> Result<Deployment> {
+        Deployment::parse(&self.root, self.cloud_config.as_ref())
+    }
+
+    /// The availability zone of the instance group.
+    pub fn az(&self) -> Result<Option<Az>> {
+        Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
+    }
+
     /// Tells the operator the notes and warnings.
     pub fn tell(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
@@ -72,6 +109,16 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     resolver.generate()?;
     resolver.take_satisfied_definitions(&mut root)?;
     resolver.interpolate(&mut root)?;
+    let mut cpi_config = inputs.cpi_config.as_ref().map(|path| read_config(path, CPI_CONFIG)).transpose()?;
+    if let Some(config) = &mut cpi_config {
+        resolver.interpolate(config)?;
+    }
+    let mut cloud_config =
+        inputs.cloud_config.as_ref().map(|path| read_config(path, "cloud config")).transpose()?;
+    if let Some(config) = &mut cloud_config {
+        notes.extend(leave_zones(config));
+        resolver.interpolate(config)?;
+    }
     notes.extend(resolver.take_notes());
     let missing = resolver.missing_error(options.all_found);
     let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
@@ -91,9 +138,13 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         root = ops::find(&root, &path)?.into_owned();
     }
     let values = || sources.iter().chain(store.iter().flat_map(Store::iter));
+    let mut known = secrets::collect(values().map(|(_, value)| value));
+    known.extend(secrets::of_cpis(cpi_config.as_ref().unwrap_or(&root)));
     Ok(Loaded {
         root,
-        secrets: secrets::collect(values().map(|(_, value)| value)),
+        cpi_config,
+        cloud_config,
+        secrets: known,
         notes,
         warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
@@ -109,8 +160,11 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
+    let config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
+    found.extend(config.iter().flat_map(secrets::of_cpis));
     if let Ok(root) = document(inputs).or(raw) {
         found.extend(secrets::named(&root));
+        found.extend(secrets::of_cpis(&root));
         let provider = root.get("cloud_provider");
         let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
         for properties in own.into_iter().chain(provider.and_then(|provider| provider.get("properties"))) {
@@ -145,6 +199,41 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
         declared.manifests.push(Definitions::of(&document(inputs)?)?);
     }
     Ok(declared)
+}
+
+/// What a CPI config is called where it cannot be read.
+const CPI_CONFIG: &str = "CPI config";
+
+fn read_config(path: &Path, what: &str) -> Result<Node> {
+    let config = yaml::load(&files::read(path, what)?, path)?;
+    match config.as_map() {
+        Some(_) => Ok(config),
+        None => Err(Error::invalid(format!(
+            "{}: a {what} must be a hash, not a {}",
+            config.position.describe(),
+            config.kind()
+        ))),
+    }
+}
+
+/// Leaves nothing but the availability zones of a cloud config, and says what else there was.
+fn leave_zones(config: &mut Node) -> Option<String> {
+    let Data::Map(map) = &mut config.data else { return None };
+    let others: Vec<String> = map
+        .iter()
+        .filter_map(|(key, _)| key.as_str())
+        .filter(|key| *key != "azs")
+        .map(str::to_owned)
+        .collect();
+    for key in &others {
+        map.remove(key);
+    }
+    (!others.is_empty()).then(|| {
+        let them = others.join(", ");
+        format!(
+            "of the cloud config only `azs` counts here, everything else is in the manifest; ignored: {them}"
+        )
+    })
 }
 
 /// The manifest with its ops files applied.

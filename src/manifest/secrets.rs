@@ -29,6 +29,18 @@ pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<Str
     texts
 }
 
+/// Everything that the properties of CPIs hold, but what is a name of theirs anyway: hiding that would garble what is
+/// shown. A reference to a variable is no secret; its value is known as one.
+pub fn of_cpis(config: &Node) -> Vec<String> {
+    let entries = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
+    let text = |entry: &Node, key| entry.get(key).and_then(Node::as_str).map(str::to_owned);
+    let names: std::collections::BTreeSet<String> =
+        entries.iter().flat_map(|entry| ["name", "type"].map(|key| text(entry, key))).flatten().collect();
+    let mut found = collect(entries.iter().filter_map(|entry| entry.get("properties")));
+    found.retain(|text| !names.contains(text) && !text.contains("(("));
+    found
+}
+
 /// What keys say is secret of what nobody declared to be: texts below a `password`, a `private_key` and the like,
 /// and the passwords of URLs. For what stands in a manifest as it is, and for the hints of disks.
 pub fn named(node: &Node) -> Vec<String> {
@@ -137,6 +149,19 @@ fn is_public(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_that_properties_of_cpis_hold_is_secret() {
+        let node = Node::from_json(&serde_json::json!({"cpis": [
+            {"name": "east", "type": "openstack", "properties": {
+                "auth_url": "https://cloud", "project": "east", "deep": [{"key": "s3cret"}], "pin": 12_345_678,
+                "port": 5000, "later": "((var))",
+            }},
+            {"name": "west", "type": "openstack", "properties": 7},
+        ]}));
+        assert_eq!(of_cpis(&node), ["12345678", "https://cloud", "s3cret"]);
+        assert!(of_cpis(&Node::from_json(&serde_json::json!({"name": "x"}))).is_empty());
+    }
 
     #[test]
     fn keys_and_urls_tell_what_is_secret() {

@@ -1,6 +1,6 @@
 //! Why a deploy is needed, and whether it takes a new VM.
 
-use super::create::{Options, Wanted};
+use super::create::{Options, Wanted, cpi_name};
 use super::difference::{Difference, differences};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
@@ -47,7 +47,9 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
         let ready = state.vm().is_some_and(|vm| vm.ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
     }
-    if let Some(reason) = stemcell_change(state, wanted.stemcell) {
+    if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != wanted.cpi) {
+        reasons.push(vm(format!("it moves from {} to {}", cpi_name(on_record.cpi()), cpi_name(wanted.cpi))));
+    } else if let Some(reason) = stemcell_change(state, wanted) {
         reasons.push(vm(reason));
     }
     let differences = state.monopile.manifest.as_ref().map(|known| differences(known, wanted.leaves));
@@ -72,15 +74,17 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
     reasons
 }
 
-fn stemcell_change(state: &State, wanted: &Identity) -> Option<String> {
+fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
     let current = state.current_stemcell();
     if current.is_some_and(|current| is_stemcell(current, wanted)) {
         return None;
     }
     let from = current
-        .filter(|current| (&current.name, &current.version) != (&wanted.name, &wanted.version))
+        .filter(|current| {
+            (&current.name, &current.version) != (&wanted.stemcell.name, &wanted.stemcell.version)
+        })
         .map_or_else(String::new, |current| format!("from {}/{} ", current.name, current.version));
-    Some(format!("the stemcell changes {from}to {}", describe(wanted)))
+    Some(format!("the stemcell changes {from}to {}", describe(wanted.stemcell)))
 }
 
 fn manifest_change(differences: Option<&[Difference]>) -> String {
@@ -110,6 +114,7 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
         .into_iter()
         .filter_map(|ingredient| {
             let (what, concerns): (&str, fn(&str) -> bool) = match ingredient {
+                Ingredient::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
                 Ingredient::CloudProperties => ("its cloud properties change", |path| {
                     path.starts_with("/resource_pools/") && path.contains("/cloud_properties")
                 }),
@@ -174,8 +179,12 @@ fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
     (deployed.len() > wanted.len()).then(|| "a release is no longer used".to_owned())
 }
 
-pub(super) fn is_stemcell(known: &Stemcell, wanted: &Identity) -> bool {
-    known.name == wanted.name && known.version == wanted.version && !differs(known.digest.as_deref(), wanted)
+pub(super) fn is_stemcell(known: &Stemcell, wanted: &Wanted<'_>) -> bool {
+    let identity = wanted.stemcell;
+    known.cpi.as_deref() == wanted.cpi
+        && known.name == identity.name
+        && known.version == identity.version
+        && !differs(known.digest.as_deref(), identity)
 }
 
 /// Records of other tools have no digest: then name and version must do.

@@ -6,7 +6,7 @@ use super::*;
 use crate::artifact::{Digest, Identity};
 use crate::cpi::Contract;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Change, Disk, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
+use crate::state::{Change, Disk, Handle, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
 
 const SHA: &str = "0123";
 
@@ -20,6 +20,10 @@ fn identity(name: &str, version: &str, fill: char) -> Identity {
 
 fn spec(size: u64) -> DiskSpec {
     DiskSpec { size, cloud_properties: Map::new() }
+}
+
+fn handle(cid: &str) -> Handle {
+    Handle::new(cid, None)
 }
 
 fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
@@ -43,6 +47,7 @@ fn disk(cid: &str, size: u64) -> Disk {
         cloud_properties: Map::new(),
         hint: Some(json!("/dev/x")),
         cpi: None,
+        az: None,
         unknown: Map::new(),
     }
 }
@@ -84,7 +89,7 @@ fn deployed() -> State {
         Change::VmCreated(Box::new(vm)),
         Change::StemcellUsed { id: "id-sc-1".into() },
         Change::DiskCreated(disk("disk-1", 1024)),
-        Change::DiskUsed { cid: "disk-1".into() },
+        Change::DiskUsed(handle("disk-1")),
         Change::Deployed {
             manifest_sha: SHA.into(),
             releases: vec![release],
@@ -105,6 +110,8 @@ struct Case {
     leaves: Vec<Leaf>,
     ingredients: Ingredients,
     options: Options,
+    cpi: Option<&'static str>,
+    az: Option<&'static str>,
 }
 
 impl Default for Case {
@@ -117,12 +124,18 @@ impl Default for Case {
             leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
             ingredients: ingredients(),
             options: Options::default(),
+            cpi: None,
+            az: None,
         }
     }
 }
 
 impl Case {
     fn plan(&self, state: &State) -> Plan {
+        self.try_plan(state).unwrap()
+    }
+
+    fn try_plan(&self, state: &State) -> crate::Result<Plan> {
         let wanted = Wanted {
             manifest_sha: self.sha,
             leaves: &self.leaves,
@@ -130,6 +143,8 @@ impl Case {
             stemcell: &self.stemcell,
             releases: &self.releases,
             disk: self.disk.as_ref(),
+            cpi: self.cpi,
+            az: self.az,
         };
         create(state, &wanted, &self.options)
     }
@@ -140,7 +155,7 @@ fn steps(plan: &Plan) -> Vec<Step> {
 }
 
 fn stop_and_delete() -> Vec<Step> {
-    vec![Step::StopVm { cid: "vm-1".into() }, Step::DeleteVm { cid: "vm-1".into() }]
+    vec![Step::StopVm(handle("vm-1")), Step::Delete(Kind::Vm, handle("vm-1"))]
 }
 
 #[test]
@@ -158,6 +173,7 @@ fn a_first_deploy_makes_everything() {
             Step::CreateVm,
             Step::CreateDisk(spec(1024)),
             Step::AttachDisk(DiskRef::New),
+            Step::UseDisk,
             Step::DeployJobs
         ]
     );
@@ -173,7 +189,7 @@ fn other_port() -> Case {
 fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
-        assert_eq!(steps(&plan), [Step::UpdateVm { cid: "vm-1".into() }]);
+        assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
         assert_eq!(plan.steps[0].reason, reason);
         let recreate = Options { strategy: Strategy::Recreate, ..Options::default() };
         let plan = Case { options: recreate, ..case }.plan(&deployed());
@@ -259,10 +275,7 @@ fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
 fn tags_are_set_again_and_cost_no_vm() {
     let ingredients = Ingredients { tags: json!({"a": "b"}), ..ingredients() };
     let plan = Case { ingredients, ..other_port() }.plan(&deployed());
-    assert_eq!(
-        steps(&plan),
-        [Step::SetMetadata { cid: "vm-1".into() }, Step::UpdateVm { cid: "vm-1".into() }]
-    );
+    assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
 
 #[test]
@@ -281,7 +294,11 @@ fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
     let plan = Case { options, ..Case::default() }.plan(&deployed());
     assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
     let mut expected = stop_and_delete();
-    expected.extend([Step::CreateVm, Step::AttachDisk(DiskRef::Existing("disk-1".into())), Step::DeployJobs]);
+    expected.extend([
+        Step::CreateVm,
+        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
+        Step::DeployJobs,
+    ]);
     assert_eq!(steps(&plan), expected);
     assert!(plan.deploys());
 }
@@ -290,14 +307,15 @@ fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
 fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
-        what: crate::state::Kind::Vm,
+        what: Kind::Vm,
         cid: "vm-1".into(),
+        cpi: None,
         said: "not found".into(),
         since: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
-    let delete_it = Step::DeleteVm { cid: "vm-1".into() };
+    let delete_it = Step::Delete(Kind::Vm, handle("vm-1"));
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
     let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
@@ -347,11 +365,11 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
     for change in [
         Change::DeployBegun { in_place: false },
         Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
-        Change::VmDeleted { cid: "vm-1".into() },
+        Change::VmDeleted(handle("vm-1")),
         vm("vm-2"),
         Change::StemcellUsed { id: "id-sc-2".into() },
         Change::DiskCreated(disk("disk-2", 2048)),
-        Change::DiskUsed { cid: "disk-2".into() },
+        Change::DiskUsed(handle("disk-2")),
     ] {
         state.apply(change).unwrap();
         for case in [&old, &new] {
@@ -359,16 +377,16 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
             let running = at(&Step::DeployJobs).unwrap();
             let wanted = if case.sha == "old" { "sc-1" } else { "sc-2" };
-            assert_eq!(at(&Step::DeleteStemcell { cid: wanted.into() }), None, "{steps:?}");
+            assert_eq!(at(&Step::Delete(Kind::Stemcell, handle(wanted))), None, "{steps:?}");
             for deletion in steps
                 .iter()
-                .filter(|step| matches!(step, Step::DeleteStemcell { .. } | Step::DeleteDisk { .. }))
+                .filter(|step| matches!(step, Step::Delete(Kind::Stemcell, _) | Step::Delete(Kind::Disk, _)))
             {
                 assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
             }
             // The disk with the data is only deleted when it was migrated before.
-            let data = state.current_disk().unwrap().cid.clone();
-            if let Some(deleted) = at(&Step::DeleteDisk { cid: data }) {
+            let data = state.current_disk().unwrap().handle();
+            if let Some(deleted) = at(&Step::Delete(Kind::Disk, data)) {
                 assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
             }
         }
@@ -380,7 +398,7 @@ fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
     let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
     let steps = steps(&plan);
     assert_eq!(steps.first(), Some(&Step::CreateStemcell));
-    assert_eq!(steps.last(), Some(&Step::DeleteStemcell { cid: "sc-1".into() }));
+    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
 }
 
 #[test]
@@ -389,13 +407,14 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
     let mut expected = stop_and_delete();
     expected.extend([
         Step::CreateVm,
-        Step::AttachDisk(DiskRef::Existing("disk-1".into())),
+        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
         Step::CreateDisk(spec(2048)),
         Step::AttachDisk(DiskRef::New),
         Step::MigrateDisk,
-        Step::DetachDisk { cid: "disk-1".into() },
+        Step::UseDisk,
+        Step::DetachDisk(handle("disk-1")),
         Step::DeployJobs,
-        Step::DeleteDisk { cid: "disk-1".into() },
+        Step::Delete(Kind::Disk, handle("disk-1")),
     ]);
     assert_eq!(steps(&plan), expected);
 }
@@ -403,7 +422,7 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
 #[test]
 fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
     let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
-    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::DeleteDisk { .. })));
+    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Kind::Disk, _))));
 }
 
 #[test]
@@ -413,7 +432,7 @@ fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
     state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
     assert_eq!(
         steps(&Case::default().plan(&state)),
-        [Step::DeleteDisk { cid: "disk-0".into() }, Step::DeleteStemcell { cid: "sc-0".into() }]
+        [Step::Delete(Kind::Disk, handle("disk-0")), Step::Delete(Kind::Stemcell, handle("sc-0"))]
     );
 }
 
@@ -430,7 +449,7 @@ fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
     let mut state = deployed();
     state.apply(Change::DeployBegun { in_place: true }).unwrap();
     let plan = Case::default().plan(&state);
-    assert_eq!(steps(&plan), [Step::UpdateVm { cid: "vm-1".into() }]);
+    assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
     assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
     state.apply(Change::DeployBegun { in_place: false }).unwrap();
     let plan = Case::default().plan(&state);
@@ -441,7 +460,8 @@ fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
 #[test]
 fn delete_takes_all_that_is_on_record_in_the_right_order() {
     let mut expected = stop_and_delete();
-    expected.extend([Step::DeleteDisk { cid: "disk-1".into() }, Step::DeleteStemcell { cid: "sc-1".into() }]);
+    expected
+        .extend([Step::Delete(Kind::Disk, handle("disk-1")), Step::Delete(Kind::Stemcell, handle("sc-1"))]);
     assert_eq!(steps(&delete(&deployed())), expected);
     assert!(delete(&State::new()).is_empty());
 }
@@ -453,9 +473,75 @@ fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
     state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());
     let deletions = |plan: &Plan| {
-        plan.steps.iter().filter(|planned| matches!(planned.step, Step::DeleteStemcell { .. })).count()
+        plan.steps.iter().filter(|planned| matches!(planned.step, Step::Delete(Kind::Stemcell, _))).count()
     };
     assert_eq!(deletions(&delete(&state)), 1);
     let recreate = Options { recreate: true, ..Options::default() };
     assert_eq!(deletions(&Case { options: recreate, ..Case::default() }.plan(&state)), 0);
+}
+
+#[test]
+fn a_move_leaves_no_disk_behind_unless_told_to() {
+    let without_disk = || {
+        let mut state = deployed();
+        state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
+        state
+    };
+    let case = Case { cpi: Some("a"), disk: None, ..Case::default() };
+    let plan = case.plan(&without_disk());
+    assert_eq!(plan.steps[0].reason, "stemcell jammy/1 is not uploaded to CPI 'a'");
+    assert_eq!(plan.steps[1].reason, "it moves from the default CPI to CPI 'a'");
+    let mut expected = vec![Step::CreateStemcell];
+    expected.extend(stop_and_delete());
+    expected.extend([Step::CreateVm, Step::DeployJobs, Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    assert_eq!(steps(&plan), expected);
+
+    let mut moving = Case { cpi: Some("a"), ..Case::default() };
+    let error = moving.try_plan(&deployed()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go along"
+    );
+    moving.options.recreate_persistent_disks = true;
+    let mut expected = vec![Step::CreateStemcell];
+    expected.extend(stop_and_delete());
+    expected.extend([
+        Step::CreateVm,
+        Step::CreateDisk(spec(1024)),
+        Step::AttachDisk(DiskRef::New),
+        Step::UseDisk,
+        Step::DeployJobs,
+        Step::Delete(Kind::Disk, handle("disk-1")),
+        Step::Delete(Kind::Stemcell, handle("sc-1")),
+    ]);
+    assert_eq!(steps(&moving.plan(&deployed())), expected);
+}
+
+#[test]
+fn a_disk_stays_in_its_availability_zone() {
+    let mut state = deployed();
+    let case = |az: Option<&'static str>| Case { sha: "other", az, ..Case::default() };
+    // It was made before the manifest had zones: it is where it is wanted, as far as anybody knows.
+    case(Some("z1")).plan(&state);
+    state.disks[0].az = Some("z1".into());
+    case(Some("z1")).plan(&state);
+    case(None).plan(&state);
+    let error = case(Some("z2")).try_plan(&state).unwrap_err();
+    assert!(error.to_string().contains("from AZ 'z1' to AZ 'z2'"), "{error}");
+}
+
+#[test]
+fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one() {
+    let mut state = deployed();
+    let new = Disk { cpi: Some("a".into()), ..disk("disk-2", 1024) };
+    let used = new.handle();
+    for change in
+        [Change::DeployBegun { in_place: false }, Change::DiskCreated(new), Change::DiskUsed(used.clone())]
+    {
+        state.apply(change).unwrap();
+    }
+    let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
+    let at = |step: Step| steps.iter().position(|one| *one == step).unwrap();
+    assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
+    assert!(at(Step::Delete(Kind::Disk, handle("disk-1"))) > at(Step::DeployJobs));
 }

@@ -62,6 +62,8 @@ impl Leaves {
 /// What a VM is made from, and what cannot be changed while it lives. The stemcell is on record by itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ingredients {
+    /// The name of its availability zone.
+    pub az: Value,
     /// The cloud properties `create_vm` was given.
     pub cloud_properties: Value,
     /// Its networks as `create_vm` was given them.
@@ -79,6 +81,8 @@ pub struct Ingredients {
 /// One of the [`Ingredients`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ingredient {
+    /// The availability zone.
+    Az,
     /// The cloud properties.
     CloudProperties,
     /// The networks.
@@ -99,6 +103,7 @@ impl Ingredient {
 
     fn name(self) -> &'static str {
         match self {
+            Ingredient::Az => "az",
             Ingredient::CloudProperties => "cloud_properties",
             Ingredient::Networks => "networks",
             Ingredient::Env => "env",
@@ -139,6 +144,7 @@ impl MadeOf {
 impl Ingredients {
     fn get(&self, one: Ingredient) -> &Value {
         match one {
+            Ingredient::Az => &self.az,
             Ingredient::CloudProperties => &self.cloud_properties,
             Ingredient::Networks => &self.networks,
             Ingredient::Env => &self.env,

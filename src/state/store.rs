@@ -111,7 +111,7 @@ impl Store {
 
     /// Applies a change and makes it durable.
     pub fn commit(&mut self, change: Change) -> Result<()> {
-        let ends_vm = matches!(change, Change::VmDeleted { .. });
+        let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
         next.apply(change)
             .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
@@ -389,6 +389,7 @@ mod tests {
             request_id: "r".into(),
             method: "create_vm".into(),
             terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
         };
@@ -414,7 +415,7 @@ mod tests {
         drop(store);
         let mut store = Store::open(&path, &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
-        store.commit(Change::VmDeleted { cid: "vm-1".into() }).unwrap();
+        store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1", None))).unwrap();
         assert!(!file.parent().unwrap().exists());
 
         // Left by a run that was killed between the deletion and this.
@@ -435,6 +436,7 @@ mod tests {
             request_id: "r".into(),
             method: "create_disk".into(),
             terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
         };
