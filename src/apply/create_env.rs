@@ -9,9 +9,10 @@ use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
 use super::{cpi_names, cpi_source, lock, prepare, resume, signals};
+use crate::cpi::Contract;
 use crate::state::{Kind, State};
 use crate::template::ModeRenderer;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
@@ -78,14 +79,14 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
         plan = intention.without_vm(cloud.state())?;
     }
-    run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
+    let served = contract_served(cloud.state(), cpi, contract);
+    run.teardown.registry = Registry::start(environment, provider, &prepared.manifest_path, served, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
 /// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
-/// something that exists is deleted. A saved plan has been agreed to.
+/// something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
 fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
     let forecast = Forecast::of(intention, state, None);
     let confirm =
@@ -97,14 +98,29 @@ fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, 
     for line in forecast.summary() {
         environment.reporter.note(line);
     }
-    if confirm("Continue?")? {
+    let question = match intention.loses(state) {
+        Some(disk) => format!(
+            "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+            disk.handle()
+        ),
+        None => "Continue?".to_owned(),
+    };
+    if confirm(&question)? {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Usage, "nothing was done, because you said no")
-        .with_hint("-n (--non-interactive) does not ask"))
+    Err(Error::usage("not confirmed: nothing was changed").with_hint("-n (--non-interactive) does not ask"))
 }
 
-fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -> String {
+/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
+/// which asks the registry then, that of the old one.
+fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+    match state.vm() {
+        Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
+        _ => new,
+    }
+}
+
+fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
 }
 

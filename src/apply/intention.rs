@@ -6,7 +6,7 @@ use super::request::{CreateEnv, Environment};
 use super::run::endpoint;
 use crate::agent::Endpoint;
 use crate::plan::{self, Options, Plan};
-use crate::state::State;
+use crate::state::{Disk, State};
 use crate::{Error, Result};
 
 /// A plan, and what it was made from.
@@ -66,6 +66,12 @@ impl Intention {
     fn planned(&self, state: &State, options: &Options) -> Result<Plan> {
         let releases = self.prepared.release_identities();
         plan::create(state, &self.prepared.wanted(&releases), options)
+    }
+
+    /// The disk that a move would leave behind, whose data is lost then.
+    pub(super) fn loses<'s>(&self, state: &'s State) -> Option<&'s Disk> {
+        let releases = self.prepared.release_identities();
+        plan::loses(state, &self.prepared.wanted(&releases))
     }
 
     /// The plan for when the VM on record turns out not to exist.

@@ -45,7 +45,7 @@ pub struct Environment {
     pub reporter: Reporter,
     /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
     pub ask_secret: Option<Ask>,
-    /// Asks whoever is at the terminal to agree; none, if nobody can be asked.
+    /// Asks whoever is at the terminal to agree; none, if nobody can be asked, which takes flags as given.
     pub confirm: Option<Confirm>,
     /// What must not be shown.
     pub redactor: Redactor,

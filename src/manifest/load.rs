@@ -51,7 +51,7 @@ impl Loaded {
         match (&self.cpi_config, self.own_cpis()) {
             (None, None) => Ok(None),
             (Some(file), None) => CpiConfig::parse(file).map(Some),
-            (None, Some(_)) => CpiConfig::parse(&self.root).map(Some),
+            (None, Some(_)) => CpiConfig::parse(&self.root).map(|config| Some(config.in_manifest())),
             (Some(_), Some(own)) => Err(Error::invalid(format!(
                 "{}: `cpis` of the manifest and a --cpi-config cannot both be given",
                 own.position.describe()

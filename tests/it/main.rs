@@ -39,6 +39,7 @@ mod plan;
 mod registry;
 mod render;
 mod safety;
+mod several_cpis;
 mod support;
 mod template;
 mod vars;

@@ -91,7 +91,9 @@ fn made_from(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<MadeFrom> {
                 "the `exec_path` of CPI '{name}' is no file: '{}'",
                 program.display()
             ))
-            .with_hint("a relative path is looked up beside the file that has the CPI config"));
+            .with_hint(
+                "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
+            ));
         }
         return Ok(MadeFrom::Executable(program));
     }
