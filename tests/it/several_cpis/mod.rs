@@ -7,6 +7,7 @@ mod bad_input;
 mod configs;
 mod moving;
 mod names;
+mod releases;
 
 use std::collections::BTreeSet;
 use std::process::Command;
