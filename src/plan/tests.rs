@@ -136,10 +136,11 @@ impl Case {
     }
 
     fn try_plan(&self, state: &State) -> crate::Result<Plan> {
+        let ingredients = Ingredients { az: json!(self.az), ..self.ingredients.clone() };
         let wanted = Wanted {
             manifest_sha: self.sha,
             leaves: &self.leaves,
-            ingredients: &self.ingredients,
+            ingredients: &ingredients,
             stemcell: &self.stemcell,
             releases: &self.releases,
             disk: self.disk.as_ref(),

@@ -63,14 +63,14 @@ fn templates_know_their_zone() {
     let text = clouds.hello.world.read(path);
     clouds.hello.world.write(path, format!("{text}\n# zone <%= spec.az %>\n"));
     let render = |az: &str| {
-        said(&clouds.hello.world.finish(clouds.command("render", az, &["--job", "hello"])).success())
+        let command = clouds.command("render", az, &["--job", "hello"]);
+        let state = ["--state", "state.json"];
+        let words = command.get_args().filter(|word| !state.iter().any(|flag| word == flag));
+        said(&clouds.hello.world.run(words).success())
     };
-    assert!(render("z-east").contains("# zone z-east"));
-    let plain = clouds
-        .hello
-        .world
-        .finish(clouds.hello.builtin_command(&["render"], &["--job", "hello", "-v", "az=z-default"]));
-    assert!(said(&plain).contains("# zone z-default"), "{}", said(&plain));
+    for az in ["z-east", "z-default"] {
+        assert!(render(az).contains(&format!("# zone {az}")));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bad_input;
 mod configs;
 mod moving;
 mod names;
+mod releases;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -110,7 +111,8 @@ impl Clouds {
     fn behind_its_back(&self, cloud: &str, method: &str, arguments: Value) -> String {
         let ip = self.hello.ip();
         let root = self.hello.world.path(cloud);
-        let config = json!({"root": root, "agent": {"mbus": format!("https://unset:unset@{ip}:6868")}});
+        // Beside the environment's own agent.
+        let config = json!({"root": root, "agent": {"mbus": format!("https://unset:unset@{ip}:6899")}});
         self.hello.world.write("local.json", config.to_string());
         let result = self.hello.call(method, arguments);
         let config = config
