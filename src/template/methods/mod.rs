@@ -10,6 +10,7 @@ mod enumerable;
 mod enumerator;
 mod exception;
 mod float;
+mod float_round;
 mod hash;
 mod integer;
 mod kernel;
@@ -25,7 +26,9 @@ mod string;
 mod string_edit;
 mod string_query;
 mod structs;
+mod successor;
 mod symbol;
+mod symbol_name;
 
 use std::rc::Rc;
 

@@ -346,7 +346,7 @@ impl Interp {
             return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
         }
         if awk {
-            let blank = |c: char| c.is_ascii_whitespace() || c == '\u{b}' || c == '\0';
+            let blank = crate::template::stdlib::number::is_space;
             let mut rest = text.trim_start_matches(blank);
             while !rest.is_empty() {
                 if full(&parts) {
