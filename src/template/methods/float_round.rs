@@ -17,6 +17,13 @@ pub(super) enum Half {
 impl Interp {
     /// The `half:` of a call to `round`.
     pub(super) fn half(&mut self, args: &Args) -> R<Half> {
+        let unknown = args.options().and_then(|options| {
+            options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
+        });
+        if let Some(unknown) = unknown {
+            let shown = self.inspect(&unknown)?;
+            return self.argument_error(format!("unknown keyword: {shown}"));
+        }
         let half = match args.options().and_then(|options| options.get_symbol("half")) {
             None | Some(Value::Nil) => return Ok(Half::Up),
             Some(Value::Symbol(half)) => half.to_string(),

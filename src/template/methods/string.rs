@@ -74,6 +74,9 @@ impl Interp {
                 copy.frozen.set(true);
                 Value::Str(Rc::new(copy))
             }
+            "upcase" | "downcase" | "capitalize" | "swapcase" if !args.is_empty() => {
+                return self.case_option(name, args);
+            }
             "upcase" => Value::str(text.to_uppercase()),
             "downcase" => Value::str(text.to_lowercase()),
             "capitalize" => Value::str(capitalize(&text)),
@@ -168,6 +171,17 @@ impl Interp {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// `:ascii`, `:turkic` and the like, which are left to Ruby.
+    fn case_option(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+        for option in &args.list {
+            let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
+            if !matches!(&**option, "ascii" | "turkic" | "lithuanian" | "fold") {
+                return self.argument_error(format!("invalid option: {option}"));
+            }
+        }
+        Err(self.unsupported(format!("String#{name} with options")))
     }
 
     fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> R<Value> {
