@@ -7,7 +7,7 @@ use super::rpc::Call;
 use super::storage::{Export, Login};
 use super::vm;
 use super::volume::{Kind, Volume};
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use crate::ironic::{Collection, Filter};
 
 /// `create_disk`.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::volume::{Kind, Volume};
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete them.

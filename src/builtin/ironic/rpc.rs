@@ -11,13 +11,11 @@ use super::storage::Storage;
 use super::volume::{Kind, Volume, not_found};
 use super::{disk, stemcell, vm};
 use crate::Result;
-use crate::builtin::local::args::Arguments;
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::builtin::local::rpc::{Log, Request, exchange};
+use crate::builtin::cpi::agent::Agent;
+use crate::builtin::cpi::args::Arguments;
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use crate::ironic::Client;
-
-/// The highest contract spoken.
-const API_VERSION: u64 = 2;
 
 /// What every method may use.
 pub struct Call<'a, 'l> {
@@ -33,7 +31,7 @@ pub struct Call<'a, 'l> {
 
 /// What of the configuration goes into the agent's settings.
 pub struct CallConfig {
-    pub agent: super::config::Agent,
+    pub agent: Agent,
     pub ntp: Vec<String>,
 }
 

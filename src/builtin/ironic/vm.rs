@@ -9,8 +9,9 @@ use super::machine::{METADATA, Machine, capability, text};
 use super::rpc::Call;
 use super::storage::Login;
 use super::volume::{Kind, Volume};
-use crate::builtin::local::args::Hash;
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::agent::Identity;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use crate::ironic::{Collection, Filter, IronicError, Microversion, Object, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
@@ -93,7 +94,13 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
         call.storage.grow(&root, size)?;
     }
     let networks = with_addresses(call, &node, wanted.networks)?;
-    let settings = settings(call, cid, &wanted.agent_id, &networks, wanted.env)?;
+    let settings = call.config.agent.settings(Identity {
+        agent_id: &wanted.agent_id,
+        vm_cid: cid,
+        networks: &networks,
+        env: wanted.env,
+        ntp: &call.config.ntp,
+    })?;
     config_drive::make(call.storage.as_ref(), &config, &settings)?;
     for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
         let login = Login::new(volume)?;
@@ -234,33 +241,6 @@ fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> 
         }
     }
     Ok(networks)
-}
-
-/// The agent's settings (docs-bosh, "agent-cpi-interactions").
-fn settings(call: &Call, cid: &str, agent_id: &str, networks: &Hash, mut env: Hash) -> Outcome<Value> {
-    if let Some(cert) = &call.config.agent.cert {
-        let mut at = &mut env;
-        for key in ["bosh", "mbus"] {
-            let next = at.entry(key).or_insert_with(|| json!({}));
-            let Value::Object(next) = next else {
-                return Err(Failure::call(format!("create_vm: '{key}' in the environment must be a hash")));
-            };
-            at = next;
-        }
-        at.entry("cert").or_insert_with(|| Value::Object(cert.clone()));
-    }
-    let mbus = call.config.agent.mbus.as_ref();
-    let mbus = mbus.ok_or_else(|| Failure::cloud("the CPI's configuration lacks agent.mbus"))?;
-    Ok(json!({
-        "agent_id": agent_id,
-        "vm": {"name": cid, "id": cid},
-        "mbus": mbus,
-        "networks": networks,
-        "disks": {"system": null, "ephemeral": null, "persistent": {}},
-        "env": env,
-        "ntp": call.config.ntp,
-        "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
-    }))
 }
 
 /// `delete_vm`: everything that can be found from the CID is unmade, in an order that a killed call can be repeated in.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Export, Login, Storage};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::ironic::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
 
 /// The version of the contract.
 const VERSION: u64 = 1;

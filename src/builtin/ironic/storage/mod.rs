@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::ironic::Object;
 
 /// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume

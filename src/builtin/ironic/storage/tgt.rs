@@ -14,9 +14,9 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Export, Login, Storage, run};
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::private_dir;
 use crate::builtin::ironic::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
-use crate::builtin::local::files::private_dir;
 use crate::durable;
 
 /// Where volumes are, and the tgtd that shows them.
