@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::config::Config;
 use super::storage::Storage;
 use super::volume::{Kind, Volume, not_found};
-use super::{disk, stemcell, vm};
+use super::{disk, leftovers, stemcell, vm};
 use crate::Result;
 use crate::builtin::cpi::agent::Agent;
 use crate::builtin::cpi::args::Arguments;
@@ -98,7 +98,10 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             stemcell::create(call, Path::new(&image))
         }
         "delete_stemcell" => match volume(&mut arguments, Kind::Stemcell)? {
-            Ok(stemcell) => stemcell::delete(call, &stemcell),
+            Ok(stemcell) => {
+                leftovers::sweep(call)?;
+                stemcell::delete(call, &stemcell)
+            }
             Err(failure) => Err(failure),
         },
         "create_vm" => {
@@ -110,7 +113,11 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             let env = arguments.hash("environment")?;
             vm::create(call, vm::Wanted { agent_id, stemcell, cloud_properties, networks, env })
         }
-        "delete_vm" => vm::delete(call, &vm_cid(&mut arguments)??),
+        "delete_vm" => {
+            let cid = vm_cid(&mut arguments)??;
+            leftovers::sweep(call)?;
+            vm::delete(call, &cid)
+        }
         "has_vm" => match vm_cid(&mut arguments)? {
             Ok(cid) => vm::has(call, &cid),
             Err(_) => Ok(json!(false)),

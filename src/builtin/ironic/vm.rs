@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::config_drive;
+use super::leftovers;
 use super::machine::{METADATA, Machine, capability, text};
 use super::rpc::Call;
 use super::storage::Login;
@@ -37,6 +38,7 @@ pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
+    leftovers::sweep(call)?;
     let cid = Volume::new(Kind::Root).cid();
     match make(call, &cid, wanted) {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
@@ -55,7 +57,8 @@ pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
 
 fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     let failed = |message: String| Failure::new(FailureKind::VmCreationFailed, message);
-    let node = claim(call, cid, &wanted.cloud_properties)?;
+    let extra = leftovers::mark(call, &wanted.agent_id)?;
+    let node = claim(call, cid, &wanted.cloud_properties, extra)?;
     let machine = Machine::read(&call.ironic, &node)?;
     let name = format!(
         "node '{}'",
@@ -120,12 +123,13 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     call.ironic
         .provision(&node, Provision::Active, call.deploy_patience)
         .map_err(|error| failed(crate::Error::from(error).chain().join(": ")))?;
+    leftovers::unmark(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
     Ok(networks)
 }
 
 /// Claims a node; its UUID.
-fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
+fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
     let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
@@ -175,6 +179,7 @@ fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
     allocation.insert("resource_class".into(), json!(class));
     allocation.insert("traits".into(), Value::Array(traits));
     allocation.insert("candidate_nodes".into(), json!(candidates));
+    allocation.insert("extra".into(), extra);
     let mut attempts = 1;
     loop {
         match allocate(call, cid, allocation.clone())? {

@@ -23,7 +23,8 @@ impl Kind {
             Kind::Root => "root",
             Kind::Config => "config",
             Kind::Disk => "disk",
-            Kind::Snapshot => "snapshot",
+            // LVM keeps names that begin with "snapshot" for itself.
+            Kind::Snapshot => "snap",
         }
     }
 }

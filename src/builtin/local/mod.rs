@@ -28,8 +28,6 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
-mod process;
-#[cfg(target_os = "linux")]
 mod rpc;
 #[cfg(target_os = "linux")]
 mod settings;

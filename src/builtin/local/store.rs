@@ -16,10 +16,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, Resource};
 use super::launch;
-use super::process::Identity;
 use super::vm;
 use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::cpi::files::{private_dir, read_json};
+use crate::builtin::cpi::process::Identity;
 use crate::durable::sync_parent;
 use crate::tree;
 

@@ -17,7 +17,6 @@ use super::cid::{Cid, Resource};
 use super::copy::copy_tree;
 use super::disk;
 use super::launch;
-use super::process::Identity;
 use super::rpc::Call;
 use super::store::{self, Held, Store};
 use super::{network, settings, stemcell};
@@ -25,6 +24,7 @@ use crate::builtin::cpi::agent;
 use crate::builtin::cpi::args::{Arguments, Hash, type_name};
 use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
 use crate::builtin::cpi::files::{read_json, write_json};
+use crate::builtin::cpi::process::Identity;
 use crate::tree;
 
 /// Attached disks, inside a VM's directory.

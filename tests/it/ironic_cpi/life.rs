@@ -56,7 +56,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     };
     inquire(&node.initiator, &password).unwrap();
     assert!(inquire(&node.initiator, "wr0ngpassw0rd").is_err());
-    assert!(inquire("iqn.2026-11.test:stranger", &password).is_err());
+    assert!(inquire("iqn.2026-11.test.monopile:stranger", &password).is_err());
 
     // What is on the volumes.
     let image = std::fs::read(metal.world.path("image")).unwrap();

@@ -1,10 +1,11 @@
 //! Storage tools: who keeps volumes and shows them to machines. Each is an external, well-known program.
 
 mod command;
+mod lvm;
 mod tgt;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use aws_lc_rs::rand;
 use base64::Engine;
@@ -43,6 +44,9 @@ pub trait Storage {
 pub enum Settings {
     /// The Linux target framework, with files.
     Tgt(tgt::Settings),
+    /// Thin volumes of LVM's, shown by the kernel.
+    #[serde(rename = "lvm+targetcli")]
+    Lvm(lvm::Settings),
     /// A program of the operator's.
     Command(command::Settings),
 }
@@ -52,6 +56,7 @@ impl Settings {
     pub fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
             Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
+            Settings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
             Settings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
         }
     }
@@ -101,16 +106,62 @@ impl Export {
     }
 }
 
+/// What targets' names begin with, where nothing else is said.
+fn default_iqn() -> String {
+    "iqn.2016-06.org.monopile".to_owned()
+}
+
+/// Portals and the beginning of names, as they were configured.
+fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
+    let bad = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if portals.is_empty() || portals.iter().any(|portal| bad(portal)) {
+        return Err(Failure::cloud("storage.portals must name one 'address:port' at least"));
+    }
+    if !iqn.starts_with("iqn.") || !is_iscsi_name(iqn) {
+        return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
+    }
+    Ok(())
+}
+
+/// Who a volume is shown to has a name that is one, and nothing that a command or a file would take for more.
+fn check_initiators(volume: &Volume, initiators: &[String]) -> Outcome<()> {
+    match !initiators.is_empty() && initiators.iter().all(|name| is_iscsi_name(name)) {
+        true => Ok(()),
+        false => Err(Failure::cloud(format!(
+            "volume '{volume}' can be shown only to initiators with a name of iSCSI"
+        ))),
+    }
+}
+
+/// RFC 3720, 3.2.6.1: letters, digits, and three more.
+fn is_iscsi_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 223
+        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | ':' | '-'))
+}
+
+/// How many of the last lines of a program's standard error are told.
+const REASON_LINES: usize = 3;
+
 /// Runs a program to its end; its output. Its arguments are not told: there may be a password among them.
 fn run(command: &mut Command, what: &str) -> Outcome<String> {
+    let output = run_with(command, Stdio::null(), what)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The same, with something to read, and all that it says.
+fn run_with(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+    let output = command.stdin(stdin).output().map_err(|error| {
         Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
     })?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(output);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Some say why, and then where to read more.
+    let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
+    let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
     Err(Failure::cloud(format!("{what} failed: {program}: {reason}")))
 }
