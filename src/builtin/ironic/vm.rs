@@ -66,22 +66,14 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     );
     call.log(format_args!("VM '{cid}' gets {name}"));
 
-    match machine.capability("iscsi_boot") {
-        Some(value) if value.eq_ignore_ascii_case("true") => {}
-        _ => return Err(failed(format!("{name} has no capability 'iscsi_boot:true'"))),
-    }
     if !["", "external"].contains(&machine.text("storage_interface")) {
         let found = machine.text("storage_interface");
         return Err(failed(format!(
             "{name} has the storage interface '{found}'; booting from volume needs 'external'"
         )));
     }
-    let initiators = machine.initiators(&call.ironic)?;
-    if initiators.is_empty() {
-        return Err(failed(format!(
-            "{name} has no volume connector of type 'iqn', so it is nobody to the storage"
-        )));
-    }
+    let initiators =
+        machine.initiators(&call.ironic)?.map_err(|lacking| failed(format!("{name} has {lacking}")))?;
     if !machine.is_off() {
         call.ironic.power(&node, Power::Off, call.power_patience)?;
     }
@@ -108,7 +100,7 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
-        machine.add_target(&call.ironic, volume, kind, index, export.properties(&login))?;
+        machine.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
     }
 
     let fitness = call.ironic.validate(&node)?;

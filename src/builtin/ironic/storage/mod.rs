@@ -33,7 +33,7 @@ pub trait Storage {
     /// Deletes a volume; it must not be shown to anybody.
     fn delete(&self, volume: &Volume) -> Outcome<()>;
     /// Shows a volume to exactly these initiators, with this login. Whoever had it before has it no more.
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export>;
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export>;
     /// Hides a volume from everybody.
     fn unexport(&self, volume: &Volume) -> Outcome<()>;
 }
@@ -78,30 +78,95 @@ impl Login {
     }
 }
 
-/// How a volume is reached over iSCSI. The lists are parallel: one entry per way to it, one way at least.
+/// Who a volume is shown to, and over which network.
+#[derive(Debug)]
+pub enum Initiators {
+    /// Names of iSCSI initiators.
+    Iscsi(Vec<String>),
+    /// World-wide names of the ports of host bus adapters.
+    FibreChannel(Vec<String>),
+}
+
+impl Initiators {
+    /// The names, to a tool that knows nothing but iSCSI. They are such names, with nothing that a command or a file
+    /// would take for more.
+    fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
+        match self {
+            Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
+                Ok(names)
+            }
+            Initiators::Iscsi(_) => Err(Failure::cloud(format!(
+                "volume '{volume}' can be shown only to initiators with a name of iSCSI"
+            ))),
+            Initiators::FibreChannel(_) => Err(Failure::cloud(format!(
+                "volume '{volume}' cannot be shown over fibre channel by this storage tool; 'command' can"
+            ))),
+        }
+    }
+}
+
+/// How a volume is reached.
+pub enum Export {
+    Iscsi(Iscsi),
+    FibreChannel(FibreChannel),
+}
+
+/// Over iSCSI. The lists are parallel: one entry per way to it, one way at least.
 #[derive(Deserialize)]
-pub struct Export {
+pub struct Iscsi {
     pub portals: Vec<String>,
     pub iqns: Vec<String>,
     pub luns: Vec<u64>,
 }
 
+/// Over fibre channel. The lists are parallel, as those of [`Iscsi`].
+#[derive(Deserialize)]
+pub struct FibreChannel {
+    /// World-wide names of the storage's ports.
+    pub wwns: Vec<String>,
+    pub luns: Vec<u64>,
+    /// The device, as the machine will name it, such as `/dev/disk/by-id/wwn-0x6005…`.
+    pub path: String,
+}
+
 impl Export {
+    /// The type of its target in Ironic.
+    pub fn volume_type(&self) -> &'static str {
+        match self {
+            Export::Iscsi(_) => "iscsi",
+            Export::FibreChannel(_) => "fibre_channel",
+        }
+    }
+
     /// The properties of its target in Ironic (Ironic's documentation, "Boot From Volume").
     pub fn properties(&self, login: &Login) -> Object {
         let mut properties = Object::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
-        set("target_portal", json!(self.portals.first()));
-        set("target_iqn", json!(self.iqns.first()));
-        set("target_lun", json!(self.luns.first()));
-        if self.portals.len() > 1 {
-            set("target_portals", json!(self.portals));
-            set("target_iqns", json!(self.iqns));
-            set("target_luns", json!(self.luns));
+        let luns = match self {
+            Export::Iscsi(way) => {
+                set("target_portal", json!(way.portals.first()));
+                set("target_iqn", json!(way.iqns.first()));
+                set("auth_method", json!("CHAP"));
+                set("auth_username", json!(login.user));
+                set("auth_password", json!(login.password));
+                if way.luns.len() > 1 {
+                    set("target_portals", json!(way.portals));
+                    set("target_iqns", json!(way.iqns));
+                }
+                &way.luns
+            }
+            Export::FibreChannel(way) => {
+                set("target_wwn", json!(way.wwns.first()));
+                if way.luns.len() > 1 {
+                    set("target_wwns", json!(way.wwns));
+                }
+                &way.luns
+            }
+        };
+        set("target_lun", json!(luns.first()));
+        if luns.len() > 1 {
+            set("target_luns", json!(luns));
         }
-        set("auth_method", json!("CHAP"));
-        set("auth_username", json!(login.user));
-        set("auth_password", json!(login.password));
         properties
     }
 }
@@ -121,16 +186,6 @@ fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
         return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
     }
     Ok(())
-}
-
-/// Who a volume is shown to has a name that is one, and nothing that a command or a file would take for more.
-fn check_initiators(volume: &Volume, initiators: &[String]) -> Outcome<()> {
-    match !initiators.is_empty() && initiators.iter().all(|name| is_iscsi_name(name)) {
-        true => Ok(()),
-        false => Err(Failure::cloud(format!(
-            "volume '{volume}' can be shown only to initiators with a name of iSCSI"
-        ))),
-    }
 }
 
 /// RFC 3720, 3.2.6.1: letters, digits, and three more.

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{Export, Login, Storage, check_initiators, check_names, default_iqn, run};
+use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
 use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::cpi::files::private_dir;
 use crate::builtin::ironic::volume::Volume;
@@ -219,12 +219,12 @@ impl Storage for Tgt {
             .map_err(|error| Failure::io(format_args!("deleting volume '{volume}'"), error))
     }
 
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let _lock = self.lock()?;
         if self.size(volume)?.is_none() {
             return Err(volume.not_found());
         }
-        check_initiators(volume, initiators)?;
+        let initiators = initiators.over_iscsi(volume)?;
         self.hide(volume)?;
         if let Err(failure) = self.show(volume, initiators, login) {
             self.hide(volume)?;
@@ -232,7 +232,7 @@ impl Storage for Tgt {
         }
         let portals = self.settings.portals.clone();
         let ways = portals.len();
-        Ok(Export { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] })
+        Ok(Export::Iscsi(Iscsi { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] }))
     }
 
     fn unexport(&self, volume: &Volume) -> Outcome<()> {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::ironic::storage::{Export, Login, run_with};
+use crate::builtin::ironic::storage::{Export, Iscsi, Login, run_with};
 use crate::builtin::ironic::volume::Volume;
 use crate::durable;
 
@@ -146,11 +146,11 @@ impl Lio {
             return Err(Failure::cloud(format!("{what} failed: targetcli: {said}")));
         }
         let ways = self.portals.len();
-        Ok(Export {
+        Ok(Export::Iscsi(Iscsi {
             portals: self.portals.iter().map(ToString::to_string).collect(),
             iqns: vec![target; ways],
             luns: vec![LUN; ways],
-        })
+        }))
     }
 
     /// Exactly what was asked for, and nothing besides.

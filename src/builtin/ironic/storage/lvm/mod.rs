@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use self::lio::Lio;
 use self::volumes::Volumes;
-use super::{Export, Login, Storage, check_initiators, check_names, default_iqn, run};
+use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
 use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::cpi::files::private_dir;
 use crate::builtin::ironic::volume::Volume;
@@ -125,10 +125,10 @@ impl Storage for Lvm {
         }
     }
 
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let _lock = self.lock()?;
         self.existing(volume)?;
-        check_initiators(volume, initiators)?;
+        let initiators = initiators.over_iscsi(volume)?;
         self.lio.hide(volume)?;
         let device = self.volumes.device(&volume.to_string());
         self.lio.show(volume, &device, initiators, login).or_else(|failure| {
