@@ -260,9 +260,16 @@ fn an_image_may_be_in_an_archive_and_must_be_raw() {
 fn a_machine_may_boot_over_fibre_channel() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
-    let capabilities =
-        json!([{"op": "replace", "path": "/properties/capabilities", "value": "fibre_channel_boot:true"}]);
-    metal.ironic.call("PATCH", &format!("/v1/nodes/{}", node.uuid), Some(capabilities));
+    // To Ironic it boots from its own disk, which fake hardware cannot.
+    let replace = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
+    let changes = json!([
+        replace("/driver", "manual-management"),
+        replace("/management_interface", "noop"),
+        replace("/power_interface", "fake"),
+        replace("/storage_interface", "external"),
+        replace("/properties/capabilities", "fibre_channel_boot:true"),
+    ]);
+    metal.ironic.call("PATCH", &format!("/v1/nodes/{}?reset_interfaces=true", node.uuid), Some(changes));
     let stemcell = metal.stemcell();
     // The initiator of iSCSI that it has does not count.
     let message =
