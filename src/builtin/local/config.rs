@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::args::Hash;
-use super::failure::{Failure, Outcome};
-use super::files::read_json;
+use crate::builtin::cpi::agent::Agent;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::read_json;
 use crate::builtin::registry::Client;
 
 /// Every stemcell format that can be used.
@@ -63,15 +64,6 @@ impl Registry {
     }
 }
 
-/// How agents are to be reached.
-#[derive(Debug, Default, Deserialize)]
-pub struct Agent {
-    /// The URL the agent listens at, credentials included.
-    pub mbus: Option<String>,
-    /// Its certificate: `ca`, `certificate`, `private_key`.
-    pub cert: Option<Hash>,
-}
-
 impl Config {
     /// Reads the file and lets the context override its keys.
     pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
@@ -111,11 +103,9 @@ pub fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
 }
 
 impl Agent {
-    /// The URL, and the addresses the agent will listen at.
-    pub fn listener(&self) -> Outcome<(&str, Vec<SocketAddr>)> {
-        let url = self.mbus.as_deref().ok_or_else(|| {
-            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
-        })?;
+    /// The addresses the agent will listen at.
+    pub fn listener(&self) -> Outcome<Vec<SocketAddr>> {
+        let url = self.url()?;
         // The URL holds a password: no message quotes more of it than host and port.
         let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");
         let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
@@ -130,7 +120,7 @@ impl Agent {
         let addresses = (host, port)
             .to_socket_addrs()
             .map_err(|error| Failure::io(format_args!("looking up '{host}' of agent.mbus"), error))?;
-        Ok((url, addresses.collect()))
+        Ok(addresses.collect())
     }
 }
 
@@ -177,7 +167,7 @@ mod tests {
     fn the_listener_is_read_from_the_url() {
         let listener = |url: &str| {
             let agent = Agent { mbus: Some(url.to_owned()), cert: None };
-            agent.listener().map(|(_, addresses)| addresses[0].to_string()).map_err(|error| error.message)
+            agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
         };
         assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
         assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");
