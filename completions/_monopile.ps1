@@ -110,6 +110,8 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--vars-store', '--vars-store', [CompletionResultType]::ParameterName, 'Load variables from a YAML file and save generated ones there')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
             [CompletionResult]::new('--ops-file', '--ops-file', [CompletionResultType]::ParameterName, 'Apply operations from a YAML file to the manifest')
+            [CompletionResult]::new('--cpi-config', '--cpi-config', [CompletionResultType]::ParameterName, 'CPIs to choose from, as the Director''s CPI config [default: `cpis` of the manifest]')
+            [CompletionResult]::new('--cloud-config', '--cloud-config', [CompletionResultType]::ParameterName, 'Availability zones, as in the Director''s cloud config [default: `azs` of the manifest]')
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'State file [default: PATH without its extension, and -state.json]')
             [CompletionResult]::new('--wait-for-lock', '--wait-for-lock', [CompletionResultType]::ParameterName, 'Wait so long for another run that holds the state, instead of failing at once')
             [CompletionResult]::new('--update-strategy', '--update-strategy', [CompletionResultType]::ParameterName, 'How a change comes to a VM that exists')

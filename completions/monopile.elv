@@ -105,6 +105,8 @@ set edit:completion:arg-completer[monopile] = {|@words|
             cand --vars-store 'Load variables from a YAML file and save generated ones there'
             cand -o 'Apply operations from a YAML file to the manifest'
             cand --ops-file 'Apply operations from a YAML file to the manifest'
+            cand --cpi-config 'CPIs to choose from, as the Director''s CPI config [default: `cpis` of the manifest]'
+            cand --cloud-config 'Availability zones, as in the Director''s cloud config [default: `azs` of the manifest]'
             cand --state 'State file [default: PATH without its extension, and -state.json]'
             cand --wait-for-lock 'Wait so long for another run that holds the state, instead of failing at once'
             cand --update-strategy 'How a change comes to a VM that exists'

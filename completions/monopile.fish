@@ -98,6 +98,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand plan" -s l -l vars-fil
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand plan" -l update-strategy -d 'How a change comes to a VM that exists' -r -f -a "in-place\t'In the VM that runs where that is possible; else with a new one'
