@@ -64,7 +64,7 @@ impl ManifestArgs {
 
 impl ManifestFlags {
     /// The inputs that these flags and this manifest are.
-    fn inputs(&self, manifest: &PathBuf) -> Inputs {
+    pub(super) fn inputs(&self, manifest: &PathBuf) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         let mut inputs = Inputs {

@@ -7,6 +7,7 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod complete;
 mod completion;
 mod cpi;
 mod cpi_args;
@@ -197,6 +198,9 @@ fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // What monopile starts of itself comes first: it must not meet threads or signal handlers.
     if let Some(code) = internal::try_run(&args) {
+        return code;
+    }
+    if let Some(code) = complete::try_answer(&args) {
         return code;
     }
     let (cli, remarks) = match env_file::understand(&command().args(globals::ignored()), &args) {

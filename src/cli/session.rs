@@ -78,7 +78,7 @@ impl Session {
         };
         let renderer = ui::renderer(options, redactor.clone());
         let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
-        logging::install(globals.verbose, &redactor, &renderer, log.as_ref());
+        logging::install(globals, &redactor, &renderer, log.as_ref());
         let sink = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),

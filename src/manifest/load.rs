@@ -61,7 +61,7 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
     let wanted = options.path.as_deref().map(parse_path).transpose()?;
     let sources = Sources::read(inputs)?;
-    let mut root = document(inputs)?;
+    let mut root = outline(inputs)?;
     let definitions = Definitions::of(&root)?;
     let mut notes = Vec::new();
     let mut store = open_store(inputs, &sources, &definitions)?;
@@ -109,7 +109,7 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
-    if let Ok(root) = document(inputs).or(raw) {
+    if let Ok(root) = outline(inputs).or(raw) {
         found.extend(secrets::named(&root));
         let provider = root.get("cloud_provider");
         let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
@@ -142,13 +142,13 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
     let mut declared = Declared::default();
     for inputs in manifests {
         declared.sources = Sources::read(inputs)?;
-        declared.manifests.push(Definitions::of(&document(inputs)?)?);
+        declared.manifests.push(Definitions::of(&outline(inputs)?)?);
     }
     Ok(declared)
 }
 
-/// The manifest with its ops files applied.
-fn document(inputs: &Inputs) -> Result<Node> {
+/// The manifest with its ops files applied, its variables not filled in.
+pub fn outline(inputs: &Inputs) -> Result<Node> {
     let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
     inputs.ops_files.iter().try_fold(root, |root, path| {
         let text = files::read(path, "ops file")?;

@@ -73,6 +73,20 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
 }
 
+/// What can be understood of a command line that is still being typed, with an env file beneath it: the arguments of
+/// its command.
+pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<ArgMatches> {
+    let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
+    let (path, matches) = chosen(&first);
+    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+        return Some(matches.clone());
+    }
+    let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
+    let Some(file) = applicable(grammar, matches, named).ok()?.0 else { return Some(matches.clone()) };
+    let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
+    Some(chosen(&completed.try_get_matches_from(args).ok()?).1.clone())
+}
+
 /// The env file that this command line is to be completed from, and what to say.
 fn applicable(
     grammar: &Command,
@@ -143,11 +157,18 @@ const REQUIRED: [&str; 2] = ["manifest", "store"];
 
 /// The grammar, without insisting on what an env file may say.
 fn lenient(command: Command) -> Command {
+    everywhere(command, &|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
+        // The value is never seen: with no file to replace it, the grammar itself has the last word.
+        true => arg.required(false).default_value("-"),
+        false => arg,
+    })
+}
+
+/// The grammar, with the arguments of all commands changed.
+pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, lenient));
-    // The value is never seen: with no file to replace it, the grammar itself has the last word.
-    let stand_in = |arg: Arg| arg.required(false).default_value("-");
-    REQUIRED.into_iter().fold(command, |command, id| changed(command, id, stand_in))
+    let below = |command: Command, name: &String| command.mut_subcommand(name, |one| everywhere(one, change));
+    names.iter().fold(command, below).mut_args(change)
 }
 
 /// The grammar, with what the file says as defaults of the command at `path`.

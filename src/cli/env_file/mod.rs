@@ -19,7 +19,7 @@ use clap::{Args, ValueHint};
 use super::paths;
 use crate::manifest::{Inputs, Preset};
 
-pub(super) use command_line::{CommandLine, Remark, understand};
+pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand};
 
 /// Which env file: flags of every command that takes a manifest, its state or its vars store.
 #[derive(Debug, Clone, Args)]
