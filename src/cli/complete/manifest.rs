@@ -23,8 +23,8 @@ impl Typed {
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {
-        let paths = self.matches.as_ref()?.try_get_many::<PathBuf>(id).ok()??;
-        paths.filter(|path| path.as_os_str() != "-").next().cloned()
+        let mut paths = self.matches.as_ref()?.try_get_many::<PathBuf>(id).ok()??;
+        paths.find(|path| path.as_os_str() != "-").cloned()
     }
 
     /// The vars store that is named.
