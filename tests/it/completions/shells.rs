@@ -109,8 +109,7 @@ impl Shell {
         let ran = self.world.home().join("ran");
         let _ = std::fs::remove_file(&ran);
         // A shell that has more to read may not stop to complete.
-        let mut pieces = line.split_inclusive('\t').peekable();
-        while let Some(piece) = pieces.next() {
+        for piece in line.split_inclusive('\t') {
             let before = self.screen.lock().unwrap().len();
             self.type_text(piece);
             if piece.ends_with('\t') {
