@@ -7,6 +7,7 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod complete;
 mod completion;
 mod config_args;
 mod cpi;
@@ -15,6 +16,7 @@ mod create_env;
 mod delete_env;
 mod deploy_args;
 mod duration;
+mod env_file;
 mod finish;
 mod globals;
 mod inspect_local_release;
@@ -43,9 +45,12 @@ mod vars;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::Result;
 use crate::artifact::Algorithm;
+use env_file::CommandLine;
+use finish::Finished;
 use globals::Globals;
 use session::{Conduct, Session};
 
@@ -112,6 +117,30 @@ enum Command {
 }
 
 impl Command {
+    fn run(self, session: &Session) -> Result<Finished> {
+        match self {
+            Command::CreateEnv(args) => args.run(session),
+            Command::Plan(args) => args.run(session),
+            Command::DeleteEnv(args) => args.run(session),
+            Command::StopEnv(args) => args.run(session),
+            Command::StartEnv(args) => args.run(session),
+            Command::Interpolate(args) => args.run(session),
+            Command::Vars(args) => args.run(session),
+            Command::Render(args) => args.run(session),
+            Command::RenderTemplate(args) => args.run(),
+            Command::InspectLocalRelease(args) => args.run(session),
+            Command::InspectLocalStemcell(args) => args.run(session),
+            Command::RepackStemcell(args) => args.run(session),
+            Command::Sha1ifyRelease(args) => args.run(session, Algorithm::Sha1),
+            Command::Sha2ifyRelease(args) => args.run(session, Algorithm::Sha256),
+            Command::State(args) => args.run(session),
+            Command::Cpi(args) => args.run(session),
+            Command::Cache(args) => args.run(session),
+            Command::Baremetal(args) => args.run(session),
+            Command::Completion(args) => args.run(),
+        }
+    }
+
     fn conduct(&self) -> Conduct {
         Conduct {
             product: self.has_product(),
@@ -180,33 +209,21 @@ fn run() -> ExitCode {
     if let Some(code) = internal::try_run(&args) {
         return code;
     }
-    let parsed = command().args(globals::ignored()).try_get_matches_from(&args);
-    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
+    if let Some(code) = complete::try_answer(&args) {
+        return code;
+    }
+    let (cli, remarks) = match env_file::understand(&command().args(globals::ignored()), &args) {
+        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, Err(error)),
+        CommandLine::Refused(error) => {
+            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+        }
     };
     let session = Session::begin(&cli.globals, &cli.command.conduct());
-    let result = match cli.command {
-        Command::CreateEnv(args) => args.run(&session),
-        Command::Plan(args) => args.run(&session),
-        Command::DeleteEnv(args) => args.run(&session),
-        Command::StopEnv(args) => args.run(&session),
-        Command::StartEnv(args) => args.run(&session),
-        Command::Interpolate(args) => args.run(&session),
-        Command::Vars(args) => args.run(&session),
-        Command::Render(args) => args.run(&session),
-        Command::RenderTemplate(args) => args.run(),
-        Command::InspectLocalRelease(args) => args.run(&session),
-        Command::InspectLocalStemcell(args) => args.run(&session),
-        Command::RepackStemcell(args) => args.run(&session),
-        Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
-        Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
-        Command::State(args) => args.run(&session),
-        Command::Cpi(args) => args.run(&session),
-        Command::Cache(args) => args.run(&session),
-        Command::Baremetal(args) => args.run(&session),
-        Command::Completion(args) => args.run(),
-    };
+    let result = remarks.and_then(|remarks| {
+        session.remark(remarks);
+        cli.command.run(&session)
+    });
     finish::finish(&session, result)
 }
 

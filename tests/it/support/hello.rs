@@ -96,6 +96,11 @@ impl Hello {
         &self.ip
     }
 
+    /// What every command gets: flags and their values.
+    pub fn flags(&self) -> Vec<&str> {
+        self.flags.iter().map(String::as_str).collect()
+    }
+
     /// Adds an ops file that every following command gets.
     pub fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
