@@ -8,10 +8,12 @@ mod agent_args;
 mod baremetal;
 mod cache;
 mod completion;
+mod config_args;
 mod cpi;
 mod cpi_args;
 mod create_env;
 mod delete_env;
+mod deploy_args;
 mod duration;
 mod finish;
 mod globals;
@@ -22,6 +24,7 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod plan;
 mod redigest_release;
 mod render;
 mod render_template;
@@ -47,7 +50,9 @@ use globals::Globals;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
+pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
+pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
 
@@ -62,7 +67,8 @@ pub use state_args::StateArgs;
     disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 130/143 interrupted with the state saved."
+                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 7 something is to do \
+                  (plan --detailed-exitcode), 130/143 interrupted with the state saved."
 )]
 pub struct Cli {
     /// Show the version
@@ -79,7 +85,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    CreateEnv(create_env::CreateEnvArgs),
+    CreateEnv(Box<create_env::CreateEnvArgs>),
+    Plan(Box<plan::PlanArgs>),
     DeleteEnv(delete_env::DeleteEnvArgs),
     StopEnv(stop_env::StopEnvArgs),
     StartEnv(start_env::StartEnvArgs),
@@ -128,13 +135,14 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_)
-            | Command::DeleteEnv(_)
+            Command::CreateEnv(args) => args.has_product(),
+            Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
+            | Command::Plan(_)
             | Command::Vars(_)
             | Command::Render(_)
             | Command::RenderTemplate(_)
@@ -180,6 +188,7 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
+        Command::Plan(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
         Command::StopEnv(args) => args.run(&session),
         Command::StartEnv(args) => args.run(&session),

@@ -4,7 +4,8 @@
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
 //!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"],
-//!   "registry": {"host": "127.0.0.1", "port": 6901, "username": "user", "password": "password"}}
+//!   "registry": {"host": "127.0.0.1", "port": 6901, "username": "user", "password": "password"},
+//!   "stemcell_formats": ["local-directory", "local"]}
 //! ```
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,6 +19,9 @@ use crate::builtin::cpi::args::Hash;
 use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::cpi::files::read_json;
 use crate::builtin::registry::Client;
+
+/// Every stemcell format that can be used.
+const FORMATS: [&str; 2] = ["local-directory", "local"];
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
@@ -88,6 +92,16 @@ impl Config {
     }
 }
 
+/// The stemcell formats this cloud takes: those of the configuration, or all that can be used.
+pub fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
+    let known = read_json::<Hash>(file)?.unwrap_or_default();
+    match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
+        None => Ok(FORMATS.map(str::to_owned).to_vec()),
+        Some(formats) => serde_json::from_value(formats.clone())
+            .map_err(|_| Failure::cloud("the CPI's stemcell_formats must be an array of strings")),
+    }
+}
+
 impl Agent {
     /// The addresses the agent will listen at.
     pub fn listener(&self) -> Outcome<Vec<SocketAddr>> {
@@ -127,6 +141,17 @@ mod tests {
         let config =
             load(json!({"root": "/a", "ntp": ["x"]}), json!({"root": "/b", "director_uuid": "d"})).unwrap();
         assert_eq!((config.root.as_path(), config.ntp.as_slice()), (Path::new("/b"), &["x".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_cloud_may_take_fewer_formats() {
+        let formats = |context: Value| {
+            stemcell_formats(Path::new("/nonexistent"), context.as_object().unwrap())
+                .map_err(|error| error.message)
+        };
+        assert_eq!(formats(json!({})).unwrap(), FORMATS);
+        assert_eq!(formats(json!({"stemcell_formats": ["a"]})).unwrap(), ["a"]);
+        assert!(formats(json!({"stemcell_formats": "a"})).is_err());
     }
 
     #[test]

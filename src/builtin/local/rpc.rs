@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::cid::Resource;
-use super::config::Config;
+use super::config::{Config, stemcell_formats};
 use super::store::Store;
 use super::{disk, snapshot, stemcell, vm};
 use crate::Result;
@@ -46,11 +46,12 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     let (arguments, context, v2) = request.parts()?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
-    // Neither needs the configuration: `info` is asked before anything is known.
+    // Neither needs a whole configuration: `info` is asked before anything is known.
     match method {
         "info" => {
             take(0, 0)?;
-            return Ok(json!({"stemcell_formats": ["local-directory", "local"], "api_version": API_VERSION}));
+            let formats = stemcell_formats(config, &context)?;
+            return Ok(json!({"stemcell_formats": formats, "api_version": API_VERSION}));
         }
         "calculate_vm_cloud_properties" => return vm::size(take(1, 1)?.hash("desired_instance_size")?),
         _ => {}
