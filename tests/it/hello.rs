@@ -36,7 +36,8 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     );
     check_requests(&requests, &hello.state());
     let state = hello.normalise(&hello.world.read("state.json"));
-    let state = regex::Regex::new("\"[0-9a-f]{32}\"").unwrap().replace_all(&state, "\"<digest>\"").into_owned();
+    let state =
+        regex::Regex::new("\"[0-9a-f]{32}\"").unwrap().replace_all(&state, "\"<digest>\"").into_owned();
     let durations = regex::Regex::new(r#""((?:create|attach|use|deploy)_\w+)": \d+"#).unwrap();
     insta::assert_snapshot!("state", durations.replace_all(&state, "\"$1\": <ms>"));
 

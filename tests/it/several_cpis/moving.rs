@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::{Clouds, assert_said, said};
+use crate::support::hello::Hello;
 
 #[test]
 fn there_and_back_with_a_disk() {
@@ -27,6 +28,10 @@ fn there_and_back_with_a_disk() {
         let run = clouds.create(az, &[]).success();
         assert_said(&run, "Nothing changed");
     }
+    // The foreign CPI heard nothing of the disk in the west.
+    let requests = clouds.hello.requests();
+    let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+    assert_eq!(made["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
@@ -62,4 +67,34 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
     assert_said(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.delete("z-east").success();
+}
+
+#[test]
+fn the_example_moves_from_one_cloud_to_the_other() {
+    // In a directory beside that of the example whose release and stemcell it uses, at an address of its own.
+    let hello = Hello::new();
+    let subnet = hello.ip().strip_suffix(".2").unwrap();
+    for (name, text) in [
+        ("manifest.yml", include_str!("../../../examples/two-clouds/manifest.yml")),
+        ("cpis.yml", include_str!("../../../examples/two-clouds/cpis.yml")),
+    ] {
+        assert!(name != "manifest.yml" || text.contains("127.0.12.2"));
+        hello.world.write(format!("two-clouds/{name}"), text.replace("127.0.12", subnet));
+    }
+    let clouds = format!("clouds={}", hello.world.path("clouds").display());
+    let run = |command: &str, az: &str| {
+        let manifest = ["two-clouds/manifest.yml", "--cpi-config", "two-clouds/cpis.yml", "-n"];
+        let az = format!("az={az}");
+        hello.world.run([&[command], &manifest[..], &["-v", &clouds, "-v", &az]].concat()).success()
+    };
+    let vms = |cloud: &str| {
+        std::fs::read_dir(hello.world.path("clouds").join(cloud).join("vms")).map_or(0, Iterator::count)
+    };
+    run("create-env", "north");
+    assert_eq!((vms("north"), vms("south")), (1, 0));
+    run("create-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 1));
+    run("delete-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 0));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
