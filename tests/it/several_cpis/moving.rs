@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::{Clouds, assert_said, said};
 use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks};
 
 #[test]
 fn there_and_back_with_a_disk() {
@@ -35,6 +36,31 @@ fn there_and_back_with_a_disk() {
     clouds.delete("z-east").success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
+}
+
+/// The new VM is of contract v2 and needs no registry, but the CPI that deletes the old one asks it.
+#[test]
+fn the_registry_is_there_for_the_old_cpi() {
+    let mut clouds = Clouds::new();
+    let ip = clouds.hello.ip().to_owned();
+    clouds.hello.ops(
+        "registry.yml",
+        &format!(
+            "- {{type: replace, path: /cloud_provider/properties/registry?, \
+             value: {{host: {ip}, port: 6901, username: registry, password: no-secret}}}}\n\
+             - {{type: remove, path: /instance_groups/name=hello/persistent_disk_pool}}\n"
+        ),
+    );
+    clouds.create("z-foreign", &[]).success();
+    assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
+    let reached = clouds.hello.world.path("reached");
+    let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
+    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("delete_vm", 1, Deed::After(look)));
+    let run = clouds.create("z-east", &[]).success();
+    assert!(reached.exists(), "{}", said(&run));
+    assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.delete("z-east").success();
 }
 
 #[test]
