@@ -101,7 +101,7 @@ fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -
 }
 
 /// Checks that the CPI takes the stemcell, as far as both say so.
-fn check_formats(
+pub(super) fn check_formats(
     environment: &Environment,
     name: Option<&str>,
     cpi: Option<&[String]>,

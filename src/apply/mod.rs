@@ -30,6 +30,7 @@ mod registry;
 mod render;
 mod render_job;
 mod request;
+pub mod resources;
 mod resume;
 mod run;
 mod signals;
@@ -41,6 +42,8 @@ pub use create_env::create_env;
 pub use delete_env::delete_env;
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use render_job::{File, render_job};
-pub use request::{Ask, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping};
+pub use request::{
+    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping,
+};
 pub use start_env::start_env;
 pub use stop_env::stop_env;

@@ -31,6 +31,9 @@ pub struct Paths {
 /// Asks a question whose answer is not shown.
 pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
+/// Asks a question that is answered with yes or no.
+pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
+
 /// What a run needs from its surroundings.
 #[derive(Clone)]
 pub struct Environment {
@@ -40,6 +43,8 @@ pub struct Environment {
     pub reporter: Reporter,
     /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
     pub ask_secret: Option<Ask>,
+    /// Asks whoever is at the terminal to agree; none, if nobody can be asked, which takes flags as given.
+    pub confirm: Option<Confirm>,
     /// What must not be shown.
     pub redactor: Redactor,
     /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's number).

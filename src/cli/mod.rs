@@ -23,10 +23,12 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod place_args;
 mod redigest_release;
 mod render;
 mod render_template;
 mod repack_stemcell;
+mod resources;
 mod run_log;
 mod scratch;
 mod session;
@@ -44,6 +46,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::artifact::Algorithm;
+use crate::state::Kind;
 use globals::Globals;
 use session::{Conduct, Session};
 
@@ -51,6 +54,7 @@ pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use manifest_args::ManifestArgs;
+pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
@@ -100,6 +104,20 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     State(state::StateCommandArgs),
+    UploadStemcell(resources::UploadStemcellArgs),
+    Stemcells(resources::StemcellsArgs),
+    DeleteStemcell(resources::DeleteStemcellArgs),
+    /// Delete a VM: that of the environment, or any other that a CPI knows
+    DeleteVm(resources::DeleteArgs),
+    Disks(resources::DisksArgs),
+    AttachDisk(resources::AttachDiskArgs),
+    /// Delete a disk that is not in use
+    DeleteDisk(resources::DeleteArgs),
+    Snapshots(resources::SnapshotsArgs),
+    TakeSnapshot(resources::TakeSnapshotArgs),
+    /// Delete a snapshot of a disk
+    DeleteSnapshot(resources::DeleteArgs),
+    Cpis(resources::CpisArgs),
     Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
     Baremetal(Box<baremetal::BaremetalArgs>),
@@ -124,6 +142,13 @@ impl Command {
                 | Command::StopEnv(_)
                 | Command::StartEnv(_)
                 | Command::State(_)
+                | Command::UploadStemcell(_)
+                | Command::DeleteStemcell(_)
+                | Command::DeleteVm(_)
+                | Command::AttachDisk(_)
+                | Command::DeleteDisk(_)
+                | Command::TakeSnapshot(_)
+                | Command::DeleteSnapshot(_)
         )
     }
 
@@ -134,6 +159,13 @@ impl Command {
             | Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
+            | Command::UploadStemcell(_)
+            | Command::DeleteStemcell(_)
+            | Command::DeleteVm(_)
+            | Command::AttachDisk(_)
+            | Command::DeleteDisk(_)
+            | Command::TakeSnapshot(_)
+            | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
@@ -144,6 +176,10 @@ impl Command {
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
+            | Command::Stemcells(_)
+            | Command::Disks(_)
+            | Command::Snapshots(_)
+            | Command::Cpis(_)
             | Command::Cpi(_)
             | Command::Cache(_)
             | Command::Baremetal(_)
@@ -195,6 +231,17 @@ fn run() -> ExitCode {
         Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
         Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
         Command::State(args) => args.run(&session),
+        Command::UploadStemcell(args) => args.run(&session),
+        Command::Stemcells(args) => args.run(&session),
+        Command::DeleteStemcell(args) => args.run(&session),
+        Command::DeleteVm(args) => args.run(&session, Kind::Vm),
+        Command::Disks(args) => args.run(&session),
+        Command::AttachDisk(args) => args.run(&session),
+        Command::DeleteDisk(args) => args.run(&session, Kind::Disk),
+        Command::Snapshots(args) => args.run(&session),
+        Command::TakeSnapshot(args) => args.run(&session),
+        Command::DeleteSnapshot(args) => args.run(&session, Kind::Snapshot),
+        Command::Cpis(args) => args.run(&session),
         Command::Cpi(args) => args.run(&session),
         Command::Cache(args) => args.run(&session),
         Command::Baremetal(args) => args.run(&session),

@@ -11,7 +11,7 @@ use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
-use crate::apply::{Ask, Environment, Paths};
+use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
@@ -136,6 +136,7 @@ impl Session {
             },
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
+            confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
             redactor: self.redactor.clone(),
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),

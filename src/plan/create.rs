@@ -45,7 +45,8 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Result<Pl
         None => return Ok(leftovers(state, plan)),
     };
 
-    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted));
+    // The newest one: `upload-stemcell --fix` leaves the one that it replaces while the VM is made from it.
+    let stemcell = state.stemcells.iter().rev().find(|known| is_stemcell(known, wanted));
     if stemcell.is_none() {
         let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
         let reason = format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell));
@@ -70,8 +71,10 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Result<Pl
     }
 
     // What an earlier run left behind, or this one replaces.
-    for disk in
-        state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()))
+    for disk in state
+        .disks
+        .iter()
+        .filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()) && !disk.is_kept())
     {
         plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
@@ -82,11 +85,9 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Result<Pl
 /// When nothing changed, what earlier runs could not delete is tried again.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
-    for disk in state
-        .disks
-        .iter()
-        .filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty())
-    {
+    for disk in state.disks.iter().filter(|disk| {
+        disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
+    }) {
         plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
     delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
@@ -100,11 +101,12 @@ fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     }
 }
 
-/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
+/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions. What an
+/// operator uploaded stays.
 fn delete_stemcells_but(used: Option<Handle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<Handle> = used.into_iter().collect();
     for known in &state.stemcells {
-        if kept.insert(known.handle()) {
+        if kept.insert(known.handle()) && !known.kept {
             plan.delete(Kind::Stemcell, known.handle(), "it is not in use any more");
         }
     }

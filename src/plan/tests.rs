@@ -33,6 +33,7 @@ fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
         cid: cid.into(),
         cpi: None,
         digest: Some(digest(fill).to_string()),
+        kept: false,
         unknown: Map::new(),
     }
 }
@@ -46,6 +47,7 @@ fn disk(cid: &str, size: u64) -> Disk {
         hint: Some(json!("/dev/x")),
         cpi: None,
         az: None,
+        replaced_on: None,
         unknown: Map::new(),
     }
 }
