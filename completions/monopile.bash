@@ -2505,7 +2505,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__cpi__subcmd__call)
-            opts="-v -l -o -n -h --stemcell-api-version --var --var-file --vars-file --vars-env --vars-store --ops-file --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --stemcell-api-version --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --cpi --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2618,6 +2618,43 @@ _monopile() {
                     fi
                     return 0
                     ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --path)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2712,7 +2749,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__cpi__subcmd__check)
-            opts="-v -l -o -n -h --stemcell --cloud-properties --networks --env --disk-size --disk-cloud-properties --contract --skip --junit --var --var-file --vars-file --vars-env --vars-store --ops-file --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --stemcell --cloud-properties --networks --env --disk-size --disk-cloud-properties --contract --skip --junit --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --cpi --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2894,6 +2931,43 @@ _monopile() {
                     fi
                     return 0
                     ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --path)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2988,7 +3062,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__cpi__subcmd__info)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --cpi --path --path-arg --context --replay --record --state --timeout --templates --cpi-api-version --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3094,6 +3168,43 @@ _monopile() {
                     fi
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
                     fi
                     return 0
                     ;;
@@ -3216,7 +3327,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__create__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --wait-for-lock --insecure-agent --recreate --recreate-persistent-disks --no-verify --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --state --wait-for-lock --insecure-agent --recreate --recreate-persistent-disks --no-verify --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3311,6 +3422,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -3390,7 +3531,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__delete__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --wait-for-lock --insecure-agent --allow-missing --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --state --wait-for-lock --insecure-agent --allow-missing --skip-drain --drain-timeout --agent-timeout --forget-open-calls --templates --package-dir --keep-workdir --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3485,6 +3626,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -3749,7 +3920,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__render)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --job --out --show-secrets --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --job --out --show-secrets --templates --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3844,6 +4015,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -4030,7 +4231,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__start__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --wait-for-lock --insecure-agent --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --state --wait-for-lock --insecure-agent --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4125,6 +4326,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -4254,7 +4485,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__state__subcmd__forget)
-            opts="-n -h --state --wait-for-lock --vm --disk --stemcell --call --yes --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-n -h --state --wait-for-lock --vm --disk --stemcell --snapshot --call --cpi --yes --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4291,7 +4522,15 @@ _monopile() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --snapshot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --call)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpi)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4314,7 +4553,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__state__subcmd__import)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --vm --disk --stemcell --stemcell-api-version --state --wait-for-lock --agent-timeout --templates --insecure-agent --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --vm --disk --stemcell --stemcell-api-version --state --wait-for-lock --agent-timeout --templates --insecure-agent --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4409,6 +4648,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -4537,7 +4806,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__state__subcmd__verify)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --wait-for-lock --agent-timeout --templates --insecure-agent --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --state --wait-for-lock --agent-timeout --templates --insecure-agent --cpi-api-version --cpi-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4646,6 +4915,36 @@ _monopile() {
                     fi
                     return 0
                     ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 --state)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
@@ -4700,7 +4999,7 @@ _monopile() {
             return 0
             ;;
         monopile__subcmd__stop__subcmd__env)
-            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --state --wait-for-lock --insecure-agent --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
+            opts="-v -l -o -n -h --var --var-file --vars-file --vars-env --vars-store --ops-file --cpi-config --cloud-config --state --wait-for-lock --insecure-agent --skip-drain --drain-timeout --agent-timeout --non-interactive --json --tty --no-color --parallel --cache-dir --sha2 --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4795,6 +5094,36 @@ _monopile() {
                     return 0
                     ;;
                 -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cpi-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cloud-config)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"

@@ -59,6 +59,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s l -l va
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -91,6 +93,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s l -l va
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -121,6 +125,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s l -l vars
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -142,6 +148,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s l -l var
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
@@ -246,6 +254,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand render" -s l -l vars-f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand render" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l job -d 'The job, of the instance group or of the CPI' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l out -d 'Write the files below this directory instead' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -355,6 +365,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
@@ -379,6 +391,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vm -d 'The VM' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l disk -d 'The persistent disk, of the size that the manifest says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l stemcell -d 'A stemcell; the first is the one the VM was made from, the next create-env deletes the others' -r
@@ -420,7 +434,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l vm -d 'The VM' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l disk -d 'A disk' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l stemcell -d 'A stemcell' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l snapshot -d 'A snapshot' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l call -d 'An open call of an interrupted run' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cpi -d 'Of this CPI, where several have the same CID' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l yes -d 'Don\'t ask: it is agreed'
@@ -450,6 +466,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
@@ -477,6 +496,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
@@ -512,6 +534,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f

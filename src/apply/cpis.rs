@@ -7,7 +7,6 @@ use std::rc::Rc;
 use super::connection::Connection;
 use super::cpi_source::{Located, Sources};
 use super::request::Environment;
-use crate::cpi::Contract;
 use crate::state::State;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -97,11 +96,6 @@ impl<'a> Cpis<'a> {
     /// Asks every CPI that something on record is of, so that what is wrong with one is known before any effect.
     pub(super) fn get_all_of(&self, state: &State) -> Result<()> {
         names_of(state).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
-    }
-
-    /// Decides the contract between a CPI and a stemcell; calls to it say the stemcell's version from now on.
-    pub(super) fn negotiate(&self, name: Option<&str>, stemcell_api_version: u32) -> Result<Contract> {
-        Ok(self.get(name)?.negotiate(stemcell_api_version))
     }
 
     /// The names of all CPIs but this one.

@@ -7,8 +7,9 @@ use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::{Run, endpoint};
 use super::{alive, cpi_names, cpi_source, lock, prepare, resume, signals};
+use crate::cpi::Contract;
 use crate::plan::{self, Options, Wanted};
-use crate::state::Kind;
+use crate::state::{Disk, Kind, State};
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
@@ -38,6 +39,9 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         vm_is_gone: false,
     };
     let mut plan = plan::create(store.state(), &wanted, options)?;
+    if let Some(disk) = plan::loses(store.state(), &wanted) {
+        agree_to_lose(environment, disk)?;
+    }
     let provider = &prepared.deployment.cloud_provider;
     let endpoint = endpoint(environment, provider)?;
     let suspect = match request.verify && !plan.deploys() {
@@ -90,13 +94,34 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         options.vm_is_gone = true;
         plan = plan::create(cloud.state(), &wanted, options)?;
     }
-    run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
+    let served = contract_served(cloud.state(), cpi, contract);
+    run.teardown.registry = Registry::start(environment, provider, &prepared.manifest_path, served, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -> String {
+/// Asks, at a terminal, whether a disk and its data may stay behind. Elsewhere the flag that allowed it says so.
+fn agree_to_lose(environment: &Environment, disk: &Disk) -> Result<()> {
+    let question = format!(
+        "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+        disk.handle()
+    );
+    match &environment.confirm {
+        Some(confirm) if !confirm(&question)? => Err(Error::usage("not confirmed: nothing was changed")),
+        _ => Ok(()),
+    }
+}
+
+/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
+/// which asks the registry then, that of the old one.
+fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+    match state.vm() {
+        Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
+        _ => new,
+    }
+}
+
+fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
 }
 

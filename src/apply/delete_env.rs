@@ -10,7 +10,6 @@ use super::run::{Teardown, endpoint};
 use super::{cpi_names, lock, prepare, resume};
 use crate::manifest::Deployment;
 use crate::plan;
-use crate::state::Handle;
 use crate::{Error, Result};
 
 /// One error for everything that could not be deleted.
@@ -58,9 +57,10 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     validating.finish();
 
     cpis.get_all_of(store.state())?;
-    let vm = store.state().vm_handle();
-    let vm_cpi = vm.as_ref().and_then(Handle::cpi);
-    let contract = cpis.negotiate(vm_cpi, store.state().stemcell_api_version(vm_cpi))?;
+    // The VM's comes first.
+    let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+    let contract =
+        cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
     let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);

@@ -39,7 +39,7 @@ pub struct CpiEntry {
     pub properties: Map<String, Value>,
     /// What it was called before; none stands for the default CPI.
     pub migrated_from: Vec<Option<String>>,
-    /// The file that it stands in, which paths are relative to.
+    /// The CPI config's own file, which paths are relative to; none where it stands in the manifest.
     pub file: Option<PathBuf>,
 }
 
@@ -66,6 +66,12 @@ impl CpiConfig {
         };
         check_names(&cpis, &root, &mut problems);
         problems.into_result_of("the CPI config", Some(CpiConfig { cpis }))
+    }
+
+    /// The same, where it is a part of the manifest and its ops files.
+    pub fn in_manifest(mut self) -> Self {
+        self.cpis.iter_mut().for_each(|cpi| cpi.file = None);
+        self
     }
 
     /// The CPI with this name.

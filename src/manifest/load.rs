@@ -51,7 +51,7 @@ impl Loaded {
         match (&self.cpi_config, self.own_cpis()) {
             (None, None) => Ok(None),
             (Some(file), None) => CpiConfig::parse(file).map(Some),
-            (None, Some(_)) => CpiConfig::parse(&self.root).map(Some),
+            (None, Some(_)) => CpiConfig::parse(&self.root).map(|config| Some(config.in_manifest())),
             (Some(_), Some(own)) => Err(Error::invalid(format!(
                 "{}: `cpis` of the manifest and a --cpi-config cannot both be given",
                 own.position.describe()
@@ -114,7 +114,7 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         resolver.interpolate(config)?;
     }
     let mut cloud_config =
-        inputs.cloud_config.as_ref().map(|path| read_config(path, "cloud config")).transpose()?;
+        inputs.cloud_config.as_ref().map(|path| read_config(path, CLOUD_CONFIG)).transpose()?;
     if let Some(config) = &mut cloud_config {
         notes.extend(leave_zones(config));
         resolver.interpolate(config)?;
@@ -140,6 +140,8 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     let values = || sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut known = secrets::collect(values().map(|(_, value)| value));
     known.extend(secrets::of_cpis(cpi_config.as_ref().unwrap_or(&root)));
+    let names = secrets::names(cpi_config.iter().chain(&cloud_config).chain([&root]));
+    known.retain(|secret| !names.contains(secret));
     Ok(Loaded {
         root,
         cpi_config,
@@ -160,11 +162,11 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
-    let config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
-    found.extend(config.iter().flat_map(secrets::of_cpis));
+    let configs = [(&inputs.cpi_config, CPI_CONFIG), (&inputs.cloud_config, CLOUD_CONFIG)];
+    let mut documents: Vec<Node> =
+        configs.iter().filter_map(|(path, what)| read_config(path.as_ref()?, what).ok()).collect();
     if let Ok(root) = document(inputs).or(raw) {
         found.extend(secrets::named(&root));
-        found.extend(secrets::of_cpis(&root));
         let provider = root.get("cloud_provider");
         let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
         for properties in own.into_iter().chain(provider.and_then(|provider| provider.get("properties"))) {
@@ -172,7 +174,11 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
                 found.extend(secrets::texts(&properties).into_iter().filter(|text| !text.contains("((")));
             }
         }
+        documents.push(root);
     }
+    found.extend(documents.iter().flat_map(secrets::of_cpis));
+    let names = secrets::names(documents.iter());
+    found.retain(|secret| !names.contains(secret));
     found
 }
 
@@ -203,6 +209,7 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
 
 /// What a CPI config is called where it cannot be read.
 const CPI_CONFIG: &str = "CPI config";
+const CLOUD_CONFIG: &str = "cloud config";
 
 fn read_config(path: &Path, what: &str) -> Result<Node> {
     let config = yaml::load(&files::read(path, what)?, path)?;

@@ -29,16 +29,30 @@ pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<Str
     texts
 }
 
-/// Everything that the properties of CPIs hold, but what is a name of theirs anyway: hiding that would garble what is
-/// shown. A reference to a variable is no secret; its value is known as one.
+/// Everything that the properties of CPIs hold. A reference to a variable is no secret; its value is known as one.
 pub fn of_cpis(config: &Node) -> Vec<String> {
-    let entries = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
-    let text = |entry: &Node, key| entry.get(key).and_then(Node::as_str).map(str::to_owned);
-    let names: std::collections::BTreeSet<String> =
-        entries.iter().flat_map(|entry| ["name", "type"].map(|key| text(entry, key))).flatten().collect();
-    let mut found = collect(entries.iter().filter_map(|entry| entry.get("properties")));
-    found.retain(|text| !names.contains(text) && !text.contains("(("));
+    let properties = list(config, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
+    // What a CPI takes it says itself, to everyone.
+    let values =
+        properties.flat_map(|map| map.iter()).filter(|(key, _)| key.as_str() != Some("stemcell_formats"));
+    let mut found = collect(values.map(|(_, value)| value));
+    found.retain(|text| !text.contains("(("));
     found
+}
+
+/// Names and types of CPIs and availability zones. Hiding them would garble what is shown, so that a value which is one
+/// of them is none of the secrets, wherever it came from.
+pub fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
+    let text = |entry: &Node, key| entry.get(key).and_then(Node::as_str).map(str::to_owned);
+    configs
+        .flat_map(|config| list(config, "cpis").iter().chain(list(config, "azs")))
+        .flat_map(|entry| ["name", "type"].map(|key| text(entry, key)))
+        .flatten()
+        .collect()
+}
+
+fn list<'n>(config: &'n Node, key: &str) -> &'n [Node] {
+    config.get(key).and_then(Node::as_seq).unwrap_or_default()
 }
 
 /// What keys say is secret of what nobody declared to be: texts below a `password`, a `private_key` and the like,
@@ -155,11 +169,14 @@ mod tests {
         let node = Node::from_json(&serde_json::json!({"cpis": [
             {"name": "east", "type": "openstack", "properties": {
                 "auth_url": "https://cloud", "project": "east", "deep": [{"key": "s3cret"}], "pin": 12_345_678,
-                "port": 5000, "later": "((var))",
+                "port": 5000, "later": "((var))", "stemcell_formats": ["raw-format"],
             }},
             {"name": "west", "type": "openstack", "properties": 7},
         ]}));
-        assert_eq!(of_cpis(&node), ["12345678", "https://cloud", "s3cret"]);
+        assert_eq!(of_cpis(&node), ["12345678", "east", "https://cloud", "s3cret"]);
+        let zones = Node::from_json(&serde_json::json!({"azs": [{"name": "z1"}, 7], "cpis": 7}));
+        let names: Vec<String> = names([&node, &zones].into_iter()).into_iter().collect();
+        assert_eq!(names, ["east", "openstack", "west", "z1"]);
         assert!(of_cpis(&Node::from_json(&serde_json::json!({"name": "x"}))).is_empty());
     }
 

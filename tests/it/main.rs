@@ -38,6 +38,7 @@ mod ops;
 mod registry;
 mod render;
 mod safety;
+mod several_cpis;
 mod support;
 mod template;
 mod vars;

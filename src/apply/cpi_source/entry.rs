@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{Located, Parts, Sources, agent, builtin_config, jobs, private_directory};
+use crate::durable::parent;
 use crate::error::ResultExt;
 use crate::manifest::CpiEntry;
 use crate::ui::Stage;
@@ -84,14 +85,15 @@ fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<
 fn made_from(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<MadeFrom> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {
-        let directory = cpi.file.as_deref().unwrap_or(parts.manifest).parent().unwrap_or(Path::new("."));
-        let program = directory.join(path);
+        let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);
         if !program.is_file() {
             return Err(Error::invalid(format!(
                 "the `exec_path` of CPI '{name}' is no file: '{}'",
                 program.display()
             ))
-            .with_hint("a relative path is looked up beside the file that has the CPI config"));
+            .with_hint(
+                "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
+            ));
         }
         return Ok(MadeFrom::Executable(program));
     }

@@ -20,7 +20,7 @@ pub(super) use parts::{Alone, Parts};
 use super::request::Environment;
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
-use crate::durable::write_atomically;
+use crate::durable::{parent, write_atomically};
 use crate::manifest::deployment::{CloudProvider, CpiSource};
 use crate::ui::Stage;
 use crate::{Error, Result, builtin};
@@ -78,7 +78,7 @@ impl<'a> Sources<'a> {
             CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
                 .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
             CpiSource::Path { path, arguments } => {
-                let program = manifest.parent().unwrap_or(Path::new(".")).join(path);
+                let program = parent(manifest).join(path);
                 // A plain executable has no rendered job to take its properties from.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
