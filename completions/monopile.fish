@@ -49,6 +49,17 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "repack-stemcell" 
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha1ify-release" -d 'Convert a release tarball to SHA-1 digests'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "sha2ify-release" -d 'Convert a release tarball to SHA-256 digests'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "state" -d 'Look at what is on record, compare it with the world, mend it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "upload-stemcell" -d 'Upload a stemcell to every CPI that takes it, where it stays until delete-stemcell'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "stemcells" -d 'List the stemcells on record, of every CPI'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-stemcell" -d 'Delete a stemcell, in every CPI that has it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-vm" -d 'Delete a VM: that of the environment, or any other that a CPI knows'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "disks" -d 'List the disks on record, of every CPI'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "attach-disk" -d 'Put another persistent disk in the place of the present one, which is kept; the next create-env attaches it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-disk" -d 'Delete a disk that is not in use'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "snapshots" -d 'List the snapshots on record, of every CPI'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "take-snapshot" -d 'Take a snapshot of a disk, as consistent as a machine that lost power (stop-env stops the jobs)'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-snapshot" -d 'Delete a snapshot of a disk'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "cpis" -d 'Ask every CPI of the manifest what it is'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cpi" -d 'Ask a CPI by hand, put it to the test, put it on record'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "cache" -d 'Look into the cache, make it smaller'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "baremetal" -d 'Look into a standalone Ironic, keep its volume connectors and targets'
@@ -447,6 +458,257 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l sha1 -d 'What the tarball hashes to' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l name -d 'Its name: where stemcell NAME/VERSION is uploaded already, nothing is fetched' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l version -d 'Its version' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cpi -d 'Only to this CPI, several times to several; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l fix -d 'Upload it again where it is already, in the place of what is there'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand upload-stemcell" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand stemcells" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cpi -d 'Only in this CPI; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-stemcell" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cpi -d 'Of this CPI, where several have the same CID; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-vm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand disks" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cpi -d 'Of this CPI, where several have the same CID; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand attach-disk" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cpi -d 'Of this CPI, where several have the same CID; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-disk" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand snapshots" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cpi -d 'Of this CPI, where several have the same CID; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand take-snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cpi -d 'Of this CPI, where several have the same CID; \'\' is the default CPI' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand delete-snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cpis" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and not __fish_seen_subcommand_from info call check replay" -s n -l non-interactive -d 'Don\'t ask for input'

@@ -102,6 +102,7 @@ fn seek(cloud: &Cloud<'_>, environment: &Environment, cid: &str, cpi: Option<&st
     let mut undecided = None;
     for name in asked {
         let handle = Handle { cid: cid.to_owned(), cpi: name };
+        cloud.cpis().get(handle.cpi())?;
         let asking = environment.reporter.stage(format!("Asking for VM {handle}"));
         let presence = cloud.presence(&asking, Kind::Vm, &handle)?;
         match presence {

@@ -59,6 +59,7 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     let obtained = obtain::stemcell(environment, &wanted, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
+    let all = targets.len();
     let mut missing = Vec::new();
     for cpi in targets {
         match request.fix || !is_there(store.state(), identity, cpi.as_deref())? {
@@ -67,15 +68,25 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
         }
     }
     let name = format!("{}/{}", identity.name, identity.version);
+    let already = || Ok(format!("Stemcell {name} is uploaded already; --fix uploads it again"));
     if missing.is_empty() {
         obtaining.finish();
-        return Ok(format!("Stemcell {name} is uploaded already; --fix uploads it again"));
+        return already();
     }
     let stemcell = prepare::unpack_stemcell(environment, &obtained, &obtaining)?;
     obtaining.finish();
 
     let mut cloud = request.on.cloud(environment, &alone, store)?;
-    let fitting = fitting(&cloud, environment, missing, &stemcell, !request.cpis.is_empty())?;
+    // Where some have it, the others need not take it.
+    let need = match request.cpis.is_empty() {
+        false => Need::All,
+        true if missing.len() < all => Need::None,
+        true => Need::One,
+    };
+    let fitting = fitting(&cloud, environment, missing, &stemcell, need)?;
+    if fitting.is_empty() {
+        return already();
+    }
     let uploading = environment.reporter.stage(format!("Uploading stemcell {name}"));
     let uploaded = upload(&mut cloud, &fitting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
@@ -181,13 +192,21 @@ fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Res
     }
 }
 
-/// The CPIs that take the stemcell, each asked what it is. Of CPIs that were named all must take it, of others one.
+/// How many of the CPIs must take a stemcell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    All,
+    One,
+    None,
+}
+
+/// The CPIs that take the stemcell, each asked what it is.
 fn fitting(
     cloud: &Cloud<'_>,
     environment: &Environment,
     asked: Vec<Name>,
     stemcell: &artifact::Stemcell,
-    named: bool,
+    need: Need,
 ) -> Result<Vec<Name>> {
     let mut fitting = Vec::new();
     let mut refusals = Vec::new();
@@ -207,7 +226,7 @@ fn fitting(
             Err(error) => refusals.push(error),
         }
     }
-    if named || fitting.is_empty() {
+    if need == Need::All || need == Need::One && fitting.is_empty() {
         let mut refusals = refusals.into_iter();
         if let Some(first) = refusals.next() {
             return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));

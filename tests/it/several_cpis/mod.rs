@@ -4,6 +4,7 @@
 
 mod answering;
 mod bad_input;
+mod commands;
 mod configs;
 mod moving;
 mod names;
