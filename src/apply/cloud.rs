@@ -23,16 +23,22 @@ pub(super) struct Cloud<'a> {
     store: Store,
 }
 
-/// A call that changes the world.
-pub(super) struct Wanted<'w> {
+/// One of several calls that change the world at once.
+pub(super) struct AtOnce {
     /// What it is shown as.
-    pub(super) stage: &'w Stage,
-    /// Why it is made, for a person.
-    pub(super) why: &'w str,
+    pub(super) name: String,
     /// What it does.
     pub(super) effect: Effect,
     /// What it is called with.
     pub(super) arguments: Vec<Value>,
+}
+
+/// A call that changes the world.
+struct Wanted<'w> {
+    stage: &'w Stage,
+    why: &'w str,
+    effect: &'w Effect,
+    arguments: &'w [Value],
 }
 
 impl<'a> Cloud<'a> {
@@ -73,18 +79,28 @@ impl<'a> Cloud<'a> {
         self.attempt(stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
     }
 
-    /// As [`Self::effect`], several calls at once (`--parallel`), each by a CPI that was asked what it is. None of them
-    /// keeps the others from being made.
-    pub(super) fn effects_at_once(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Result<Answer>>> {
+    /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
+    /// what it is. None of them keeps the others from being made.
+    pub(super) fn effects_at_once(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        calls: &[AtOnce],
+    ) -> Result<Vec<Result<Answer>>> {
         let connections =
-            wanted.iter().map(|one| self.cpis.get(one.effect.cpi())).collect::<Result<Vec<_>>>()?;
+            calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
         let connections: Vec<&Connection<'_>> = connections.iter().map(|one| &**one).collect();
         let (environment, store) = (self.environment, Mutex::new(&mut self.store));
-        let outcomes = Mutex::new(Vec::with_capacity(wanted.len()));
-        schedule::run(&vec![Task::default(); wanted.len()], environment.parallel, &|number| {
-            let (one, connection) = (&wanted[number], connections[number]);
-            let outcome = announced(environment, &store, connection, one)
-                .and_then(|answer| answer.map_err(|error| failed(&one.effect, error)));
+        let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
+        schedule::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
+            let AtOnce { name, effect, arguments } = &calls[number];
+            let calling = stage.reporter().stage(name);
+            let wanted = Wanted { stage: &calling, why, effect, arguments };
+            let outcome = announced(environment, &store, connections[number], &wanted)
+                .and_then(|answer| answer.map_err(|error| failed(effect, error)));
+            if outcome.is_ok() {
+                calling.finish();
+            }
             outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
             Ok(())
         })?;
@@ -114,7 +130,7 @@ impl<'a> Cloud<'a> {
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.get(cpi)?;
-        let wanted = Wanted { stage, why, effect: effect.clone(), arguments };
+        let wanted = Wanted { stage, why, effect, arguments: &arguments };
         announced(self.environment, &Mutex::new(&mut self.store), &connection, &wanted)
     }
 
@@ -159,14 +175,14 @@ fn announced(
     hold(store).establish()?;
     let mut retries = Retries::default();
     loop {
-        let call = connection.prepare(effect.method(), arguments.clone());
+        let call = connection.prepare(effect.method(), arguments.to_vec());
         let intent = Intent {
             request_id: call.request_id.clone(),
             method: call.method.name().to_owned(),
             terms: connection.terms(),
             cpi: cpi.map(str::to_owned),
             why: (*why).to_owned(),
-            effect: effect.clone(),
+            effect: (*effect).clone(),
         };
         let open = hold(store).journal().begin(&intent)?;
         let error = match make(connection, &call, &open, stage) {

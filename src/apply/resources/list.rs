@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::apply::records::no_state;
-use crate::state::{Handle, Kind, Snapshot, State, resolve};
+use crate::state::{Handle, Kind, Snapshot, State, Stemcell, resolve};
 
 /// A stemcell on record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,10 +69,12 @@ fn said(state: &State, what: Kind, handle: &Handle) -> Option<String> {
     state.undeleted(what, handle).map(|mark| mark.said.clone())
 }
 
-/// The stemcells that the state at `path` has on record.
+/// The stemcells that the state at `path` has on record, by name, version and CPI.
 pub fn stemcells(path: &Path) -> Result<Vec<ListedStemcell>> {
     let state = read(path)?;
-    let listed = state.stemcells.iter().map(|known| ListedStemcell {
+    let mut known: Vec<&Stemcell> = state.stemcells.iter().collect();
+    known.sort_by_key(|known| (&known.name, &known.version, &known.cpi));
+    let listed = known.into_iter().map(|known| ListedStemcell {
         name: known.name.clone(),
         version: known.version.clone(),
         cid: known.cid.clone(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::place::{On, Place};
-use crate::apply::cloud::{Cloud, Wanted};
+use crate::apply::cloud::{AtOnce, Cloud};
 use crate::apply::create_env::check_formats;
 use crate::apply::request::Environment;
 use crate::apply::{cpi_names, deletion, obtain, prepare, vm};
@@ -247,25 +247,16 @@ fn upload(
     deployment: &Deployment,
     stage: &Stage,
 ) -> Result<Vec<Result<Handle>>> {
-    let stages: Vec<Stage> = cpis
+    let calls: Vec<AtOnce> = cpis
         .iter()
-        .map(|cpi| stage.reporter().stage(format!("Uploading to {}", described(cpi.as_deref()))))
-        .collect();
-    let wanted: Vec<Wanted<'_>> = cpis
-        .iter()
-        .zip(&stages)
-        .map(|(cpi, stage)| {
+        .map(|cpi| {
             let (effect, arguments) = vm::upload(stemcell, deployment, cpi.as_deref(), true);
-            Wanted { stage, why: WHY, effect, arguments }
+            AtOnce { name: format!("Uploading to {}", described(cpi.as_deref())), effect, arguments }
         })
         .collect();
-    let answers = cloud.effects_at_once(&wanted)?;
-    drop(wanted);
-    let handles = cpis.iter().zip(answers).zip(stages).map(|((cpi, answer), stage)| match answer? {
-        Answer::Cid(cid) => {
-            stage.finish();
-            Ok(Handle { cid, cpi: cpi.clone() })
-        }
+    let answers = cloud.effects_at_once(stage, WHY, &calls)?;
+    let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
+        Answer::Cid(cid) => Ok(Handle { cid, cpi: cpi.clone() }),
         other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),
     });
     Ok(handles.collect())
