@@ -22,8 +22,9 @@ pub(super) fn create_stemcell(
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
+    let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     let uploading =
-        stage.reporter().stage(format!("Uploading stemcell '{}/{}'", stemcell.name, stemcell.version));
+        stage.reporter().stage(format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version));
     let (effect, arguments) = upload(stemcell, deployment, deployment.cpi(), false);
     cloud.effect(&uploading, why, &effect, arguments)?;
     uploading.finish();

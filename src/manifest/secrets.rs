@@ -43,12 +43,16 @@ pub fn of_cpis(config: &Node) -> Vec<String> {
 /// Names and types of CPIs and availability zones. Hiding them would garble what is shown, so that a value which is one
 /// of them is none of the secrets, wherever it came from.
 pub fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
-    let text = |entry: &Node, key| entry.get(key).and_then(Node::as_str).map(str::to_owned);
-    configs
-        .flat_map(|config| list(config, "cpis").iter().chain(list(config, "azs")))
-        .flat_map(|entry| ["name", "type"].map(|key| text(entry, key)))
-        .flatten()
-        .collect()
+    let mut names = std::collections::BTreeSet::new();
+    for config in configs {
+        let entries = list(config, "cpis").iter().chain(list(config, "azs"));
+        names.extend(
+            entries.flat_map(|entry| ["name", "type"].map(|key| entry.get(key).and_then(Node::as_str))),
+        );
+        let groups = list(config, "instance_groups").iter();
+        names.extend(groups.flat_map(|group| list(group, "azs")).map(Node::as_str));
+    }
+    names.into_iter().flatten().map(str::to_owned).collect()
 }
 
 fn list<'n>(config: &'n Node, key: &str) -> &'n [Node] {
@@ -174,9 +178,11 @@ mod tests {
             {"name": "west", "type": "openstack", "properties": 7},
         ]}));
         assert_eq!(of_cpis(&node), ["12345678", "east", "https://cloud", "s3cret"]);
-        let zones = Node::from_json(&serde_json::json!({"azs": [{"name": "z1"}, 7], "cpis": 7}));
+        let zones = Node::from_json(&serde_json::json!({
+            "azs": [{"name": "z1"}, 7], "cpis": 7, "instance_groups": [{"azs": ["z2"]}],
+        }));
         let names: Vec<String> = names([&node, &zones].into_iter()).into_iter().collect();
-        assert_eq!(names, ["east", "openstack", "west", "z1"]);
+        assert_eq!(names, ["east", "openstack", "west", "z1", "z2"]);
         assert!(of_cpis(&Node::from_json(&serde_json::json!({"name": "x"}))).is_empty());
     }
 

@@ -110,7 +110,7 @@ fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
     ] {
         let cid = clouds.behind_its_back(really, "create_disk", json!([8, {}]));
         stray_disk(&clouds, &cid, recorded);
-        assert_eq!(clouds.has(really, "disks").contains(&cid), true);
+        assert!(clouds.has(really, "disks").contains(&cid));
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
         assert!(!clouds.has(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
         assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);

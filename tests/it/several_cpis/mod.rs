@@ -8,6 +8,7 @@ mod commands;
 mod configs;
 mod moving;
 mod names;
+mod releases;
 
 use std::collections::BTreeSet;
 use std::process::Command;

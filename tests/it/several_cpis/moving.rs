@@ -27,6 +27,10 @@ fn there_and_back_with_a_disk() {
         let run = clouds.create(az, &[]).success();
         assert_said(&run, "Nothing changed");
     }
+    // The foreign CPI heard nothing of the disk in the west.
+    let requests = clouds.hello.requests();
+    let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+    assert_eq!(made["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
