@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::World;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 21] = [
     "create-env",
     "delete-env",
     "interpolate",
@@ -13,6 +13,17 @@ const COMMANDS: [&str; 10] = [
     "repack-stemcell",
     "sha1ify-release",
     "sha2ify-release",
+    "upload-stemcell",
+    "stemcells",
+    "delete-stemcell",
+    "delete-vm",
+    "disks",
+    "attach-disk",
+    "delete-disk",
+    "snapshots",
+    "take-snapshot",
+    "delete-snapshot",
+    "cpis",
     "cache",
     "completion",
 ];

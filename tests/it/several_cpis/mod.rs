@@ -91,6 +91,20 @@ impl Clouds {
         self.hello.world.finish(self.command("delete-env", az, &["-n"]))
     }
 
+    /// Runs a command at a terminal where somebody types this answer.
+    fn at_a_terminal(&self, command: &Command, answer: &str) -> Run {
+        let words: Vec<String> = std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(|word| format!("'{}'", word.to_str().unwrap()))
+            .collect();
+        self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
+        let typed =
+            format!("(sleep 3; echo {answer}) | script --quiet --return --command 'sh ./start' /dev/null");
+        let mut script = Command::new("sh");
+        self.hello.world.enter(&mut script).env("TERM", "xterm").args(["-c", &typed]);
+        self.hello.world.finish(script)
+    }
+
     /// What a cloud has: `vms`, `disks`, `stemcells`.
     fn has(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.hello.world.path(cloud).join(kind)).into_iter().flatten();
