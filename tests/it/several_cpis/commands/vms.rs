@@ -36,12 +36,20 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
     clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, "Down", false));
     clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
 
-    // Killed when the VM is gone and still on record.
+    // One that cannot be deleted is on record from then on.
+    clouds.hello.script(Script::speaking(Speaks::Local).fail("delete_vm", 1, "Busy", false));
+    assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
+    let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
+    assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
+    clouds.hello.world.write("state.json", before.to_string());
+
     clouds.hello.script(Script::speaking(Speaks::Version(1)));
     clouds.hello.requests();
     clouds.on("delete-vm", &[&vm, "-n"]).success();
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
+
+    // Killed when the VM is gone and still on record.
     let vm = clouds.stray_vm(&stemcell);
     clouds.hello.script(Script::at(4, When::Before));
     clouds.on("delete-vm", &[&vm]).failure(-1);
