@@ -1,6 +1,8 @@
 //! From one CPI to another and back.
 
 use super::{Clouds, assert_said, said};
+use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks};
 
 #[test]
 fn there_and_back_with_a_disk() {
@@ -34,6 +36,31 @@ fn there_and_back_with_a_disk() {
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
+/// The new VM is of contract v2 and needs no registry, but the CPI that deletes the old one asks it.
+#[test]
+fn the_registry_is_there_for_the_old_cpi() {
+    let mut clouds = Clouds::new();
+    let ip = clouds.hello.ip().to_owned();
+    clouds.hello.ops(
+        "registry.yml",
+        &format!(
+            "- {{type: replace, path: /cloud_provider/properties/registry?, \
+             value: {{host: {ip}, port: 6901, username: registry, password: no-secret}}}}\n\
+             - {{type: remove, path: /instance_groups/name=hello/persistent_disk_pool}}\n"
+        ),
+    );
+    clouds.create("z-foreign", &[]).success();
+    assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
+    let reached = clouds.hello.world.path("reached");
+    let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
+    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("delete_vm", 1, Deed::After(look)));
+    let run = clouds.create("z-east", &[]).success();
+    assert!(reached.exists(), "{}", said(&run));
+    assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.delete("z-east").success();
+}
+
 #[test]
 fn without_a_disk_nothing_is_asked() {
     let mut clouds = Clouds::new();
@@ -56,4 +83,34 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
     assert_said(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.delete("z-east").success();
+}
+
+#[test]
+fn the_example_moves_from_one_cloud_to_the_other() {
+    // In a directory beside that of the example whose release and stemcell it uses, at an address of its own.
+    let hello = Hello::new();
+    let subnet = hello.ip().strip_suffix(".2").unwrap();
+    for (name, text) in [
+        ("manifest.yml", include_str!("../../../examples/two-clouds/manifest.yml")),
+        ("cpis.yml", include_str!("../../../examples/two-clouds/cpis.yml")),
+    ] {
+        assert!(name != "manifest.yml" || text.contains("127.0.12.2"));
+        hello.world.write(format!("two-clouds/{name}"), text.replace("127.0.12", subnet));
+    }
+    let clouds = format!("clouds={}", hello.world.path("clouds").display());
+    let run = |command: &str, az: &str| {
+        let manifest = ["two-clouds/manifest.yml", "--cpi-config", "two-clouds/cpis.yml", "-n"];
+        let az = format!("az={az}");
+        hello.world.run([&[command], &manifest[..], &["-v", &clouds, "-v", &az]].concat()).success()
+    };
+    let vms = |cloud: &str| {
+        std::fs::read_dir(hello.world.path("clouds").join(cloud).join("vms")).map_or(0, Iterator::count)
+    };
+    run("create-env", "north");
+    assert_eq!((vms("north"), vms("south")), (1, 0));
+    run("create-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 1));
+    run("delete-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 0));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
