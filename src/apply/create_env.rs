@@ -125,7 +125,7 @@ fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
 }
 
 /// Checks that the CPI takes the stemcell, as far as both say so.
-fn check_formats(
+pub(super) fn check_formats(
     environment: &Environment,
     name: Option<&str>,
     cpi: Option<&[String]>,

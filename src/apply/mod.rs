@@ -33,6 +33,7 @@ mod registry;
 mod render;
 mod render_job;
 mod request;
+pub mod resources;
 mod resume;
 mod run;
 mod signals;

@@ -1,7 +1,5 @@
 //! From one CPI to another and back.
 
-use std::process::Command;
-
 use super::{Clouds, assert_said, said};
 use crate::support::hello::Hello;
 use crate::support::scripted::{Deed, Script, Speaks};
@@ -80,15 +78,7 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
-    clouds.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
-    let mut script = Command::new("sh");
-    clouds.hello.world.enter(&mut script).env("TERM", "xterm");
-    script.args(["-c", "(sleep 3; echo n) | script --quiet --return --command 'sh ./start' /dev/null"]);
-    let run = clouds.hello.world.finish(script);
+    let run = clouds.at_a_terminal(&command, "n");
     assert_said(&run, "with all its data");
     assert_said(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.inhabited(), ["east"]);
