@@ -6,11 +6,12 @@ use axum::Router;
 use axum::http::{HeaderMap, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The one `Authorization` header that is right, as its digest.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Login([u8; 32]);
 
 impl Login {

@@ -9,6 +9,7 @@ use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
+use crate::agent::registry::Entrance;
 use crate::cpi::{Answer, Call, Contract, CpiError, Files, Method};
 use crate::state::{Change, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
@@ -19,6 +20,8 @@ pub(super) struct Cloud<'a> {
     environment: &'a Environment,
     connection: Connection<'a>,
     store: Store,
+    /// What answers the CPI while calls are made under contract v1.
+    registry: Option<Entrance>,
 }
 
 impl<'a> Cloud<'a> {
@@ -33,7 +36,7 @@ impl<'a> Cloud<'a> {
     ) -> Result<Self> {
         let director = &store.state().director_id;
         let connection = Connection::open(environment, located, director, highest, stage)?;
-        Ok(Cloud { environment, connection, store })
+        Ok(Cloud { environment, connection, store, registry: None })
     }
 
     /// Decides the contract with a stemcell; calls say its version from now on.
@@ -56,6 +59,11 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// From now on, calls are announced with this registry.
+    pub(super) fn served_by(&mut self, registry: &Entrance) {
+        self.registry = Some(registry.clone());
     }
 
     /// Where the registry keeps what the VM's agent is to read.
@@ -133,6 +141,7 @@ impl<'a> Cloud<'a> {
             terms: self.connection.terms(),
             why: why.to_owned(),
             effect: effect.clone(),
+            registry: self.registry.clone(),
         })
     }
 

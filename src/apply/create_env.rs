@@ -80,7 +80,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         plan = plan::create(cloud.state(), &wanted, options);
     }
     run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
+        Registry::start(environment, provider, &prepared.manifest_path, contract, &mut cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::effect::Effect;
+use super::registry::ForCalls;
 use super::request::Environment;
 use super::{prepare, signals};
 use crate::agent::Backoff;
@@ -48,7 +49,7 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let Some(bytes) = wait_for_answer(environment, intent, &call, &stage)? else {
+    let Some(bytes) = wait_for_answer(environment, store, intent, &call, &stage)? else {
         call.settle()?;
         stage.skip("the CPI was not yet called");
         return Ok(());
@@ -99,6 +100,7 @@ fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> 
 /// What the call's process wrote, once it has ended; `None` if there never was one.
 fn wait_for_answer(
     environment: &Environment,
+    store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
     stage: &Stage,
@@ -106,7 +108,8 @@ fn wait_for_answer(
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     let mut answered_since = None;
-    let mut told = false;
+    // What the process may need while it is waited for, once it is.
+    let mut waiting = None;
     let begun = Instant::now();
     loop {
         match call.answer().map_err(failed)? {
@@ -125,8 +128,8 @@ fn wait_for_answer(
             }
             Err(_) => answered_since = None,
         }
-        if !told {
-            told = true;
+        if waiting.is_none() {
+            waiting = Some(open_registry(environment, store, intent));
             environment.reporter.note(format!(
                 "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
                 intent.method
@@ -142,6 +145,21 @@ fn wait_for_answer(
             return Err(still_at_work(error.into(), call));
         }
         backoff.wait(&environment.clock, Activity::Waiting);
+    }
+}
+
+/// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
+fn open_registry(environment: &Environment, store: &Store, intent: &Intent<Effect>) -> Option<ForCalls> {
+    let entrance = intent.registry.clone()?;
+    match ForCalls::start_again(entrance, &store.journal().registry_file()) {
+        Ok(registry) => Some(registry),
+        Err(error) => {
+            environment.reporter.warn(format!(
+                "the registry that this process was started with cannot be started again, so that it may fail: {}",
+                error.chain().join(": ")
+            ));
+            None
+        }
     }
 }
 

@@ -370,6 +370,7 @@ mod tests {
             terms: crate::cpi::Terms::new(2, None),
             why: "test".into(),
             effect: serde_json::json!({}),
+            registry: None,
         };
         let file = store.journal().registry_file();
         let call = store.journal().begin(&intent).unwrap();
@@ -414,6 +415,7 @@ mod tests {
             terms: crate::cpi::Terms::new(2, None),
             why: "test".into(),
             effect: serde_json::json!({}),
+            registry: None,
         };
         store.journal().begin(&intent).unwrap();
         assert!(store.remove().is_err());

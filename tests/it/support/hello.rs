@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::proxy::{self, Exchange, Proxy};
+use super::proxy::{self, Listener, Proxy};
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
@@ -132,7 +132,7 @@ impl Hello {
     }
 
     /// As [`Self::listen`], but somebody else writes it down.
-    pub fn listen_with(&mut self, hear: impl Fn(Exchange) + Send + Sync + 'static) -> Proxy {
+    pub fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
     }

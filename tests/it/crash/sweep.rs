@@ -1,0 +1,198 @@
+//! Many lives at once, and what came of them.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::disturbance::{Disturbance, wrapped};
+use super::life::{Contract, Life, STAGES};
+
+/// How many lives are lived at a time: most of a life is waiting.
+const AT_ONCE: (usize, usize) = (4, 10);
+
+/// What makes a write durable or takes something away. The main thread also makes each of them for other files
+/// (scratch space, packages), which are points as good as any.
+pub const SYSCALLS: [&str; 6] = ["fsync", "rename", "unlink", "linkat", "write", "mkdir"];
+
+/// One disturbance, or none, for each stage.
+type Disturbances = [Vec<Disturbance>; STAGES.len()];
+
+/// How an undisturbed life went.
+#[derive(Default)]
+pub struct Reference {
+    states: [Value; STAGES.len()],
+    /// How many calls of the CPI each stage has.
+    pub calls: [usize; STAGES.len()],
+    /// How many messages to the agent, where what is asked again and again counts once.
+    pub messages: [usize; STAGES.len()],
+    /// How often each of [`SYSCALLS`] was called.
+    pub syscalls: [BTreeMap<&'static str, usize>; STAGES.len()],
+    /// How long it took.
+    pub times: [Duration; STAGES.len()],
+}
+
+/// Counts what happened in lives.
+#[derive(Default)]
+pub struct Tally {
+    points: AtomicUsize,
+    /// Points at which there was a run to be kept from its end.
+    met: AtomicUsize,
+    replaced: AtomicUsize,
+    leaks: Mutex<Vec<String>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    pub fn leak(&self, leak: String) {
+        self.leaks.lock().unwrap().push(leak);
+    }
+
+    pub fn point(&self, disturbance: &Disturbance, met: bool) {
+        if *disturbance != Disturbance::Never {
+            self.points.fetch_add(1, Ordering::SeqCst);
+            self.met.fetch_add(usize::from(met), Ordering::SeqCst);
+        }
+    }
+
+    pub fn replaced(&self, count: usize) {
+        self.replaced.fetch_add(count, Ordering::SeqCst);
+    }
+}
+
+/// Lives undisturbed, once for all tests, and notes what there is to disturb.
+pub fn reference(contract: Contract) -> &'static Reference {
+    static REFERENCES: [OnceLock<Reference>; 3] = [const { OnceLock::new() }; 3];
+    let place = Contract::ALL.iter().position(|known| *known == contract).unwrap();
+    REFERENCES[place].get_or_init(|| undisturbed(contract))
+}
+
+fn undisturbed(contract: Contract) -> Reference {
+    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    assert!(traced.is_ok_and(|status| status.success()), "this test needs strace, and the right to trace");
+    let tally = Tally::default();
+    let mut reference = Reference::default();
+    let mut states: [Value; STAGES.len()] = Default::default();
+    Life::new(contract, &tally).live(
+        |life, stage| {
+            life.speak();
+            let log = life.hello.world.path("trace");
+            let mut strace = Command::new("strace");
+            strace.args(["-qq", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
+            let command = wrapped(strace, &life.command(stage));
+            let begun = Instant::now();
+            life.hello.world.finish(command).success();
+            reference.times[stage] = begun.elapsed();
+            reference.calls[stage] = life.hello.calls("");
+            reference.messages[stage] = life.gate.count();
+            let text = std::fs::read_to_string(&log).unwrap();
+            for name in SYSCALLS {
+                let count = text.lines().filter(|line| line.starts_with(&format!("{name}("))).count();
+                reference.syscalls[stage].insert(name, count);
+            }
+        },
+        |stage, state, _| states[stage] = state.clone(),
+    );
+    reference.states = states;
+    eprintln!(
+        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls {:?}",
+        reference.calls,
+        reference.messages,
+        reference.syscalls.each_ref().map(|counts| counts.values().sum::<usize>())
+    );
+    assert_eq!(*tally.leaks.lock().unwrap(), Vec::<String>::new());
+    reference
+}
+
+/// Whether every point is to be taken.
+pub fn full() -> bool {
+    std::env::var_os("MONOPILE_SWEEP").is_some_and(|value| value == "full")
+}
+
+/// Lives that are to be lived.
+pub struct Sweep {
+    name: &'static str,
+    lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
+    begun: Instant,
+}
+
+impl Sweep {
+    /// None yet.
+    pub fn new(name: &'static str) -> Sweep {
+        Sweep { name, lives: Vec::new(), begun: Instant::now() }
+    }
+
+    /// Adds the points of each stage, distributed over as few lives as possible; of a sample no more than `sample`
+    /// lives, with points that are spread over all and not the same ones in each stage.
+    pub fn add(&mut self, contract: Contract, sample: usize, points: impl Fn(usize) -> Vec<Disturbance>) {
+        let mut all: Disturbances = std::array::from_fn(points);
+        if !full() {
+            for (stage, points) in all.iter_mut().enumerate() {
+                let length = points.len();
+                let start = stage * 31 + 17 * (contract as usize) + length / 2;
+                let taken =
+                    (0..sample.min(length)).map(|at| points[(start + at * length / sample) % length].clone());
+                *points = taken.collect();
+            }
+        }
+        let count = all.iter().map(Vec::len).max().unwrap_or_default();
+        for life in 0..count {
+            let at = |stage: usize| all[stage].get(life).cloned().unwrap_or(Disturbance::Never);
+            self.lives.push((contract, std::array::from_fn(at)));
+        }
+    }
+
+    /// Lives the lives, some at a time, and tells what came of them.
+    pub fn run(self) {
+        let tally = Tally::default();
+        let next = AtomicUsize::new(0);
+        let at_once = if full() { AT_ONCE.1 } else { AT_ONCE.0 };
+        std::thread::scope(|scope| {
+            for _ in 0..at_once.min(self.lives.len()) {
+                scope.spawn(|| {
+                    while let Some((contract, disturbances)) =
+                        self.lives.get(next.fetch_add(1, Ordering::SeqCst))
+                    {
+                        live(*contract, disturbances, &tally);
+                    }
+                });
+            }
+        });
+        let (leaks, failures) = (tally.leaks.into_inner().unwrap(), tally.failures.into_inner().unwrap());
+        eprintln!(
+            "{}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; {} VMs and disks replaced \
+             before any job ran on them; {} leaks, {} other failures",
+            self.name,
+            tally.points.into_inner(),
+            tally.met.into_inner(),
+            self.lives.len(),
+            self.begun.elapsed().as_secs_f64(),
+            tally.replaced.into_inner(),
+            leaks.len(),
+            failures.len()
+        );
+        assert!(leaks.is_empty() && failures.is_empty(), "{}\n{}", leaks.join("\n"), failures.join("\n"));
+    }
+}
+
+/// A life; one that fails does not keep the others from being lived.
+fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
+    let reference = reference(contract);
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        Life::new(contract, tally).live(
+            |life, stage| life.stage(stage, &disturbances[stage]),
+            |stage, state, place| {
+                assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");
+            },
+        );
+    }));
+    if let Err(panic) = lived {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        tally.failures.lock().unwrap().push(format!("{contract:?}, {disturbances:?}: {said}"));
+    }
+}
