@@ -3,25 +3,17 @@
 use super::{Act, Contract, Disturbance, Place, Reference, Side, Sweep, reference};
 use crate::support::scripted::When;
 
-/// Before and after every call and every message of a stage.
-fn places(reference: &Reference, stage: usize) -> Vec<Place> {
+/// Before and after every call, and before every message or while the agent is at work on it, of a stage. With
+/// several acts, each has its turn.
+fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance> {
     let sides = [Side::Before, Side::After];
     let calls = (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| Place::Call(call, side)));
-    let messages = 1..=reference.messages[stage];
-    calls.chain(messages.flat_map(|message| sides.map(|side| Place::Message(message, side)))).collect()
-}
-
-fn act(name: &'static str, acts: &[Act], samples: [usize; 3]) {
-    let mut sweep = Sweep::new(name);
-    for (contract, sample) in Contract::ALL.into_iter().zip(samples) {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
-            // Each act has its turn at the places.
-            let places = places(reference, stage).into_iter().enumerate();
-            places.map(|(number, place)| Disturbance::At(place, acts[number / 2 % acts.len()])).collect()
-        });
-    }
-    sweep.run();
+    let messages = (1..=reference.messages[stage]).map(|message| {
+        let side = if (message + stage) % 2 == 0 { Side::Before } else { Side::During };
+        Place::Message(message, side)
+    });
+    let places = calls.chain(messages).enumerate();
+    places.map(|(number, place)| Disturbance::At(place, acts[(number + stage) % acts.len()])).collect()
 }
 
 #[test]
@@ -39,22 +31,24 @@ fn a_cpi_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn an_agent_that_is_killed_loses_nothing() {
-    act("killed agents", &[Act::KillAgent], [1, 1, 0]);
-}
-
-#[test]
-fn a_vm_that_boots_again_loses_nothing() {
-    act("rebooted VMs", &[Act::Reboot], [1, 1, 0]);
-}
-
-#[test]
-fn a_vm_that_is_switched_off_loses_nothing() {
-    act("VMs switched off", &[Act::SwitchOff], [1, 0, 0]);
+fn an_agent_that_is_killed_or_started_again_with_its_vm_loses_nothing() {
+    let mut sweep = Sweep::new("killed agents and rebooted VMs");
+    let acts = [Act::KillAgent, Act::Reboot];
+    for act in acts {
+        sweep.add(Contract::V2, 1, |stage| points(reference(Contract::V2), stage, &[act]));
+    }
+    sweep.add(Contract::OldCpi, 1, |stage| points(reference(Contract::OldCpi), stage, &acts));
+    sweep.add(Contract::OldStemcell, 1, |stage| {
+        points(reference(Contract::OldStemcell), stage, &[Act::Reboot, Act::KillAgent])
+    });
+    sweep.run();
 }
 
 #[test]
 fn a_machine_that_restarts_loses_nothing_and_harms_nobody() {
-    let acts = [Act::Restart { booted: true }, Act::Restart { booted: false }];
-    act("machine restarts", &acts, [1, 1, 0]);
+    let mut sweep = Sweep::new("machine restarts and VMs switched off");
+    let acts = [Act::Restart { booted: true }, Act::SwitchOff, Act::Restart { booted: false }];
+    sweep.add(Contract::V2, 2, |stage| points(reference(Contract::V2), stage, &acts));
+    sweep.add(Contract::OldCpi, 1, |stage| points(reference(Contract::OldCpi), stage, &acts));
+    sweep.run();
 }

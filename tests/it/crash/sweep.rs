@@ -1,6 +1,6 @@
 //! Many lives at once, and what came of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,25 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disturbance::{Disturbance, wrapped};
-use super::life::{Contract, Life, STAGES};
+use super::life::{Contract, Life, NEEDLESS, STAGES};
 
 /// How many lives are lived at a time: most of a life is waiting.
 const AT_ONCE: (usize, usize) = (4, 10);
 
-/// What makes a write durable or takes something away. The main thread also makes each of them for other files
-/// (scratch space, packages), which are points as good as any.
-pub const SYSCALLS: [&str; 6] = ["fsync", "rename", "unlink", "linkat", "write", "mkdir"];
+/// What makes a write durable or takes something away.
+const SYSCALLS: [&str; 6] = ["fsync", "rename", "unlink", "linkat", "write", "mkdir"];
+
+/// A system call of the program's main thread.
+pub struct Syscall {
+    /// One of [`SYSCALLS`].
+    pub name: &'static str,
+    /// Its number among those of this name, from 1.
+    pub number: usize,
+    /// Whether it is about state, journal, lock or vars store. Others are about the log, scratch space, packages.
+    pub durable: bool,
+    /// Whether it is the first of its kind: those of this name about this file, but for what is random in its path.
+    pub first: bool,
+}
 
 /// One disturbance, or none, for each stage.
 type Disturbances = [Vec<Disturbance>; STAGES.len()];
@@ -30,8 +41,8 @@ pub struct Reference {
     pub calls: [usize; STAGES.len()],
     /// How many messages to the agent, where what is asked again and again counts once.
     pub messages: [usize; STAGES.len()],
-    /// How often each of [`SYSCALLS`] was called.
-    pub syscalls: [BTreeMap<&'static str, usize>; STAGES.len()],
+    /// What its main thread asks of the file system.
+    pub syscalls: [Vec<Syscall>; STAGES.len()],
     /// How long it took.
     pub times: [Duration; STAGES.len()],
 }
@@ -78,34 +89,50 @@ fn undisturbed(contract: Contract) -> Reference {
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();
     Life::new(contract, &tally).live(
+        |_| true,
         |life, stage| {
             life.speak();
             let log = life.hello.world.path("trace");
             let mut strace = Command::new("strace");
-            strace.args(["-qq", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
+            strace.args(["-qq", "-y", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));
             let begun = Instant::now();
             life.hello.world.finish(command).success();
             reference.times[stage] = begun.elapsed();
             reference.calls[stage] = life.hello.calls("");
             reference.messages[stage] = life.gate.count();
-            let text = std::fs::read_to_string(&log).unwrap();
-            for name in SYSCALLS {
-                let count = text.lines().filter(|line| line.starts_with(&format!("{name}("))).count();
-                reference.syscalls[stage].insert(name, count);
-            }
+            reference.syscalls[stage] = syscalls(&std::fs::read_to_string(&log).unwrap());
         },
         |stage, state, _| states[stage] = state.clone(),
     );
     reference.states = states;
     eprintln!(
-        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls {:?}",
+        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls for durable writes {:?}",
         reference.calls,
         reference.messages,
-        reference.syscalls.each_ref().map(|counts| counts.values().sum::<usize>())
+        reference.syscalls.each_ref().map(|calls| calls.iter().filter(|call| call.durable).count())
     );
     assert_eq!(*tally.leaks.lock().unwrap(), Vec::<String>::new());
     reference
+}
+
+fn syscalls(trace: &str) -> Vec<Syscall> {
+    let random = regex::Regex::new(r"[0-9a-f-]{36}|monopile-\w{6}|\.\w{6}\.|#?\d+").unwrap();
+    let (mut counts, mut kinds) = (BTreeMap::<&str, usize>::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for line in trace.lines() {
+        let Some(name) = SYSCALLS.into_iter().find(|name| line.starts_with(&format!("{name}("))) else {
+            continue;
+        };
+        let count = counts.entry(name).or_default();
+        *count += 1;
+        // What is written comes behind the file.
+        let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
+        let durable = place.contains("state.json") || place.contains("creds.yml");
+        let first = kinds.insert((name, random.replace_all(place, "").into_owned()));
+        found.push(Syscall { name, number: *count, durable, first });
+    }
+    found
 }
 
 /// Whether every point is to be taken.
@@ -184,6 +211,7 @@ fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &
     let reference = reference(contract);
     let lived = catch_unwind(AssertUnwindSafe(|| {
         Life::new(contract, tally).live(
+            |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
             |life, stage| life.stage(stage, &disturbances[stage]),
             |stage, state, place| {
                 assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");
