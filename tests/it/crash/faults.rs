@@ -3,7 +3,10 @@
 use super::{Contract, Disturbance, Sweep, reference};
 
 /// What can go wrong with a call, and whether it stays so.
-const FAULTS: [(&str, &str, bool); 14] = [
+const FAULTS: [(&str, &str, bool); 17] = [
+    ("openat", "EACCES", false),
+    ("openat", "EROFS", false),
+    ("openat", "ENOSPC", false),
     ("write", "ENOSPC", false),
     ("write", "ENOSPC", true),
     ("write", "EIO", false),

@@ -9,7 +9,7 @@ fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance>
     let sides = [Side::Before, Side::After];
     let calls = (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| Place::Call(call, side)));
     let messages = (1..=reference.messages[stage]).map(|message| {
-        let side = if (message + stage) % 2 == 0 { Side::Before } else { Side::During };
+        let side = if (message + stage).is_multiple_of(2) { Side::Before } else { Side::During };
         Place::Message(message, side)
     });
     let places = calls.chain(messages).enumerate();

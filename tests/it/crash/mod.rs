@@ -9,7 +9,7 @@
 //!
 //! This is the machinery: `life` is what is lived and checked, `disturbance` what happens to it, `sweep` goes through
 //! many lives. `kills`, `faults`, `full_disk`, `signals` and `machines` say what is disturbed. The default run takes
-//! a sample; with `MONOPILE_SWEEP=full` every point is taken.
+//! a sample, `MONOPILE_SWEEP=20` twenty lives of each kind; with `MONOPILE_SWEEP=full` every point is taken.
 
 mod disturbance;
 mod faults;

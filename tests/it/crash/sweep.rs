@@ -15,8 +15,8 @@ use super::life::{Contract, Life, NEEDLESS, STAGES};
 /// How many lives are lived at a time: most of a life is waiting.
 const AT_ONCE: (usize, usize) = (4, 10);
 
-/// What makes a write durable or takes something away.
-const SYSCALLS: [&str; 6] = ["fsync", "rename", "unlink", "linkat", "write", "mkdir"];
+/// What makes a write durable or takes something away; of what is opened, what is made by that.
+const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
 
 /// A system call of the program's main thread.
 pub struct Syscall {
@@ -129,6 +129,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
         // What is written comes behind the file.
         let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
         let durable = place.contains("state.json") || place.contains("creds.yml");
+        let durable = durable && (name != "openat" || line.contains("O_CREAT"));
         let first = kinds.insert((name, random.replace_all(place, "").into_owned()));
         found.push(Syscall { name, number: *count, durable, first });
     }
@@ -137,7 +138,12 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 
 /// Whether every point is to be taken.
 pub fn full() -> bool {
-    std::env::var_os("MONOPILE_SWEEP").is_some_and(|value| value == "full")
+    wanted().is_some_and(|wanted| wanted == "full")
+}
+
+/// `full`, or how many lives of each kind are to be lived instead of the few of an ordinary test run.
+fn wanted() -> Option<String> {
+    std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
 /// Lives that are to be lived.
@@ -158,12 +164,13 @@ impl Sweep {
     pub fn add(&mut self, contract: Contract, sample: usize, points: impl Fn(usize) -> Vec<Disturbance>) {
         let mut all: Disturbances = std::array::from_fn(points);
         if !full() {
+            let sample = wanted().map_or(sample, |wanted| wanted.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
-                let length = points.len();
-                let start = stage * 31 + 17 * (contract as usize) + length / 2;
-                let taken =
-                    (0..sample.min(length)).map(|at| points[(start + at * length / sample) % length].clone());
-                *points = taken.collect();
+                let (length, start) =
+                    (points.len(), stage * 31 + 17 * (contract as usize) + points.len() / 2);
+                let taken = sample.min(length);
+                *points =
+                    (0..taken).map(|at| points[(start + at * length / taken) % length].clone()).collect();
             }
         }
         let count = all.iter().map(Vec::len).max().unwrap_or_default();
@@ -177,14 +184,17 @@ impl Sweep {
     pub fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
-        let at_once = if full() { AT_ONCE.1 } else { AT_ONCE.0 };
+        let at_once = if wanted().is_some() { AT_ONCE.1 } else { AT_ONCE.0 };
         std::thread::scope(|scope| {
             for _ in 0..at_once.min(self.lives.len()) {
                 scope.spawn(|| {
-                    while let Some((contract, disturbances)) =
-                        self.lives.get(next.fetch_add(1, Ordering::SeqCst))
-                    {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::SeqCst);
+                        let Some((contract, disturbances)) = self.lives.get(number) else { break };
                         live(*contract, disturbances, &tally);
+                        if (number + 1).is_multiple_of(25) {
+                            eprintln!("{}: {} of {} lives", self.name, number + 1, self.lives.len());
+                        }
                     }
                 });
             }
