@@ -108,8 +108,9 @@ fn wait_for_answer(
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     let mut answered_since = None;
-    // What the process may need while it is waited for, once it is.
-    let mut waiting = None;
+    // What the process may need while it is waited for.
+    let mut registry = None;
+    let mut told = false;
     let begun = Instant::now();
     loop {
         match call.answer().map_err(failed)? {
@@ -128,8 +129,11 @@ fn wait_for_answer(
             }
             Err(_) => answered_since = None,
         }
-        if waiting.is_none() {
-            waiting = Some(open_registry(environment, store, intent));
+        if registry.is_none() {
+            registry = open_registry(environment, store, intent, told);
+        }
+        if !told {
+            told = true;
             environment.reporter.note(format!(
                 "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
                 intent.method
@@ -149,15 +153,23 @@ fn wait_for_answer(
 }
 
 /// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
-fn open_registry(environment: &Environment, store: &Store, intent: &Intent<Effect>) -> Option<ForCalls> {
+/// That it cannot be started yet is `told` once.
+fn open_registry(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    told: bool,
+) -> Option<ForCalls> {
     let entrance = intent.registry.clone()?;
     match ForCalls::start_again(entrance, &store.journal().registry_file()) {
         Ok(registry) => Some(registry),
         Err(error) => {
-            environment.reporter.warn(format!(
-                "the registry that this process was started with cannot be started again, so that it may fail: {}",
-                error.chain().join(": ")
-            ));
+            if !told {
+                environment.reporter.warn(format!(
+                    "the registry that the CPI process of an interrupted run needs cannot be started again yet: {}",
+                    error.chain().join(": ")
+                ));
+            }
             None
         }
     }

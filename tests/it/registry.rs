@@ -251,8 +251,13 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     killed.wait().unwrap();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the registry outlives its run");
 
+    // At first something else has its port.
+    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let run = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let hello = &hello;
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_secs(2));
+            drop(held);
             // It is not waited for for ever: without it, the call fails.
             let end = Instant::now() + Duration::from_secs(20);
             while TcpStream::connect(("127.0.0.1", port)).is_err() && Instant::now() < end {
@@ -264,6 +269,7 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     });
     let run = run.success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
     let (made, deleted) = hello.effects();
     let vms: Vec<&String> = made.iter().filter(|cid| cid.starts_with("vm-")).collect();
     // No job ever ran on the first one.
