@@ -79,7 +79,9 @@ impl Life<'_> {
                 self.hello.script(self.script().stopped_at(*number, *when));
                 let run = self.hello.world.finish(command);
                 let dies = matches!(when, When::DieBefore | When::DieDuring | When::DieAfter);
-                (if dies { run.code != 0 } else { run.code == -1 }, run)
+                // A deploy does not fail for what it could not take away.
+                let kept = run.stderr.contains("the next run tries again");
+                (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
             }
             Disturbance::Syscall(name, number) => {
                 let run = self.injected(&command, name, &format!("signal=SIGKILL:when={number}"));

@@ -244,12 +244,15 @@ impl Hello {
         cids
     }
 
-    /// All that state and journal say, as text. What the registry holds is for an agent, and no record.
+    /// All that the state, announced calls and their answers say, as text. The journal's other files, logs and what
+    /// the registry holds, are no record.
     pub fn known(&self) -> String {
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
-        for entry in entries.flatten().filter(|entry| entry.file_name() != "registry.json") {
-            text += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|kind| kind == "intent" || kind == "answer") {
+                text += &std::fs::read_to_string(path).unwrap_or_default();
+            }
         }
         text
     }
