@@ -10,6 +10,7 @@ use super::cpis::{Cpis, of_cpi};
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
+use crate::agent::registry::Entrance;
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
 use crate::schedule::{self, Task};
 use crate::state::{Change, Handle, Intent, Kind, OpenCall, State, Store};
@@ -21,6 +22,8 @@ pub(super) struct Cloud<'a> {
     environment: &'a Environment,
     cpis: Cpis<'a>,
     store: Store,
+    /// What answers the CPI while calls are made under contract v1.
+    registry: Option<Entrance>,
 }
 
 /// One of several calls that change the world at once.
@@ -39,12 +42,14 @@ struct Wanted<'w> {
     why: &'w str,
     effect: &'w Effect,
     arguments: &'w [Value],
+    /// What answers the CPI meanwhile.
+    registry: Option<&'w Entrance>,
 }
 
 impl<'a> Cloud<'a> {
     /// Nothing is written yet: a CPI that cannot answer leaves no trace.
     pub(super) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
-        Cloud { environment, cpis, store }
+        Cloud { environment, cpis, store, registry: None }
     }
 
     pub(super) fn cpis(&self) -> &Cpis<'a> {
@@ -61,6 +66,11 @@ impl<'a> Cloud<'a> {
 
     pub(super) fn into_store(self) -> Store {
         self.store
+    }
+
+    /// From now on, calls are announced with this registry.
+    pub(super) fn served_by(&mut self, registry: &Entrance) {
+        self.registry = Some(registry.clone());
     }
 
     /// Where the registry keeps what the VM's agent is to read.
@@ -90,12 +100,13 @@ impl<'a> Cloud<'a> {
         let connections =
             calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
         let connections: Vec<&Connection<'_>> = connections.iter().map(|one| &**one).collect();
-        let (environment, store) = (self.environment, Mutex::new(&mut self.store));
+        let (environment, registry) = (self.environment, self.registry.as_ref());
+        let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         schedule::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
             let AtOnce { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
-            let wanted = Wanted { stage: &calling, why, effect, arguments };
+            let wanted = Wanted { stage: &calling, why, effect, arguments, registry };
             let outcome = announced(environment, &store, connections[number], &wanted)
                 .and_then(|answer| answer.map_err(|error| failed(effect, error)));
             if outcome.is_ok() {
@@ -130,7 +141,8 @@ impl<'a> Cloud<'a> {
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.get(cpi)?;
-        let wanted = Wanted { stage, why, effect, arguments: &arguments };
+        let registry = self.registry.as_ref();
+        let wanted = Wanted { stage, why, effect, arguments: &arguments, registry };
         announced(self.environment, &Mutex::new(&mut self.store), &connection, &wanted)
     }
 
@@ -168,7 +180,7 @@ fn announced(
     connection: &Connection<'_>,
     wanted: &Wanted<'_>,
 ) -> Result<Result<Answer, CpiError>> {
-    let Wanted { stage, why, effect, arguments } = wanted;
+    let Wanted { stage, why, effect, arguments, registry } = wanted;
     let cpi = connection.name();
     signals::check(environment)?;
     // The director id must be on record before a CPI tags anything with it.
@@ -183,6 +195,7 @@ fn announced(
             cpi: cpi.map(str::to_owned),
             why: (*why).to_owned(),
             effect: (*effect).clone(),
+            registry: registry.cloned(),
         };
         let open = hold(store).journal().begin(&intent)?;
         let error = match make(connection, &call, &open, stage) {

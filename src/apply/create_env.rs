@@ -80,7 +80,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         plan = intention.without_vm(cloud.state())?;
     }
     let served = contract_served(cloud.state(), cpi, contract);
-    run.teardown.registry = Registry::start(environment, provider, &prepared.manifest_path, served, &cloud)?;
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, served, &mut cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }

@@ -45,7 +45,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         agree(environment, &question(cloud.state(), *what, handle))?;
     }
     let registry = match what {
-        Kind::Vm => registry(environment, on, &place.alone, &cloud, &targets[0])?,
+        Kind::Vm => registry(environment, on, &place.alone, &mut cloud, &targets[0])?,
         _ => None,
     };
     let deleting = environment.reporter.stage("Deleting");
@@ -147,7 +147,7 @@ fn registry<'a>(
     environment: &'a Environment,
     on: &On,
     alone: &Alone,
-    cloud: &Cloud<'_>,
+    cloud: &mut Cloud<'_>,
     vm: &Handle,
 ) -> Result<Option<Registry<'a>>> {
     let version = cloud.state().stemcell_api_version(vm.cpi());
