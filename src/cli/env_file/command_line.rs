@@ -157,11 +157,23 @@ const REQUIRED: [&str; 2] = ["manifest", "store"];
 
 /// The grammar, without insisting on what an env file may say.
 fn lenient(command: Command) -> Command {
-    everywhere(command, &|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
+    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, lenient));
+    if is_followed(&command) {
+        return command;
+    }
+    command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
         // The value is never seen: with no file to replace it, the grammar itself has the last word.
         true => arg.required(false).default_value("-"),
         false => arg,
     })
+}
+
+/// Whether another word must follow the manifest (`delete-disk PATH CID`). Then the manifest must be named: nobody could
+/// tell which of them a single word is.
+fn is_followed(command: &Command) -> bool {
+    let mut words = command.get_positionals();
+    words.next().is_some_and(|first| first.get_id() == "manifest") && words.any(Arg::is_required_set)
 }
 
 /// The grammar, with the arguments of all commands changed.
@@ -196,7 +208,8 @@ fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &Env
                     others.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
                 })
             };
-            if let (Some(path), false) = (path, conflicts(&command)) {
+            let stays = id == "manifest" && is_followed(&command);
+            if let (Some(path), false) = (path, stays || conflicts(&command)) {
                 let value = path.clone().into_os_string();
                 command = changed(command, id, move |arg| arg.required(false).default_value(value));
             }
