@@ -108,7 +108,7 @@ impl Registry {
     }
 
     /// What serves one stream from the VM.
-    pub(crate) fn serve_tunnel<S>(&self) -> impl Fn(S) -> JoinHandle<()> + Send + Sync + 'static
+    pub fn serve_tunnel<S>(&self) -> impl Fn(S) -> JoinHandle<()> + Send + Sync + 'static
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
