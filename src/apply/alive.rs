@@ -1,11 +1,12 @@
 //! A cheap look at an environment in which nothing changed: is its agent there? One message to it, and no CPI
 //! process, while it answers.
 
+use super::identity::Stranger;
 use super::request::{AGENT_PATIENCE, Environment};
 use super::run::connect;
 use crate::agent::{Agent, AgentError, Endpoint};
 use crate::state::State;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Asks the agent of the VM on record who it is and how its jobs are. Returns why it cannot be counted on: whether
 /// its VM exists is then for the CPI to say.
@@ -22,18 +23,10 @@ pub(super) fn suspect(
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => return Ok(Some(error.into())),
     };
-    let id = seen.get("agent_id").and_then(serde_json::Value::as_str).unwrap_or_default();
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && !id.is_empty()
-        && id != expected
+        && let Some(stranger) = Stranger::in_answer(&seen, expected)
     {
-        return Ok(Some(Error::new(
-            ErrorKind::AgentUnreachable,
-            format!(
-                "the agent at {} is not the one of VM '{cid}': its id is {id}, not {expected}",
-                agent.address()
-            ),
-        )));
+        return Ok(Some(stranger.error(&agent, state)));
     }
     let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running");
     if jobs != "running" {

@@ -8,7 +8,7 @@ use super::connection::{Connection, Presence, Retries};
 use super::cpi_source::Located;
 use super::effect::Effect;
 use super::request::Environment;
-use super::signals;
+use super::{signals, suspects};
 use crate::cpi::{Answer, Call, Contract, CpiError, Files, Method};
 use crate::state::{Change, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
@@ -72,14 +72,11 @@ impl<'a> Cloud<'a> {
         arguments: Vec<Value>,
     ) -> Result<Answer> {
         self.attempt(stage, why, effect, arguments)?.map_err(|error| {
-            let answered = error.kind().is_some();
+            let suspect = effect.suspect(&error, &|text| text.to_owned());
             let failed = Error::from(error);
-            match answered && effect.creates() {
-                true => failed.with_hint(format!(
-                    "should the CPI have made something before it failed, it is {}",
-                    effect.how_to_find()
-                )),
-                false => failed,
+            match suspect {
+                Some(suspect) => failed.with_hint(suspects::hint(&suspect)),
+                None => failed,
             }
         })
     }
@@ -118,11 +115,23 @@ impl<'a> Cloud<'a> {
                     open.redact(&|text| self.environment.redactor.apply(text).into_owned());
                     return Err(super::resume::unknown_outcome(effect, &open, error.into()));
                 }
-                _ => open.settle()?,
+                _ => {
+                    self.keep_in_sight(effect, &error)?;
+                    open.settle()?;
+                }
             }
             if !retries.allow(self.environment, stage, &error)? {
                 return Ok(Err(error));
             }
+        }
+    }
+
+    /// Records what a call that failed may have made all the same.
+    fn keep_in_sight(&mut self, effect: &Effect, error: &CpiError) -> Result<()> {
+        let hide = |text: &str| self.environment.redactor.apply(text).into_owned();
+        match effect.suspect(error, &hide) {
+            Some(suspect) => self.store.commit(Change::CreationFailed(suspect)),
+            None => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@ use super::connection::Presence;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::{Run, endpoint};
-use super::{alive, cpi_source, lock, prepare, resume, signals};
+use super::{alive, cpi_source, lock, prepare, resume, signals, suspects};
 use crate::plan::{self, Options, Wanted};
 use crate::state::Kind;
 use crate::template::ModeRenderer;
@@ -16,6 +16,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
@@ -34,6 +35,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let mut plan = plan::create(store.state(), &wanted, options);
     let provider = &prepared.deployment.cloud_provider;
     let endpoint = endpoint(environment, provider)?;
+    suspects::look(environment, &endpoint, store.state())?;
     let suspect = match request.verify && !plan.deploys() {
         true => alive::suspect(environment, &endpoint, store.state())?,
         false => None,

@@ -4,6 +4,7 @@ use serde_json::{Map, json};
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::identity::Stranger;
 use super::run::Run;
 use super::vm;
 use crate::agent::Agent;
@@ -52,7 +53,7 @@ pub(super) fn attach(
     let metadata = vm::disk_metadata(&run.prepared.deployment);
     cloud.set_metadata(&attaching, Method::SetDiskMetadata, cid, metadata)?;
     // Some clouds restart or suspend a VM for that.
-    wait_again(run, agent, &attaching)?;
+    wait_again(run, cloud, agent, &attaching)?;
     let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
@@ -87,13 +88,18 @@ pub(super) fn detach(
     agent.remove_persistent_disk(cid)?;
     let effect = Effect::DetachDisk { vm: vm.clone(), cid: cid.to_owned() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm), json!(cid)])?;
-    wait_again(run, agent, &detaching)?;
+    wait_again(run, cloud, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
-/// Waits until the agent answers after its VM was changed.
-fn wait_again(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+/// Waits until the VM's own agent answers after its VM was changed.
+fn wait_again(run: &Run<'_>, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
+    if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
+        && let Some(stranger) = Stranger::ask(agent, expected)?
+    {
+        return Err(stranger.error(agent, cloud.state()));
+    }
     Ok(())
 }

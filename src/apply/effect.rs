@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpi::{Answer, CreatedVm, Method};
-use crate::state::{Change, Disk, Stemcell, Vm};
+use crate::cpi::{Answer, CpiError, CpiErrorKind, CreatedVm, Method};
+use crate::state::{Change, Disk, Kind, Stemcell, Suspect, Vm};
 
 /// A call that changes the world. Records hold an empty CID until the CPI has said it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,6 +87,29 @@ impl Effect {
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
             other => format!("whatever `{}` touches", other.method()),
         }
+    }
+
+    /// What the effect may have left behind although the CPI answered with this error. A CPI is believed that it lacks
+    /// the method, or cannot do this; any other error may have come after the deed.
+    pub fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
+        let CpiError::Answered { request_id, kind, message, .. } = error else { return None };
+        if matches!(kind, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) {
+            return None;
+        }
+        let (what, agent_id) = match self {
+            Effect::CreateVm { record } => (Kind::Vm, Some(record.agent_id.clone())),
+            Effect::CreateDisk { .. } => (Kind::Disk, None),
+            Effect::CreateStemcell { .. } => (Kind::Stemcell, None),
+            _ => return None,
+        };
+        Some(Suspect {
+            what,
+            request_id: request_id.clone(),
+            agent_id,
+            looks_like: self.how_to_find(),
+            said: hide(message),
+            since: crate::notation::now(),
+        })
     }
 
     /// The changes that the answer means; one to another method is described instead.

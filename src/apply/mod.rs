@@ -15,6 +15,7 @@ mod deletion;
 mod disk;
 mod effect;
 mod existing;
+mod identity;
 mod jobs;
 mod lifecycle;
 mod lock;
@@ -33,6 +34,7 @@ mod run;
 mod signals;
 mod start_env;
 mod stop_env;
+mod suspects;
 mod vm;
 
 pub use create_env::create_env;

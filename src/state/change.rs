@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::file::{Disk, Kind, Release, State, Stemcell, Undeleted, Vm};
+use super::file::{Disk, Kind, Release, State, Stemcell, Suspect, Undeleted, Vm};
 
 /// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
 /// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
@@ -56,6 +56,13 @@ pub enum Change {
     /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
     /// one.
     DeletionFailed(Undeleted),
+    /// The CPI answered a creating call with an error. What it may have made all the same stays in sight.
+    CreationFailed(Suspect),
+    /// An operator says that nothing is left of what the call with this request id may have made.
+    SuspectForgotten {
+        /// The request id.
+        request_id: String,
+    },
     /// An operator says that something is no business of this environment any more.
     Forgotten {
         /// What.
@@ -224,6 +231,14 @@ impl State {
                 }
                 self.unmark(what, cid);
                 self.monopile.undeleted.push(undeleted);
+            }
+            Change::CreationFailed(suspect) => {
+                if !self.monopile.suspects.iter().any(|known| known.request_id == suspect.request_id) {
+                    self.monopile.suspects.push(suspect);
+                }
+            }
+            Change::SuspectForgotten { request_id } => {
+                self.monopile.suspects.retain(|known| known.request_id != request_id);
             }
             Change::Forgotten { what, cid } => {
                 if !self.resources().any(|known| known == (what, cid.as_str())) {

@@ -131,6 +131,9 @@ pub struct Extension {
     /// their records; a VM, of which there is one, is on record here alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<Undeleted>,
+    /// What failed calls may have made all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<Suspect>,
     /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -138,7 +141,13 @@ pub struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        Extension { format: FORMAT, vm: None, undeleted: Vec::new(), unknown: Map::new() }
+        Extension {
+            format: FORMAT,
+            vm: None,
+            undeleted: Vec::new(),
+            suspects: Vec::new(),
+            unknown: Map::new(),
+        }
     }
 }
 
@@ -185,6 +194,24 @@ pub struct Undeleted {
     /// The CPI said that it does not exist, and nothing could confirm that.
     #[serde(default)]
     pub not_found: bool,
+}
+
+/// What a creating call may have made before the CPI answered it with an error. Nobody has its CID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// What it would be.
+    pub what: Kind,
+    /// The id of the request, which CPIs write into their logs.
+    pub request_id: String,
+    /// The id that the agent of a VM was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// How it would be found, in words: `an unattached disk of 1024 MiB`.
+    pub looks_like: String,
+    /// What the CPI said, without secrets.
+    pub said: String,
+    /// When that was, RFC 3339 UTC.
+    pub since: String,
 }
 
 /// What is known of the VM.
@@ -276,6 +303,9 @@ impl State {
         if let Some(blank) = self.monopile.undeleted.iter().find(|one| one.cid.trim().is_empty()) {
             return Some(("undeleted", format!("in `undeleted` there is a {} without a CID", blank.what)));
         }
+        if self.monopile.suspects.iter().any(|one| one.request_id.trim().is_empty()) {
+            return Some(("suspects", "in `suspects` there is one without a request id".to_owned()));
+        }
         let disks = self.disks.iter().map(|disk| ("disk", disk.id.as_str(), disk.cid.as_str()));
         let stemcells =
             self.stemcells.iter().map(|known| ("stemcell", known.id.as_str(), known.cid.as_str()));
@@ -333,6 +363,11 @@ impl State {
     /// The mark on something that was to be deleted.
     pub fn undeleted(&self, what: Kind, cid: &str) -> Option<&Undeleted> {
         self.monopile.undeleted.iter().find(|one| one.what == what && one.cid == cid)
+    }
+
+    /// The failed call that may have made a VM whose agent has this id.
+    pub fn suspected_vm(&self, agent_id: &str) -> Option<&Suspect> {
+        self.monopile.suspects.iter().find(|one| one.agent_id.as_deref() == Some(agent_id))
     }
 
     /// The CIDs of earlier VMs that may still exist.

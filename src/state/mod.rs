@@ -12,7 +12,7 @@ mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
-pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Undeleted, Vm};
+pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Suspect, Undeleted, Vm};
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
 pub use store::{Store, resolve};

@@ -25,6 +25,7 @@ mod contract;
 mod cpi_check;
 mod cpi_release;
 mod crash;
+mod failures;
 mod fetch;
 mod hello;
 mod hostile_archives;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::no_state;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Journal, Kind, State, Undeleted, resolve};
+use crate::state::{Journal, Kind, State, Suspect, Undeleted, resolve};
 use crate::{Error, Result};
 
 /// What a state file and its journal say.
@@ -30,6 +30,8 @@ pub struct Overview {
     pub releases: Vec<String>,
     /// What was to be deleted and may still be there.
     pub undeleted: Vec<Undeleted>,
+    /// What failed calls may have made all the same.
+    pub suspects: Vec<Suspect>,
     /// Calls of interrupted runs whose outcome is not on record yet.
     pub open_calls: Vec<ShownCall>,
 }
@@ -149,6 +151,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
             .map(|release| format!("{}/{}", release.name, release.version))
             .collect(),
         undeleted: state.monopile.undeleted.clone(),
+        suspects: state.monopile.suspects.clone(),
         open_calls,
     }
 }

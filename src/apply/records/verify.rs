@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::no_state;
 use crate::agent::AgentError;
 use crate::apply::connection::{Connection, Presence};
+use crate::apply::identity::Stranger;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_source, lock, prepare, vm};
+use crate::apply::{cpi_source, lock, prepare, suspects};
 use crate::manifest::{Deployment, Inputs};
 use crate::state::Kind;
 use crate::template::Mode;
@@ -119,17 +120,26 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             ),
         });
     }
+    for suspect in &state.monopile.suspects {
+        findings.push(Finding {
+            what: "failed call",
+            cid: suspect.request_id.clone(),
+            status: Status::Unknown,
+            detail: format!("it may have made {} all the same", suspect.looks_like),
+        });
+    }
+    suspects::look(environment, &endpoint, state)?;
     if let Some(cid) = state.vm_cid() {
         let asking = environment.reporter.stage("Asking the agent who it is");
         let agent = connect(environment, endpoint, state);
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let answer = agent
             .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
-            .and_then(|()| expected.map_or(Ok(None), |expected| vm::stranger(&agent, expected)));
+            .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&agent, expected)));
         let (status, detail) = match answer {
             Ok(None) => (Status::There, format!("answers at {}", agent.address())),
-            Ok(Some(other)) => {
-                (Status::Drifted, format!("another agent answers at {}: its id is {other}", agent.address()))
+            Ok(Some(stranger)) => {
+                (Status::Drifted, format!("another agent answers at {}: {stranger}", agent.address()))
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => (Status::Drifted, error.to_string()),

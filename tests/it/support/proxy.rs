@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -54,9 +55,13 @@ impl Exchange {
 /// Hears every exchange as soon as it is over.
 type Listener = dyn Fn(Exchange) + Send + Sync;
 
+/// What the agent is made to look like: while this file is there, its content is the agent's id.
+type Disguise = Arc<Mutex<Option<PathBuf>>>;
+
 /// The proxy; it ends when it is dropped.
 pub struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
+    disguise: Disguise,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -83,23 +88,29 @@ impl Proxy {
         listener.set_nonblocking(true).unwrap();
         let hear: Arc<Listener> = Arc::new(hear);
         let stop = Arc::new(AtomicBool::new(false));
+        let disguise = Disguise::default();
         let thread = std::thread::spawn({
-            let stop = stop.clone();
+            let (stop, disguise) = (stop.clone(), disguise.clone());
             move || {
                 while !stop.load(Ordering::SeqCst) {
                     let Ok((stream, _)) = listener.accept() else {
                         std::thread::sleep(Duration::from_millis(2));
                         continue;
                     };
-                    let (tls, hear) = (tls.clone(), hear.clone());
+                    let (tls, hear, disguise) = (tls.clone(), hear.clone(), disguise.clone());
                     std::thread::spawn(move || {
                         // A client that goes away ends the connection; that is all.
-                        let _ = serve(stream, tls, agent, &*hear);
+                        let _ = serve(stream, tls, agent, &*hear, &disguise);
                     });
                 }
             }
         });
-        Proxy { exchanges: Arc::default(), stop, thread: Some(thread) }
+        Proxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
+    }
+
+    /// While this file is there, the agent answers as one with another id, which is the file's content.
+    pub fn disguise(&self, file: PathBuf) {
+        *self.disguise.lock().unwrap() = Some(file);
     }
 
     /// What was said so far; forgets it.
@@ -122,6 +133,7 @@ fn serve(
     tls: Arc<ServerConfig>,
     agent: SocketAddr,
     hear: &Listener,
+    disguise: &Disguise,
 ) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -131,13 +143,18 @@ fn serve(
     let client = client();
     loop {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
-        let (status, body) = match request.pass_on(&client, agent) {
+        let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Nobody there: as if this were the agent's own port.
             None => return Ok(()),
         };
         if let Ok(message) = serde_json::from_slice(&request.body) {
-            let answer = serde_json::from_slice(&body).unwrap_or_default();
+            let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let other = disguise.lock().unwrap().as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+            if let Some(id) = other.filter(|_| answer["value"]["agent_id"].is_string()) {
+                answer["value"]["agent_id"] = id.into();
+                body = answer.to_string().into_bytes();
+            }
             hear(exchange(&request, message, answer));
         } else {
             hear(exchange(&request, Value::Null, Value::Null));
