@@ -31,9 +31,9 @@ pub(super) fn hint(suspect: &Suspect) -> String {
 /// What to do about one whose agent was met.
 pub(super) fn met(suspect: &Suspect) -> String {
     format!(
-        "it is the VM that call {} made before the CPI failed it ({}): delete it in the IaaS, then run the same command \
-         again",
-        suspect.request_id, suspect.said
+        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
+         command again",
+        suspect.looks_like, suspect.request_id, suspect.said
     )
 }
 
@@ -55,11 +55,27 @@ pub(super) fn report(environment: &Environment, state: &State) {
 }
 
 /// Looks for a VM that a failed call may have made, where no VM is on record: its agent would answer at the address of
-/// the one to come. It being there is an error, since nobody has its CID, and a second VM would fight it for the address.
+/// the one to come. One that is there is an error, since nobody has its CID, and a second VM would fight it for the
+/// address.
 pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<()> {
+    let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
+    Err(Error::environment(format!(
+        "a VM that is not on record is there: the agent at {} has the id {}, and nobody has the VM's CID",
+        endpoint.address(),
+        suspect.agent_id.as_deref().unwrap_or_default()
+    ))
+    .with_hint(met(suspect)))
+}
+
+/// As [`look`], with what was found for the caller to judge.
+pub(super) fn find<'s>(
+    environment: &Environment,
+    endpoint: &Endpoint,
+    state: &'s State,
+) -> Result<Option<&'s Suspect>> {
     let any = state.monopile.suspects.iter().any(|one| one.what == Kind::Vm);
     if !any || state.vm_cid().is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let looking = environment.reporter.stage("Looking for a VM that a failed call may have made");
     let agent = connect(environment, endpoint.clone(), state);
@@ -68,19 +84,16 @@ pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
             looking.skip(format!("its agent does not answer: {error}"));
-            return Ok(());
+            return Ok(None);
         }
     };
     let id = identity::id(&seen);
-    if let Some(suspect) = state.suspected_vm(id) {
-        return Err(Error::environment(format!(
-            "a VM that is not on record is there: the agent at {} has the id {id}, and nobody has the VM's CID",
-            agent.address()
-        ))
-        .with_hint(met(suspect)));
+    let found = state.suspected_vm(id);
+    match found {
+        Some(_) => looking.finish(),
+        None => looking.skip(format!("another agent answers at {}, with the id '{id}'", agent.address())),
     }
-    looking.skip(format!("another agent answers at {}, with the id '{id}'", agent.address()));
-    Ok(())
+    Ok(found)
 }
 
 /// Whether the VM that a call without an answer was to make is there, as far as its agent can be met at the address in

@@ -335,6 +335,30 @@ mod tests {
         assert_eq!(state, before);
     }
 
+    #[test]
+    fn what_a_failed_call_may_have_made_stays_until_it_is_forgotten() {
+        let mut state = State::new();
+        let before = state.clone();
+        let failed = Change::CreationFailed(Suspect {
+            what: Kind::Vm,
+            request_id: "r".into(),
+            agent_id: Some("a".into()),
+            looks_like: "a VM".into(),
+            said: "no".into(),
+            since: "2026-01-01T00:00:00Z".into(),
+        });
+        state.apply(failed.clone()).unwrap();
+        state.apply(failed).unwrap();
+        assert_eq!(state.monopile.suspects.len(), 1);
+        assert!(state.suspected_vm("a").is_some() && state.suspected_vm("b").is_none());
+        let read = State::parse(&state.to_bytes().unwrap()).unwrap();
+        assert_eq!(read, state);
+        state.apply(Change::SuspectForgotten { request_id: "other".into() }).unwrap();
+        assert_eq!(state, read);
+        state.apply(Change::SuspectForgotten { request_id: "r".into() }).unwrap();
+        assert_eq!(state, before);
+    }
+
     fn undeleted(what: Kind, cid: &str, not_found: bool) -> Change {
         let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
         Change::DeletionFailed(Undeleted { what, cid: cid.to_owned(), said, since, not_found })

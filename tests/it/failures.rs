@@ -318,14 +318,11 @@ fn reference(speaks: Speaks) -> ([Value; 3], [Vec<Point>; 4]) {
         if stage < 3 {
             states[stage] = life.hello.normalised_state();
         }
-        let mut numbers = 0;
-        let mut seen: Vec<String> = Vec::new();
-        for request in life.hello.requests() {
-            let method = request["method"].as_str().unwrap().to_owned();
-            seen.push(method.clone());
-            numbers += 1;
-            let nth = seen.iter().filter(|one| **one == method).count();
-            points[stage].push(Point { method, number: numbers, nth });
+        let methods: Vec<String> =
+            life.hello.requests().iter().map(|one| one["method"].as_str().unwrap().to_owned()).collect();
+        for (index, method) in methods.iter().enumerate() {
+            let nth = methods[..=index].iter().filter(|one| *one == method).count();
+            points[stage].push(Point { method: method.clone(), number: index + 1, nth });
         }
     });
     assert_eq!(life.leaks, Vec::<String>::new());

@@ -120,15 +120,14 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             ),
         });
     }
+    let met = suspects::find(environment, &endpoint, state)?;
     for suspect in &state.monopile.suspects {
-        findings.push(Finding {
-            what: "failed call",
-            cid: suspect.request_id.clone(),
-            status: Status::Unknown,
-            detail: format!("it may have made {} all the same", suspect.looks_like),
-        });
+        let (status, detail) = match met.is_some_and(|met| met == suspect) {
+            true => (Status::Drifted, suspects::met(suspect)),
+            false => (Status::Unknown, format!("it may have made {} all the same", suspect.looks_like)),
+        };
+        findings.push(Finding { what: "failed call", cid: suspect.request_id.clone(), status, detail });
     }
-    suspects::look(environment, &endpoint, state)?;
     if let Some(cid) = state.vm_cid() {
         let asking = environment.reporter.stage("Asking the agent who it is");
         let agent = connect(environment, endpoint, state);

@@ -8,3 +8,4 @@ mod lock;
 mod log;
 mod records;
 mod state_files;
+mod suspects;
