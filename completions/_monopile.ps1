@@ -555,7 +555,7 @@ Register-ArgumentCompleter -Native -CommandName 'monopile' -ScriptBlock {
             [CompletionResult]::new('--vm', '--vm', [CompletionResultType]::ParameterName, 'The VM')
             [CompletionResult]::new('--disk', '--disk', [CompletionResultType]::ParameterName, 'A disk')
             [CompletionResult]::new('--stemcell', '--stemcell', [CompletionResultType]::ParameterName, 'A stemcell')
-            [CompletionResult]::new('--call', '--call', [CompletionResultType]::ParameterName, 'An open call of an interrupted run')
+            [CompletionResult]::new('--call', '--call', [CompletionResultType]::ParameterName, 'An open call of an interrupted run, or one that failed and may have made something all the same')
             [CompletionResult]::new('--parallel', '--parallel', [CompletionResultType]::ParameterName, 'How many downloads, uploads or compilations at once')
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask: it is agreed')

@@ -529,7 +529,7 @@ set edit:completion:arg-completer[monopile] = {|@words|
             cand --vm 'The VM'
             cand --disk 'A disk'
             cand --stemcell 'A stemcell'
-            cand --call 'An open call of an interrupted run'
+            cand --call 'An open call of an interrupted run, or one that failed and may have made something all the same'
             cand --parallel 'How many downloads, uploads or compilations at once'
             cand --cache-dir 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]'
             cand --yes 'Don''t ask: it is agreed'

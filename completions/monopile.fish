@@ -420,7 +420,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l vm -d 'The VM' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l disk -d 'A disk' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l stemcell -d 'A stemcell' -r
-complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l call -d 'An open call of an interrupted run' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l call -d 'An open call of an interrupted run, or one that failed and may have made something all the same' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l yes -d 'Don\'t ask: it is agreed'
