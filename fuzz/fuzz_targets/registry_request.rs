@@ -20,6 +20,9 @@ use tokio::time::timeout;
 const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
 const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
 
+/// More than any time-out of the server, and enough for a machine that is busy elsewhere.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 struct Served {
     runtime: Runtime,
     registry: Registry,
@@ -58,7 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
             );
             serving.await.unwrap();
         };
-        timeout(Duration::from_secs(8), exchange).await.expect("the connection ends with what was sent");
+        timeout(PATIENCE, exchange).await.expect("the connection ends with what was sent");
         answers
     });
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
