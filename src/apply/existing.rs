@@ -37,7 +37,7 @@ impl Existing {
         environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, inputs)?;
-        let deployment = Deployment::parse(&loaded.root)?;
+        let deployment = loaded.deployment()?;
         prepare::redact_provider(environment, &deployment.cloud_provider);
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(environment, provider)?;

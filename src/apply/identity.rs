@@ -38,11 +38,12 @@ impl Stranger {
 
     /// The error for a run that needs the agent of the VM on record.
     pub(super) fn error(&self, agent: &Agent, state: &State) -> Error {
-        let (cid, expected) = (state.vm_cid().unwrap_or_default(), state.vm().map(|vm| vm.agent_id.as_str()));
+        let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
+        let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let error = Error::new(
             ErrorKind::AgentUnreachable,
             format!(
-                "the agent at {} is not the one of VM '{cid}': {self}, not {}; nothing else was asked of it",
+                "the agent at {} is not the one{vm}: {self}, not {}; nothing else was asked of it",
                 agent.address(),
                 expected.unwrap_or_default()
             ),

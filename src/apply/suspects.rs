@@ -16,7 +16,7 @@ const TOLD: usize = 3;
 
 /// One of them in words: what to look for, and by which request.
 pub(super) fn describe(suspect: &Suspect) -> String {
-    format!("{} (request {}, {})", suspect.looks_like, suspect.request_id, suspect.since)
+    format!("{} (request {}, {})", suspect.how_to_find(), suspect.request_id, suspect.since)
 }
 
 /// What an operator can do about one that was just recorded.
@@ -24,7 +24,8 @@ pub(super) fn hint(suspect: &Suspect) -> String {
     format!(
         "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
          forget --call {}`",
-        suspect.looks_like, suspect.request_id
+        suspect.how_to_find(),
+        suspect.request_id
     )
 }
 
@@ -33,7 +34,9 @@ pub(super) fn met(suspect: &Suspect) -> String {
     format!(
         "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
          command again",
-        suspect.looks_like, suspect.request_id, suspect.said
+        suspect.how_to_find(),
+        suspect.request_id,
+        suspect.said
     )
 }
 

@@ -7,12 +7,16 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod complete;
 mod completion;
+mod config_args;
 mod cpi;
 mod cpi_args;
 mod create_env;
 mod delete_env;
+mod deploy_args;
 mod duration;
+mod env_file;
 mod finish;
 mod globals;
 mod inspect_local_release;
@@ -22,6 +26,7 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod plan;
 mod redigest_release;
 mod render;
 mod render_template;
@@ -40,14 +45,19 @@ mod vars;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::Result;
 use crate::artifact::Algorithm;
+use env_file::CommandLine;
+use finish::Finished;
 use globals::Globals;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
+pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
+pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
 
@@ -62,7 +72,8 @@ pub use state_args::StateArgs;
     disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 130/143 interrupted with the state saved."
+                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 7 something is to do \
+                  (plan --detailed-exitcode), 130/143 interrupted with the state saved."
 )]
 pub struct Cli {
     /// Show the version
@@ -79,7 +90,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    CreateEnv(create_env::CreateEnvArgs),
+    CreateEnv(Box<create_env::CreateEnvArgs>),
+    Plan(Box<plan::PlanArgs>),
     DeleteEnv(delete_env::DeleteEnvArgs),
     StopEnv(stop_env::StopEnvArgs),
     StartEnv(start_env::StartEnvArgs),
@@ -105,6 +117,30 @@ enum Command {
 }
 
 impl Command {
+    fn run(self, session: &Session) -> Result<Finished> {
+        match self {
+            Command::CreateEnv(args) => args.run(session),
+            Command::Plan(args) => args.run(session),
+            Command::DeleteEnv(args) => args.run(session),
+            Command::StopEnv(args) => args.run(session),
+            Command::StartEnv(args) => args.run(session),
+            Command::Interpolate(args) => args.run(session),
+            Command::Vars(args) => args.run(session),
+            Command::Render(args) => args.run(session),
+            Command::RenderTemplate(args) => args.run(),
+            Command::InspectLocalRelease(args) => args.run(session),
+            Command::InspectLocalStemcell(args) => args.run(session),
+            Command::RepackStemcell(args) => args.run(session),
+            Command::Sha1ifyRelease(args) => args.run(session, Algorithm::Sha1),
+            Command::Sha2ifyRelease(args) => args.run(session, Algorithm::Sha256),
+            Command::State(args) => args.run(session),
+            Command::Cpi(args) => args.run(session),
+            Command::Cache(args) => args.run(session),
+            Command::Baremetal(args) => args.run(session),
+            Command::Completion(args) => args.run(),
+        }
+    }
+
     fn conduct(&self) -> Conduct {
         Conduct {
             product: self.has_product(),
@@ -128,13 +164,14 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_)
-            | Command::DeleteEnv(_)
+            Command::CreateEnv(args) => args.has_product(),
+            Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
+            | Command::Plan(_)
             | Command::Vars(_)
             | Command::Render(_)
             | Command::RenderTemplate(_)
@@ -172,32 +209,21 @@ fn run() -> ExitCode {
     if let Some(code) = internal::try_run(&args) {
         return code;
     }
-    let parsed = command().args(globals::ignored()).try_get_matches_from(&args);
-    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
+    if let Some(code) = complete::try_answer(&args) {
+        return code;
+    }
+    let (cli, remarks) = match env_file::understand(&command().args(globals::ignored()), &args) {
+        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, Err(error)),
+        CommandLine::Refused(error) => {
+            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+        }
     };
     let session = Session::begin(&cli.globals, &cli.command.conduct());
-    let result = match cli.command {
-        Command::CreateEnv(args) => args.run(&session),
-        Command::DeleteEnv(args) => args.run(&session),
-        Command::StopEnv(args) => args.run(&session),
-        Command::StartEnv(args) => args.run(&session),
-        Command::Interpolate(args) => args.run(&session),
-        Command::Vars(args) => args.run(&session),
-        Command::Render(args) => args.run(&session),
-        Command::RenderTemplate(args) => args.run(),
-        Command::InspectLocalRelease(args) => args.run(&session),
-        Command::InspectLocalStemcell(args) => args.run(&session),
-        Command::RepackStemcell(args) => args.run(&session),
-        Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
-        Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
-        Command::State(args) => args.run(&session),
-        Command::Cpi(args) => args.run(&session),
-        Command::Cache(args) => args.run(&session),
-        Command::Baremetal(args) => args.run(&session),
-        Command::Completion(args) => args.run(),
-    };
+    let result = remarks.and_then(|remarks| {
+        session.remark(remarks);
+        cli.command.run(&session)
+    });
     finish::finish(&session, result)
 }
 

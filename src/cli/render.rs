@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, paths, session::Session};
+use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use crate::apply::{self, File};
 use crate::template::Mode;
 use crate::{Error, Result};
@@ -19,9 +19,16 @@ pub struct RenderArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
+    #[command(flatten)]
+    configs: ConfigArgs,
+
     /// The job, of the instance group or of the CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: String,
+
+    /// State file, beside which generated variables are kept [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
 
     /// Write the files below this directory instead
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -38,9 +45,9 @@ pub struct RenderArgs {
 
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(None, &self.manifest.manifest)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let request = apply::RenderJob {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             job: self.job,
             templates: self.templates,
         };

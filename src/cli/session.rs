@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::env_file::Remark;
 use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
-use crate::apply::{Ask, Environment, Paths};
+use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
@@ -77,7 +78,7 @@ impl Session {
         };
         let renderer = ui::renderer(options, redactor.clone());
         let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
-        logging::install(globals.verbose, &redactor, &renderer, log.as_ref());
+        logging::install(globals, &redactor, &renderer, log.as_ref());
         let sink = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
@@ -88,6 +89,16 @@ impl Session {
             redactor,
             clock: Clock::start(),
             log,
+        }
+    }
+
+    /// Says what there is to say about the env file.
+    pub(super) fn remark(&self, remarks: Vec<Remark>) {
+        for remark in remarks {
+            match remark {
+                Remark::Note(text) => self.reporter.note(text),
+                Remark::Warning(text) => self.reporter.warn(text),
+            }
         }
     }
 
@@ -136,6 +147,7 @@ impl Session {
             },
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
+            confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
             redactor: self.redactor.clone(),
             signals: signals::count(&self.reporter)?,
             variables: paths::environment(),

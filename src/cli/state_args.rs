@@ -22,6 +22,11 @@ pub struct StateArgs {
 }
 
 impl StateArgs {
+    /// Whether the state file is named, so that no manifest has to be.
+    pub(super) fn is_named(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// The state file, where the manifest is this one.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
         paths::state(self.state.as_deref(), manifest)

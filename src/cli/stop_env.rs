@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::finish::Finished;
-use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Stop the jobs of an environment; VM and disks stay
@@ -13,6 +13,9 @@ use crate::{Result, apply};
 pub struct StopEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -37,7 +40,7 @@ impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::StopEnv {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
             agent_timeout: self.agent_timeout,
         };

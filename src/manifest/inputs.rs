@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::yaml::Node;
+
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
 /// caller; nothing here is read before [`super::load`].
 #[derive(Debug, Clone, Default)]
@@ -10,6 +12,10 @@ pub struct Inputs {
     pub manifest: PathBuf,
     /// Ops files in the order they are applied.
     pub ops_files: Vec<PathBuf>,
+    /// `--cpi-config`: the CPIs, where there are several.
+    pub cpi_config: Option<PathBuf>,
+    /// `--cloud-config`: the availability zones, where the manifest does not have them.
+    pub cloud_config: Option<PathBuf>,
     /// `--var NAME=VALUE`, as written; VALUE is YAML.
     pub vars: Vec<String>,
     /// `--var-file NAME=PATH`, as written; the variable is the file's text.
@@ -18,6 +24,8 @@ pub struct Inputs {
     pub vars_files: Vec<PathBuf>,
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
+    /// What is set beneath all these.
+    pub preset: Preset,
     /// The environment that `vars_env` selects from, as the caller saw it.
     pub environment: Vec<(String, String)>,
     /// `--vars-store PATH`: where generated values are kept.
@@ -25,4 +33,20 @@ pub struct Inputs {
     /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
     /// of them has no value otherwise.
     pub default_vars_store: Option<PathBuf>,
+    /// Nothing is written: values that have to be generated are forgotten again.
+    pub discard_generated: bool,
+}
+
+/// Variables from an env file. Every variable that [`Inputs`] sets itself wins over these; among them the kinds have
+/// the same order of precedence.
+#[derive(Debug, Clone, Default)]
+pub struct Preset {
+    /// Values by name.
+    pub vars: Vec<(String, Node)>,
+    /// Files by the name of the variable that is their text.
+    pub var_files: Vec<(String, PathBuf)>,
+    /// Files with variables.
+    pub vars_files: Vec<PathBuf>,
+    /// Prefixes of variables of the environment.
+    pub vars_env: Vec<String>,
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::env_file::EnvFileArgs;
 use super::finish::Finished;
 use super::session::{Session, Surroundings};
 use super::state_args::StateArgs;
@@ -56,16 +57,23 @@ impl StateCommandArgs {
 #[derive(Debug, Clone, Args)]
 struct PlaceArgs {
     /// Path to the manifest; it is not read
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "state")]
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
 
     #[command(flatten)]
     state: StateArgs,
+
+    // What it says is the default of the others.
+    #[command(flatten)]
+    _env_file: EnvFileArgs,
 }
 
 impl PlaceArgs {
     fn path(&self) -> Result<PathBuf> {
-        // Without a manifest the state is named, and then the manifest does not matter.
+        if self.manifest.is_none() && !self.state.is_named() {
+            return Err(Error::usage("which environment? Name its manifest, or its state with --state PATH"));
+        }
+        // Where the state is named, the manifest does not matter.
         self.state.path(&self.manifest.clone().unwrap_or_default())
     }
 

@@ -96,6 +96,11 @@ impl Hello {
         &self.ip
     }
 
+    /// What every command gets: flags and their values.
+    pub fn flags(&self) -> Vec<&str> {
+        self.flags.iter().map(String::as_str).collect()
+    }
+
     /// Adds an ops file that every following command gets.
     pub fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
@@ -268,9 +273,10 @@ impl Hello {
         let begun = Instant::now();
         loop {
             let mut left = self.world.leftovers();
-            let cloud = self.world.path("cloud");
-            if cloud.exists() {
-                left.push(format!("cloud: {:?}", tree(&cloud)));
+            for cloud in ["cloud", "cloud-b"].map(|cloud| self.world.path(cloud)) {
+                if cloud.exists() {
+                    left.push(format!("cloud: {:?}", tree(&cloud)));
+                }
             }
             if left.is_empty() || begun.elapsed() > Duration::from_secs(5) {
                 return left;

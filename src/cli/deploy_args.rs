@@ -1,0 +1,100 @@
+//! What `create-env` and `plan` are told alike.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use super::session::{Session, Surroundings};
+use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
+use crate::plan::Strategy;
+use crate::template::Mode;
+use crate::{Result, apply};
+
+/// What is to be deployed, and how.
+#[derive(Debug, Clone, Args)]
+pub struct DeployArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    /// Deploy even if nothing changed, with a new VM
+    #[arg(long)]
+    recreate: bool,
+
+    /// How a change comes to a VM that exists
+    #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
+    update_strategy: Strategy,
+
+    /// Move the data of persistent disks to new ones
+    #[arg(long)]
+    recreate_persistent_disks: bool,
+
+    /// If nothing changed, don't look whether VM and agent are still there
+    #[arg(long)]
+    no_verify: bool,
+
+    /// Don't run drain and pre-stop scripts
+    #[arg(long)]
+    skip_drain: bool,
+
+    /// Stop jobs that still drain after this time
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    drain_timeout: Duration,
+
+    /// How long the agent on the new VM may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    agent_timeout: Duration,
+
+    /// Drop calls of an interrupted run whose outcome cannot be known
+    #[arg(long)]
+    forget_open_calls: bool,
+
+    /// What renders job templates
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+
+    /// Where the CPI's packages are installed, instead of the cache
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    package_dir: Option<PathBuf>,
+
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
+
+    #[command(flatten)]
+    cpi: CpiArgs,
+}
+
+impl DeployArgs {
+    /// What the library is asked for, and what it needs for that.
+    pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
+        let state = self.state.path(&self.manifest.manifest)?;
+        let request = apply::CreateEnv {
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            recreate: self.recreate,
+            recreate_persistent_disks: self.recreate_persistent_disks,
+            strategy: self.update_strategy,
+            plan: None,
+            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            verify: !self.no_verify,
+            agent_timeout: self.agent_timeout,
+            forget_open_calls: self.forget_open_calls,
+            templates: self.templates,
+            cpi_api_version: self.cpi.version.cpi_api_version,
+        };
+        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
+        self.cpi.apply(&mut surroundings.environment);
+        Ok((request, surroundings))
+    }
+}

@@ -1,0 +1,100 @@
+//! From one CPI to another and back.
+
+use std::process::Command;
+
+use super::{Clouds, assert_said, said};
+use crate::support::hello::Hello;
+
+#[test]
+fn there_and_back_with_a_disk() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1);
+    let before = clouds.hello.world.read("state.json");
+
+    let run = clouds.create("z-west", &[]).failure(3);
+    assert_said(&run, "the environment moves from CPI 'east' to CPI 'west', and its persistent disk");
+    assert_said(&run, "--recreate-persistent-disks");
+    assert_eq!(clouds.hello.world.read("state.json"), before);
+    assert_eq!(clouds.hello.ask().1, 2, "nothing happened to it");
+
+    for (az, here, gone) in
+        [("z-west", "west", "east"), ("z-foreign", "cloud", "west"), ("z-east", "east", "cloud")]
+    {
+        let run = clouds.create(az, &["-n", "--recreate-persistent-disks"]).success();
+        assert_eq!(clouds.counts(here), [1, 1, 1], "{}", said(&run));
+        assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", said(&run));
+        assert_eq!(clouds.hello.ask().1, 1, "the disk is a new one");
+        let run = clouds.create(az, &[]).success();
+        assert_said(&run, "Nothing changed");
+    }
+    // The foreign CPI heard nothing of the disk in the west.
+    let requests = clouds.hello.requests();
+    let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+    assert_eq!(made["arguments"][4], serde_json::json!([]));
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn without_a_disk_nothing_is_asked() {
+    let mut clouds = Clouds::new();
+    clouds
+        .hello
+        .ops("no-disk.yml", "- {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n");
+    clouds.create("z-default", &[]).success();
+    let run = clouds.create("z-east", &[]).success();
+    assert_eq!((clouds.counts("default"), clouds.counts("east")), ([0, 0, 0], [1, 0, 1]), "{}", said(&run));
+    clouds.delete("z-east").success();
+}
+
+#[test]
+fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    clouds.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
+    let mut script = Command::new("sh");
+    clouds.hello.world.enter(&mut script).env("TERM", "xterm");
+    script.args(["-c", "(sleep 3; echo n) | script --quiet --return --command 'sh ./start' /dev/null"]);
+    let run = clouds.hello.world.finish(script);
+    assert_said(&run, "with all its data");
+    assert_said(&run, "not confirmed: nothing was changed");
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.delete("z-east").success();
+}
+
+#[test]
+fn the_example_moves_from_one_cloud_to_the_other() {
+    // In a directory beside that of the example whose release and stemcell it uses, at an address of its own.
+    let hello = Hello::new();
+    let subnet = hello.ip().strip_suffix(".2").unwrap();
+    for (name, text) in [
+        ("manifest.yml", include_str!("../../../examples/two-clouds/manifest.yml")),
+        ("cpis.yml", include_str!("../../../examples/two-clouds/cpis.yml")),
+    ] {
+        assert!(name != "manifest.yml" || text.contains("127.0.12.2"));
+        hello.world.write(format!("two-clouds/{name}"), text.replace("127.0.12", subnet));
+    }
+    let clouds = format!("clouds={}", hello.world.path("clouds").display());
+    let run = |command: &str, az: &str| {
+        let manifest = ["two-clouds/manifest.yml", "--cpi-config", "two-clouds/cpis.yml", "-n"];
+        let az = format!("az={az}");
+        hello.world.run([&[command], &manifest[..], &["-v", &clouds, "-v", &az]].concat()).success()
+    };
+    let vms = |cloud: &str| {
+        std::fs::read_dir(hello.world.path("clouds").join(cloud).join("vms")).map_or(0, Iterator::count)
+    };
+    run("create-env", "north");
+    assert_eq!((vms("north"), vms("south")), (1, 0));
+    run("create-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 1));
+    run("delete-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 0));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
