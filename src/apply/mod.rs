@@ -34,6 +34,7 @@ mod registry;
 mod render;
 mod render_job;
 mod request;
+pub mod resources;
 mod resume;
 mod run;
 mod signals;

@@ -26,11 +26,13 @@ mod interpolate;
 mod logging;
 mod manifest_args;
 mod paths;
+mod place_args;
 mod plan;
 mod redigest_release;
 mod render;
 mod render_template;
 mod repack_stemcell;
+mod resources;
 mod run_log;
 mod scratch;
 mod session;
@@ -49,6 +51,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::Result;
 use crate::artifact::Algorithm;
+use crate::state::Kind;
 use env_file::CommandLine;
 use finish::Finished;
 use globals::Globals;
@@ -59,6 +62,7 @@ pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
+pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
@@ -110,6 +114,20 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     State(state::StateCommandArgs),
+    UploadStemcell(resources::UploadStemcellArgs),
+    Stemcells(resources::StemcellsArgs),
+    DeleteStemcell(resources::DeleteStemcellArgs),
+    /// Delete a VM: that of the environment, or any other that a CPI knows
+    DeleteVm(resources::DeleteArgs),
+    Disks(resources::DisksArgs),
+    AttachDisk(resources::AttachDiskArgs),
+    /// Delete a disk that is not in use
+    DeleteDisk(resources::DeleteArgs),
+    Snapshots(resources::SnapshotsArgs),
+    TakeSnapshot(resources::TakeSnapshotArgs),
+    /// Delete a snapshot of a disk
+    DeleteSnapshot(resources::DeleteArgs),
+    Cpis(resources::CpisArgs),
     Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
     Baremetal(Box<baremetal::BaremetalArgs>),
@@ -134,6 +152,17 @@ impl Command {
             Command::Sha1ifyRelease(args) => args.run(session, Algorithm::Sha1),
             Command::Sha2ifyRelease(args) => args.run(session, Algorithm::Sha256),
             Command::State(args) => args.run(session),
+            Command::UploadStemcell(args) => args.run(session),
+            Command::Stemcells(args) => args.run(session),
+            Command::DeleteStemcell(args) => args.run(session),
+            Command::DeleteVm(args) => args.run(session, Kind::Vm),
+            Command::Disks(args) => args.run(session),
+            Command::AttachDisk(args) => args.run(session),
+            Command::DeleteDisk(args) => args.run(session, Kind::Disk),
+            Command::Snapshots(args) => args.run(session),
+            Command::TakeSnapshot(args) => args.run(session),
+            Command::DeleteSnapshot(args) => args.run(session, Kind::Snapshot),
+            Command::Cpis(args) => args.run(session),
             Command::Cpi(args) => args.run(session),
             Command::Cache(args) => args.run(session),
             Command::Baremetal(args) => args.run(session),
@@ -158,6 +187,13 @@ impl Command {
                 | Command::StopEnv(_)
                 | Command::StartEnv(_)
                 | Command::State(_)
+                | Command::UploadStemcell(_)
+                | Command::DeleteStemcell(_)
+                | Command::DeleteVm(_)
+                | Command::AttachDisk(_)
+                | Command::DeleteDisk(_)
+                | Command::TakeSnapshot(_)
+                | Command::DeleteSnapshot(_)
         )
     }
 
@@ -168,6 +204,13 @@ impl Command {
             Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
+            | Command::UploadStemcell(_)
+            | Command::DeleteStemcell(_)
+            | Command::DeleteVm(_)
+            | Command::AttachDisk(_)
+            | Command::DeleteDisk(_)
+            | Command::TakeSnapshot(_)
+            | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
@@ -179,6 +222,10 @@ impl Command {
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
+            | Command::Stemcells(_)
+            | Command::Disks(_)
+            | Command::Snapshots(_)
+            | Command::Cpis(_)
             | Command::Cpi(_)
             | Command::Cache(_)
             | Command::Baremetal(_)

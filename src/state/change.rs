@@ -19,6 +19,14 @@ pub enum Change {
         /// The record's id.
         id: String,
     },
+    /// Whether this stemcell stays although nothing uses it. All records of it are meant: other tools may have
+    /// recorded one stemcell under two versions.
+    StemcellKept {
+        /// What it is called.
+        stemcell: Handle,
+        /// Whether it stays.
+        kept: bool,
+    },
     /// A stemcell is gone from the cloud.
     StemcellDeleted(Handle),
     /// A VM was created and is now the VM of this environment.
@@ -43,6 +51,9 @@ pub enum Change {
     },
     /// This disk record is the one in use.
     DiskUsed(Handle),
+    /// An operator says that this disk takes the place of the one in use, which is kept; the next create-env attaches
+    /// it.
+    DiskChosen(Handle),
     /// A disk is gone from the cloud.
     DiskDeleted(Handle),
     /// A snapshot of a disk was taken.
@@ -56,6 +67,8 @@ pub enum Change {
         /// What it is called.
         to: String,
     },
+    /// A VM that is not on record is about to be deleted: until it is gone, it is.
+    VmOrphaned(Undeleted),
     /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
     /// one.
     DeletionFailed(Undeleted),
@@ -159,7 +172,8 @@ impl State {
                     Some(known) => {
                         let id = std::mem::take(&mut known.id);
                         let unknown = std::mem::take(&mut known.unknown);
-                        *known = Stemcell { id, unknown, ..stemcell };
+                        let kept = known.kept || stemcell.kept;
+                        *known = Stemcell { id, kept, unknown, ..stemcell };
                     }
                     None => {
                         self.unmark(Kind::Stemcell, &stemcell.handle());
@@ -172,6 +186,14 @@ impl State {
                     return Err(Rejected::Unknown { what: "stemcell", name: id });
                 }
                 self.current_stemcell_id = id;
+            }
+            Change::StemcellKept { stemcell, kept } => {
+                let mut known =
+                    self.stemcells.iter_mut().filter(|known| known.handle() == stemcell).peekable();
+                if known.peek().is_none() {
+                    return Err(Rejected::Unknown { what: "stemcell", name: stemcell.cid });
+                }
+                known.for_each(|known| known.kept = kept);
             }
             Change::StemcellDeleted(handle) => {
                 not_empty("stemcell", &handle.cid)?;
@@ -228,9 +250,24 @@ impl State {
                 known.ok_or(Rejected::Unknown { what: "disk", name: disk.cid })?.hint = hint;
             }
             Change::DiskUsed(handle) => {
-                let disk = self.disk(&handle);
-                self.current_disk_id =
-                    disk.ok_or(Rejected::Unknown { what: "disk", name: handle.cid })?.id.clone();
+                let disk = self.disks.iter_mut().find(|disk| disk.handle() == handle);
+                let disk =
+                    disk.ok_or_else(|| Rejected::Unknown { what: "disk", name: handle.cid.clone() })?;
+                disk.replaced_on = None;
+                self.current_disk_id = disk.id.clone();
+                self.unmark(Kind::Disk, &handle);
+            }
+            Change::DiskChosen(handle) => {
+                let before = self.current_disk_id.clone();
+                // Where a disk waits already for the next VM, the present one has another.
+                let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
+                let vm = vm.unwrap_or_default().to_owned();
+                self.apply(Change::DiskUsed(handle))?;
+                if before != self.current_disk_id {
+                    let before = self.disks.iter_mut().find(|disk| disk.id == before);
+                    before.into_iter().for_each(|disk| disk.replaced_on = Some(vm.clone()));
+                    self.apply(Change::DeploymentForgotten)?;
+                }
             }
             Change::DiskDeleted(handle) => {
                 not_empty("disk", &handle.cid)?;
@@ -253,6 +290,12 @@ impl State {
                 self.monopile.snapshots.retain(|known| known.handle() != handle);
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
+            Change::VmOrphaned(orphan) => {
+                not_empty("VM", &orphan.cid)?;
+                if !self.records(Kind::Vm, &orphan.handle()) {
+                    self.monopile.undeleted.push(Undeleted { what: Kind::Vm, ..orphan });
+                }
+            }
             Change::DeletionFailed(undeleted) => {
                 let (what, handle) = (undeleted.what, undeleted.handle());
                 if !self.records(what, &handle) {

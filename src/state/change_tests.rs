@@ -28,6 +28,7 @@ fn disk(cid: &str) -> Disk {
         hint: None,
         cpi: None,
         az: None,
+        replaced_on: None,
         unknown: serde_json::Map::new(),
     }
 }
@@ -91,6 +92,75 @@ fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
     State::parse(&state.to_bytes().unwrap()).unwrap();
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
     assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-2"), 0));
+}
+
+#[test]
+fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    for cid in ["disk-1", "disk-2", "disk-3"] {
+        state.apply(Change::DiskCreated(disk(cid))).unwrap();
+    }
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    state
+        .apply(Change::Deployed {
+            manifest_sha: "sha".into(),
+            releases: Vec::new(),
+            manifest: None,
+            durations: BTreeMap::new(),
+        })
+        .unwrap();
+    let before = state.clone();
+    state.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    assert!(state.apply(Change::DiskChosen(handle("disk-4"))).is_err());
+    assert_eq!(state, before);
+    let kept = |state: &State| -> Vec<String> {
+        state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.clone()).collect()
+    };
+    state.apply(undeleted(Kind::Disk, "disk-2", false)).unwrap();
+    for _ in 0..2 {
+        state.apply(Change::DiskChosen(handle("disk-2"))).unwrap();
+        assert_eq!(kept(&state), ["disk-1"]);
+        assert!(state.current_manifest_sha.is_empty() && state.monopile.undeleted.is_empty());
+    }
+    // What was chosen and never attached is not on the VM.
+    state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
+    assert_eq!(kept(&state), ["disk-1", "disk-2"]);
+    assert_eq!(state.disk_left_on_vm().map(Disk::handle), Some(handle("disk-1")));
+    let written = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(written, state);
+    let mut back = state.clone();
+    back.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    assert_eq!((kept(&back), back.disk_left_on_vm()), (vec!["disk-2".to_owned(), "disk-3".to_owned()], None));
+    state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
+    state.apply(vm("vm-2")).unwrap();
+    assert_eq!((state.disk_left_on_vm(), kept(&state).len()), (None, 2));
+}
+
+#[test]
+fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
+    let orphan = |cid: &str| {
+        let (said, since) = (String::new(), String::new());
+        Change::VmOrphaned(Undeleted {
+            what: Kind::Vm,
+            cid: cid.into(),
+            cpi: None,
+            said,
+            since,
+            not_found: false,
+        })
+    };
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    let before = state.clone();
+    state.apply(orphan("vm-1")).unwrap();
+    assert!(state.apply(orphan(" ")).is_err());
+    assert_eq!(state, before, "it is the VM of this environment");
+    state.apply(orphan("vm-2")).unwrap();
+    state.apply(orphan("vm-2")).unwrap();
+    assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-2")]);
+    state.apply(Change::VmDeleted(handle("vm-2"))).unwrap();
+    assert_eq!(state, before);
 }
 
 #[test]
@@ -162,6 +232,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         cid: "same".into(),
         cpi: cpi.clone(),
         digest: None,
+        kept: false,
         unknown: serde_json::Map::new(),
     };
     let snapshot = Snapshot {
@@ -286,6 +357,7 @@ fn a_stemcell_uploaded_again_under_the_same_cid_stays_one_record() {
             cid: "sc-1".into(),
             cpi: None,
             digest: None,
+            kept: false,
             unknown: serde_json::Map::new(),
         })
     };

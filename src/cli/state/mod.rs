@@ -6,14 +6,10 @@ mod import;
 mod show;
 mod verify;
 
-use std::path::PathBuf;
+use clap::{Args, Subcommand};
 
-use clap::{Args, Subcommand, ValueHint};
-
-use super::env_file::EnvFileArgs;
 use super::finish::Finished;
-use super::session::{Session, Surroundings};
-use super::state_args::StateArgs;
+use super::session::Session;
 use crate::{Error, Result, ui};
 
 /// Look at what is on record, compare it with the world, mend it
@@ -50,39 +46,6 @@ impl StateCommandArgs {
             StateCommand::Backup(args) => args.run(session),
             StateCommand::Forget(args) => args.run(session),
         }
-    }
-}
-
-/// The state of a manifest that is not read.
-#[derive(Debug, Clone, Args)]
-struct PlaceArgs {
-    /// Path to the manifest; it is not read
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
-    manifest: Option<PathBuf>,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    // What it says is the default of the others.
-    #[command(flatten)]
-    _env_file: EnvFileArgs,
-}
-
-impl PlaceArgs {
-    fn path(&self) -> Result<PathBuf> {
-        if self.manifest.is_none() && !self.state.is_named() {
-            return Err(Error::usage("which environment? Name its manifest, or its state with --state PATH"));
-        }
-        // Where the state is named, the manifest does not matter.
-        self.state.path(&self.manifest.clone().unwrap_or_default())
-    }
-
-    fn surroundings(&self, session: &Session, command: &str) -> Result<Surroundings> {
-        let path = self.path()?;
-        session.keep_log(command);
-        let mut surroundings = session.surroundings(path, None, false)?;
-        self.state.apply(&mut surroundings.environment);
-        Ok(surroundings)
     }
 }
 

@@ -5,6 +5,8 @@ use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
 use crate::support::scripted::{Deed, Script, Speaks};
 
+const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 /// While this file is there, the agent is another one.
 const FILE: &str = "impostor";
@@ -113,6 +115,41 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
         hello.create(&[]).success();
         assert_eq!(hello.cloud(), hello.recorded());
     }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_update_in_place_is_not_for_it() {
+    let mut hello = Hello::new();
+    let proxy = disguised(&mut hello);
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].clone();
+    hello.ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
+
+    // It comes after the VM's own agent said that it is there.
+    let arrives = format!("printf %s {OTHER} > {FILE}; cat");
+    hello.script(Script::speaking(Speaks::Local).first("info", 1, Deed::After(arrives)));
+    proxy.take();
+    let run = hello.create(&[]).failure(5);
+    assert!(run.stderr.contains("is not the one of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
+    let exchanges = proxy.take();
+    let said: Vec<(String, bool)> =
+        exchanges.iter().map(|one| (one.name(), one.answer["value"]["agent_id"] == OTHER)).collect();
+    assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
+    assert_eq!(hello.state()["current_vm_cid"], vm);
+
+    // The next run sees it at once: there is nothing to update, and a new VM gets the same agent at its address.
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
+    harmless(&proxy);
+    hello.create(&[]).failure(5);
+    harmless(&proxy);
+
+    std::fs::remove_file(hello.world.path(FILE)).unwrap();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().0, "Ahoy");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
