@@ -1,10 +1,11 @@
 //! A cheap look at the VM on record: is its agent there? One message to it, and no CPI process, while it answers.
 
+use super::identity::Stranger;
 use super::request::{AGENT_PATIENCE, Environment};
 use super::run::connect;
 use crate::agent::{Agent, AgentError, Endpoint};
 use crate::state::State;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// What a look at the VM on record came to.
 pub(super) enum Seen {
@@ -27,18 +28,10 @@ pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => return Ok(Some(Seen::Suspect(error.into()))),
     };
-    let id = seen.get("agent_id").and_then(serde_json::Value::as_str).unwrap_or_default();
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && !id.is_empty()
-        && id != expected
+        && let Some(stranger) = Stranger::in_answer(&seen, expected)
     {
-        return Ok(Some(Seen::Suspect(Error::new(
-            ErrorKind::AgentUnreachable,
-            format!(
-                "the agent at {} is not the one of VM '{cid}': its id is {id}, not {expected}",
-                agent.address()
-            ),
-        ))));
+        return Ok(Some(Seen::Suspect(stranger.error(&agent, state))));
     }
     let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
     looking.finish();

@@ -9,7 +9,7 @@ use super::connection::{Connection, Presence, Retries};
 use super::cpis::{Cpis, of_cpi};
 use super::effect::Effect;
 use super::request::Environment;
-use super::signals;
+use super::{signals, suspects};
 use crate::agent::registry::Entrance;
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
 use crate::schedule::{self, Task};
@@ -217,7 +217,10 @@ fn announced(
                 open.redact(&|text| environment.redactor.apply(text).into_owned());
                 return Err(super::resume::unknown_outcome(effect, &open, of_cpi(cpi, error)));
             }
-            _ => open.settle()?,
+            _ => {
+                keep_in_sight(environment, &mut hold(store), effect, &error)?;
+                open.settle()?;
+            }
         }
         if !retries.allow(environment, stage, &error)? {
             return Ok(Err(error));
@@ -230,6 +233,19 @@ fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Records what a call that failed may have made all the same.
+fn keep_in_sight(
+    environment: &Environment,
+    store: &mut Store,
+    effect: &Effect,
+    error: &CpiError,
+) -> Result<()> {
+    match effect.suspect(error, &|text| environment.redactor.apply(text).into_owned()) {
+        Some(suspect) => store.commit(Change::CreationFailed(suspect)),
+        None => Ok(()),
+    }
+}
+
 /// Records what a call came to, and forgets the call.
 fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()> {
     for change in changes {
@@ -240,14 +256,11 @@ fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()>
 
 /// The error for a call that the CPI refused.
 fn failed(effect: &Effect, error: CpiError) -> Error {
-    let answered = error.kind().is_some();
+    let suspect = effect.suspect(&error, &|text| text.to_owned());
     let failed = of_cpi(effect.cpi(), error);
-    match answered && effect.creates() {
-        true => failed.with_hint(format!(
-            "should the CPI have made something before it failed, it is {}",
-            effect.how_to_find()
-        )),
-        false => failed,
+    match suspect {
+        Some(suspect) => failed.with_hint(suspects::hint(&suspect)),
+        None => failed,
     }
 }
 

@@ -8,7 +8,7 @@ use super::intention::Intention;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
-use super::{cpi_names, cpi_source, lock, prepare, resume, signals};
+use super::{cpi_names, cpi_source, lock, prepare, resume, signals, suspects};
 use crate::cpi::Contract;
 use crate::state::{Kind, State};
 use crate::template::ModeRenderer;
@@ -19,6 +19,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &validating)?;

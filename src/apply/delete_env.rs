@@ -7,9 +7,11 @@ use super::effect::Effect;
 use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
-use super::{cpi_names, lock, prepare, resume};
+use super::{cpi_names, lock, prepare, resume, suspects};
 use crate::manifest::Deployment;
+use crate::manifest::deployment::CloudProvider;
 use crate::plan;
+use crate::state::Store;
 use crate::{Error, Result};
 
 /// One error for everything that could not be deleted.
@@ -22,6 +24,23 @@ fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
             .context(format!("not everything could be deleted{others}"))
             .with_hint(format!("still on record: {}; run the same command again", kept.join(", "))),
     )
+}
+
+/// Removes a state that records nothing any more. One that records what failed calls may have made stays: it is all
+/// that is known of it.
+fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, done: &str) -> Result<String> {
+    let suspects = &store.state().monopile.suspects;
+    if suspects.is_empty() {
+        store.remove()?;
+        return Ok(done.to_owned());
+    }
+    suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
+    let request_ids: Vec<&str> = suspects.iter().map(|one| one.request_id.as_str()).collect();
+    Ok(format!(
+        "{done}; the state stays, for what failed calls may have made all the same: see `monopile state show`, and \
+         drop with `monopile state forget --call` {}",
+        request_ids.join(", ")
+    ))
 }
 
 /// Deletes the environment; returns one sentence that says what came of it.
@@ -37,6 +56,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     }
     environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
@@ -46,10 +66,9 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         validating.finish();
-        store.remove()?;
-        return Ok("Nothing was left to delete".to_owned());
+        return conclude(environment, &provider, store, "Nothing was left to delete");
     }
-    let endpoint = endpoint(environment, &provider)?;
+    let vouched = endpoint(environment, &provider)?;
     let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let sources = Sources::find(environment, alone.parts())?;
     let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
@@ -63,7 +82,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
     let mut cloud = Cloud::new(environment, cpis, store);
 
-    let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);
+    let mut teardown = Teardown::new(environment, vouched, request.stopping, request.agent_timeout);
     teardown.registry =
         Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;
@@ -74,8 +93,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return Err(error);
     }
     if kept.is_empty() {
-        store.remove()?;
-        return Ok("Deleted the environment".to_owned());
+        return conclude(environment, &provider, store, "Deleted the environment");
     }
     Ok(format!(
         "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record until \

@@ -4,6 +4,7 @@ use serde_json::{Map, json};
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::identity::Stranger;
 use super::run::Run;
 use super::vm;
 use crate::agent::Agent;
@@ -60,7 +61,7 @@ pub(super) fn attach(
     let metadata = vm::disk_metadata(&run.prepared.deployment);
     cloud.set_metadata(&attaching, Method::SetDiskMetadata, disk, metadata)?;
     // Some clouds restart or suspend a VM for that.
-    wait_again(run, agent, &attaching)?;
+    wait_again(run, cloud, agent, &attaching)?;
     let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
     let cid = disk.cid.as_str();
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
@@ -95,13 +96,18 @@ pub(super) fn detach(
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    wait_again(run, agent, &detaching)?;
+    wait_again(run, cloud, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
-/// Waits until the agent answers after its VM was changed.
-fn wait_again(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+/// Waits until the VM's own agent answers after its VM was changed.
+fn wait_again(run: &Run<'_>, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
+    if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
+        && let Some(stranger) = Stranger::ask(agent, expected)?
+    {
+        return Err(stranger.error(agent, cloud.state()));
+    }
     Ok(())
 }

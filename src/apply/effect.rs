@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpi::{Answer, CreatedVm, Method};
-use crate::state::{Change, Disk, Handle, Kind, Snapshot, Stemcell, Vm};
+use crate::cpi::{Answer, CpiError, CpiErrorKind, CreatedVm, Method};
+use crate::state::{Change, Disk, Handle, Kind, Snapshot, Stemcell, Suspect, Vm, in_iaas};
 
 /// A call that changes the world. Records hold an empty CID until the CPI has said it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,19 +113,45 @@ impl Effect {
         )
     }
 
-    /// How to find what a lost call may have made.
-    pub fn how_to_find(&self) -> String {
-        let what = match self {
+    /// What a lost call may have made looks like.
+    fn looks_like(&self) -> String {
+        match self {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
             Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
             other => format!("whatever `{}` touches", other.method()),
-        };
-        match self.cpi() {
-            Some(cpi) => format!("{what}, in the IaaS of CPI '{cpi}'"),
-            None => what,
         }
+    }
+
+    /// How to find what a lost call may have made.
+    pub fn how_to_find(&self) -> String {
+        in_iaas(&self.looks_like(), self.cpi())
+    }
+
+    /// What the effect may have left behind although the CPI answered with this error. A CPI is believed that it lacks
+    /// the method, or cannot do this; any other error may have come after the deed.
+    pub fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
+        let CpiError::Answered { request_id, kind, message, .. } = error else { return None };
+        if matches!(kind, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) {
+            return None;
+        }
+        let (what, agent_id) = match self {
+            Effect::CreateVm { record } => (Kind::Vm, Some(record.agent_id.clone())),
+            Effect::CreateDisk { .. } => (Kind::Disk, None),
+            Effect::CreateStemcell { .. } => (Kind::Stemcell, None),
+            Effect::SnapshotDisk { .. } => (Kind::Snapshot, None),
+            _ => return None,
+        };
+        Some(Suspect {
+            what,
+            request_id: request_id.clone(),
+            cpi: self.cpi().map(str::to_owned),
+            agent_id,
+            looks_like: self.looks_like(),
+            said: hide(message),
+            since: crate::notation::now(),
+        })
     }
 
     /// The changes that the answer means; one to another method is described instead.

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use super::identity::Stranger;
 use super::lifecycle::Jobs;
 use super::lock;
 use super::prepare;
 use super::request::Environment;
 use super::run::{connect, endpoint};
-use super::vm;
 use crate::agent::Agent;
 use crate::manifest::{Deployment, Inputs};
 use crate::state::Store;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// An environment whose agent answers, locked.
 pub(super) struct Existing {
@@ -51,15 +51,9 @@ impl Existing {
         let waiting = environment.reporter.stage(format!("Waiting for the agent on VM '{cid}'"));
         agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
         if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-            && let Some(other) = vm::stranger(&agent, expected)?
+            && let Some(stranger) = Stranger::ask(&agent, expected)?
         {
-            return Err(Error::new(
-                ErrorKind::AgentUnreachable,
-                format!(
-                    "the agent at {} is not the one of VM '{cid}': its id is {other}, not {expected}",
-                    agent.address()
-                ),
-            ));
+            return Err(stranger.error(&agent, state));
         }
         waiting.finish();
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());

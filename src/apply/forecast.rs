@@ -7,7 +7,7 @@ use super::intention::Intention;
 use super::packages::Supply;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
-use super::{cpi_names, prepare};
+use super::{cpi_names, prepare, suspects};
 use crate::notation::hex;
 use crate::plan::{Alteration, Difference, Plan, Planned, differences};
 use crate::state::State;
@@ -103,6 +103,7 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Foreca
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{}'", path.display()));
     let state = State::read(path)?.unwrap_or_else(State::new);
+    suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
     cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;

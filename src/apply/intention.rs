@@ -4,6 +4,7 @@ use super::alive::{self, Seen};
 use super::prepare::Prepared;
 use super::request::{CreateEnv, Environment};
 use super::run::endpoint;
+use super::suspects;
 use crate::agent::Endpoint;
 use crate::plan::{self, Options, Plan};
 use crate::state::{Disk, State};
@@ -34,6 +35,7 @@ impl Intention {
             ..Options::default()
         };
         let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
+        suspects::look(environment, &endpoint, state)?;
         let plan = Plan::default();
         let mut intention = Intention { prepared, endpoint, plan, options, suspect: None };
         intention.plan(state)?;

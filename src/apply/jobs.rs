@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::identity::Stranger;
 use super::lifecycle::Jobs;
 use super::render::RenderedJobs;
 use super::run::Run;
 use crate::agent::{Agent, Before, CompiledPackage};
+use crate::state::State;
 use crate::ui::{Stage, Unit};
 use crate::{Error, Result};
 
@@ -17,17 +19,24 @@ const NO_CONFIGURATION: &str = "unused-configuration-hash";
 
 /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the addresses that
 /// only it knows.
-pub(super) fn resolve_networks(run: &Run<'_>, agent: &Agent) -> Result<Map<String, Value>> {
+pub(super) fn resolve_networks(run: &Run<'_>, agent: &Agent, state: &State) -> Result<Map<String, Value>> {
     agent.apply(&spec(run, &run.prepared.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
-    Ok(Applied::of(agent)?.networks(run))
+    Ok(Applied::of(agent, state)?.networks(run))
 }
 
 /// What the agent says of the VM and the spec that was applied last.
 pub(super) struct Applied(Value);
 
 impl Applied {
-    pub(super) fn of(agent: &Agent) -> Result<Self> {
-        Ok(Applied(agent.get_state()?))
+    /// Asks the agent, which must be that of the VM on record.
+    pub(super) fn of(agent: &Agent, state: &State) -> Result<Self> {
+        let seen = agent.get_state()?;
+        if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
+            && let Some(stranger) = Stranger::in_answer(&seen, expected)
+        {
+            return Err(stranger.error(agent, state));
+        }
+        Ok(Applied(seen))
     }
 
     /// The packages the VM has.

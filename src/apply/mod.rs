@@ -18,6 +18,7 @@ mod disk;
 mod effect;
 mod existing;
 mod forecast;
+mod identity;
 mod intention;
 mod jobs;
 mod lifecycle;
@@ -39,6 +40,7 @@ mod run;
 mod signals;
 mod start_env;
 mod stop_env;
+mod suspects;
 mod vm;
 
 pub use create_env::create_env;

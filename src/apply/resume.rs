@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::effect::Effect;
 use super::registry::ForCalls;
 use super::request::Environment;
-use super::{prepare, signals};
+use super::{prepare, signals, suspects};
 use crate::agent::Backoff;
 use crate::cpi::{self, CpiError, Stop, read_answer};
 use crate::manifest::Inputs;
@@ -35,13 +35,14 @@ pub(super) fn settle_open_calls(
         prepare::learn_secrets(environment, inputs);
     }
     for (intent, call) in calls {
-        settle(environment, store, &intent, call, forget)?;
+        settle(environment, inputs, store, &intent, call, forget)?;
     }
     Ok(())
 }
 
 fn settle(
     environment: &Environment,
+    inputs: &Inputs,
     store: &mut Store,
     intent: &Intent<Effect>,
     call: OpenCall,
@@ -69,6 +70,10 @@ fn settle(
         Err(CpiError::NoAnswer { problem, .. }) => problem,
         // Whether it is called again is decided anew by this run's plan.
         Err(error) => {
+            let hide = |text: &str| environment.redactor.apply(text).into_owned();
+            if let Some(suspect) = intent.effect.suspect(&error, &hide) {
+                store.commit(Change::CreationFailed(suspect))?;
+            }
             call.settle()?;
             stage.skip(error.to_string());
             return Ok(());
@@ -78,7 +83,11 @@ fn settle(
         if !forget {
             let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
             call.redact(&|text| environment.redactor.apply(text).into_owned());
-            return Err(unknown_outcome(&intent.effect, &call, cause.into()));
+            let error = unknown_outcome(&intent.effect, &call, cause.into());
+            return Err(match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
+                Some(seen) => error.with_hint(seen),
+                None => error,
+            });
         }
         reporter.warn(format!(
             "forgetting call {}: {} may exist and is not on record",

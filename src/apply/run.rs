@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
 
     /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
     fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let networks = jobs::resolve_networks(self, agent)?;
+        let networks = jobs::resolve_networks(self, agent, cloud.state())?;
         let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
         jobs::deploy(self, agent, &rendered, &networks, stage)?;
         self.pace.moved();
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
 
     /// The same, on the VM that runs.
     fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = jobs::Applied::of(agent)?;
+        let applied = jobs::Applied::of(agent, cloud.state())?;
         let rendered = self.take_rendered(cloud.state(), &applied.networks(self), stage)?;
         let interruption = jobs::update(self, agent, &rendered, &applied, stage)?;
         self.pace.interrupted(interruption);

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;
 use super::effect::Effect;
+use super::identity::Stranger;
 use super::lifecycle::Jobs;
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError, Before};
@@ -12,7 +13,7 @@ use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
 use crate::state::{Change, Handle, MadeOf, Stemcell, Vm};
 use crate::ui::Stage;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Uploads the stemcell.
 pub(super) fn create_stemcell(
@@ -119,17 +120,8 @@ pub(super) fn create(
         Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
-    if let Some(other) = stranger(agent, &agent_id)? {
-        return Err(Error::new(
-            ErrorKind::AgentUnreachable,
-            format!(
-                "the agent at {} is not the one of VM {vm}: its id is {other}, not {agent_id}",
-                agent.address()
-            ),
-        )
-        .with_hint(
-            "another VM has this address; find and remove it in the IaaS, then run the same command again",
-        ));
+    if let Some(stranger) = Stranger::ask(agent, &agent_id)? {
+        return Err(stranger.error(agent, cloud.state()));
     }
     waiting.finish();
     Ok(())
@@ -151,13 +143,6 @@ pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, st
 /// What the VM on record is called.
 pub(super) fn handle(cloud: &Cloud<'_>) -> Result<Handle> {
     cloud.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
-}
-
-/// The id of the agent that answers, if it is not the one expected. Nothing but `get_state` is asked of it.
-pub(super) fn stranger(agent: &Agent, expected: &str) -> Result<Option<String>, AgentError> {
-    let state = agent.get_state()?;
-    let id = state.get("agent_id").and_then(Value::as_str).unwrap_or_default();
-    Ok((!id.is_empty() && id != expected).then(|| id.to_owned()))
 }
 
 /// What the IaaS shall show of the VM.
@@ -217,9 +202,9 @@ pub(super) fn stop(
         }
     }
     if let Some(expected) = expected
-        && let Some(other) = stranger(agent, &expected)?
+        && let Some(stranger) = Stranger::ask(agent, &expected)?
     {
-        waiting.skip(format!("the agent that answers is not the VM's own (id {other}), so it is left alone"));
+        waiting.skip(format!("the agent that answers is not the VM's own ({stranger}), so it is left alone"));
         return Ok(());
     }
     waiting.finish();

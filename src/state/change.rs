@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::file::{Disk, Kind, Release, Snapshot, State, Stemcell, Undeleted, Vm};
+use super::file::{Disk, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 use super::handle::Handle;
 use super::salted::{Ingredients, Leaves, MadeOf};
 
@@ -72,6 +72,13 @@ pub enum Change {
     /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
     /// one.
     DeletionFailed(Undeleted),
+    /// The CPI answered a creating call with an error. What it may have made all the same stays in sight.
+    CreationFailed(Suspect),
+    /// An operator says that nothing is left of what the call with this request id may have made.
+    SuspectForgotten {
+        /// The request id.
+        request_id: String,
+    },
     /// An operator says that something is no business of this environment any more.
     Forgotten {
         /// What.
@@ -304,6 +311,14 @@ impl State {
                 self.unmark(what, &handle);
                 self.monopile.undeleted.push(undeleted);
             }
+            Change::CreationFailed(suspect) => {
+                if !self.monopile.suspects.iter().any(|known| known.request_id == suspect.request_id) {
+                    self.monopile.suspects.push(suspect);
+                }
+            }
+            Change::SuspectForgotten { request_id } => {
+                self.monopile.suspects.retain(|known| known.request_id != request_id);
+            }
             Change::Forgotten { what, handle } => {
                 if !self.records(what, &handle) {
                     return Err(Rejected::Unknown { what: what.name(), name: handle.cid });
@@ -415,6 +430,7 @@ impl State {
         self.stemcells.iter_mut().for_each(|stemcell| adopt(&mut stemcell.cpi));
         self.monopile.snapshots.iter_mut().for_each(|snapshot| adopt(&mut snapshot.cpi));
         self.monopile.undeleted.iter_mut().for_each(|one| adopt(&mut one.cpi));
+        self.monopile.suspects.iter_mut().for_each(|one| adopt(&mut one.cpi));
         let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
         if let Some(vm) = vm {
             self.own_vm(Handle::new(vm.cid, Some(to)));

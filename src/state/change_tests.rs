@@ -46,6 +46,33 @@ fn a_second_vm_is_refused_because_the_first_would_be_forgotten() {
     assert_eq!(state, before);
 }
 
+#[test]
+fn what_a_failed_call_may_have_made_stays_until_it_is_forgotten() {
+    let mut state = State::new();
+    let before = state.clone();
+    let failed = Change::CreationFailed(Suspect {
+        what: Kind::Vm,
+        request_id: "r".into(),
+        cpi: Some("old".into()),
+        agent_id: Some("a".into()),
+        looks_like: "a VM".into(),
+        said: "no".into(),
+        since: "2026-01-01T00:00:00Z".into(),
+    });
+    state.apply(failed.clone()).unwrap();
+    state.apply(failed).unwrap();
+    assert_eq!(state.monopile.suspects.len(), 1);
+    assert!(state.suspected_vm("a").is_some() && state.suspected_vm("b").is_none());
+    let read = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(read, state);
+    state.apply(Change::SuspectForgotten { request_id: "other".into() }).unwrap();
+    assert_eq!(state, read);
+    state.apply(Change::CpiRenamed { from: Some("old".into()), to: "new".into() }).unwrap();
+    assert_eq!(state.monopile.suspects[0].cpi.as_deref(), Some("new"));
+    state.apply(Change::SuspectForgotten { request_id: "r".into() }).unwrap();
+    assert_eq!(state, before);
+}
+
 fn undeleted(what: Kind, cid: &str, not_found: bool) -> Change {
     let (said, since, cpi) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned(), None);
     Change::DeletionFailed(Undeleted { what, cid: cid.to_owned(), cpi, said, since, not_found })

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::handle::Handle;
+use super::handle::{Handle, in_iaas};
 use super::salted::{Leaves, MadeOf};
 use crate::cpi::Contract;
 use crate::{Error, Result};
@@ -166,6 +166,9 @@ pub struct Extension {
     /// their records; a VM, of which there is one, is on record here alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<Undeleted>,
+    /// What failed calls may have made all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<Suspect>,
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
@@ -185,6 +188,7 @@ impl Default for Extension {
             bare_vm: None,
             snapshots: Vec::new(),
             undeleted: Vec::new(),
+            suspects: Vec::new(),
             manifest: None,
             durations: BTreeMap::new(),
             unknown: Map::new(),
@@ -241,6 +245,34 @@ pub struct Undeleted {
     /// The CPI said that it does not exist, and nothing could confirm that.
     #[serde(default)]
     pub not_found: bool,
+}
+
+/// What a creating call may have made before the CPI answered it with an error. Nobody has its CID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// What it would be.
+    pub what: Kind,
+    /// The id of the request, which CPIs write into their logs.
+    pub request_id: String,
+    /// The name of the CPI that was called; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// The id that the agent of a VM was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// How it would be found, in words: `an unattached disk of 1024 MiB`.
+    pub looks_like: String,
+    /// What the CPI said, without secrets.
+    pub said: String,
+    /// When that was, RFC 3339 UTC.
+    pub since: String,
+}
+
+impl Suspect {
+    /// How to find it.
+    pub fn how_to_find(&self) -> String {
+        in_iaas(&self.looks_like, self.cpi.as_deref())
+    }
 }
 
 /// What is known of the VM.
@@ -376,6 +408,9 @@ impl State {
         if let Some(blank) = self.monopile.undeleted.iter().find(|one| one.cid.trim().is_empty()) {
             return Some(("undeleted", format!("in `undeleted` there is a {} without a CID", blank.what)));
         }
+        if self.monopile.suspects.iter().any(|one| one.request_id.trim().is_empty()) {
+            return Some(("suspects", "in `suspects` there is one without a request id".to_owned()));
+        }
         if let Some(blank) = self.monopile.snapshots.iter().find(|one| one.cid.trim().is_empty()) {
             return Some(("snapshots", format!("a snapshot of disk '{}' has no CID", blank.disk)));
         }
@@ -442,6 +477,11 @@ impl State {
             None => bare.and_then(Handle::cpi),
         };
         Some(Handle::new(cid, cpi))
+    }
+
+    /// The failed call that may have made a VM whose agent has this id.
+    pub fn suspected_vm(&self, agent_id: &str) -> Option<&Suspect> {
+        self.monopile.suspects.iter().find(|one| one.agent_id.as_deref() == Some(agent_id))
     }
 
     /// The mark on something that was to be deleted.

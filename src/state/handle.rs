@@ -35,3 +35,11 @@ impl fmt::Display for Handle {
         }
     }
 }
+
+/// How to find what nobody has a CID of: what it looks like, and where it is. Without a name it is the default CPI's.
+pub fn in_iaas(looks_like: &str, cpi: Option<&str>) -> String {
+    match cpi {
+        Some(cpi) => format!("{looks_like}, in the IaaS of CPI '{cpi}'"),
+        None => looks_like.to_owned(),
+    }
+}

@@ -14,8 +14,8 @@ mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
-pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Undeleted, Vm};
-pub use handle::Handle;
+pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
+pub use handle::{Handle, in_iaas};
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
 pub use salted::{Ingredient, Ingredients, Leaves, MadeOf};

@@ -161,7 +161,7 @@ impl Store {
 
     /// Removes the state, its versions and its journal: nothing that it described exists any more.
     pub fn remove(self) -> Result<()> {
-        if !self.state.is_empty_of_resources() {
+        if !self.state.is_empty_of_resources() || !self.state.monopile.suspects.is_empty() {
             return Err(Error::environment("the state still records resources, so it is kept"));
         }
         self.journal.remove()?;

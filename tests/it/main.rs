@@ -29,6 +29,7 @@ mod documents;
 mod env_file;
 mod events;
 mod examples;
+mod failures;
 mod fetch;
 mod generated;
 mod hello;

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub enum Forgettable {
     /// What this CID names: with this CPI, or with whichever knows it.
     Resource(Kind, String, Option<String>),
-    /// The open call with this request id.
+    /// The open or failed call with this request id.
     Call(String),
 }
 
@@ -33,16 +33,27 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
         }
         Forgettable::Call(id) => {
-            let known: Vec<String> = open.iter().map(|(intent, _)| intent.request_id.clone()).collect();
+            let suspects = &store.state().monopile.suspects;
+            if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
+                agree(&format!(
+                    "Forget the failed call {id}? {} may exist, and nothing will know of it",
+                    suspect.how_to_find()
+                ))?;
+                store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
+                return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
+            }
+            let failed = suspects.iter().map(|one| one.request_id.clone());
+            let known: Vec<String> =
+                open.iter().map(|(intent, _)| intent.request_id.clone()).chain(failed).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
-                return Err(Error::invalid(format!("no call '{id}' is open")).with_nearest(
+                return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
                     id,
                     known.iter().map(String::as_str),
                     || {
                         Some(if known.is_empty() {
                             "none is".into()
                         } else {
-                            format!("open: {}", known.join(", "))
+                            format!("on record: {}", known.join(", "))
                         })
                     },
                 ));

@@ -9,7 +9,7 @@ use super::no_state;
 use crate::Result;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Journal, Kind, Snapshot, State, Undeleted, resolve};
+use crate::state::{Journal, Kind, Snapshot, State, Suspect, Undeleted, resolve};
 
 /// What a state file and its journal say.
 #[derive(Debug, Serialize)]
@@ -33,6 +33,8 @@ pub struct Overview {
     pub releases: Vec<String>,
     /// What was to be deleted and may still be there.
     pub undeleted: Vec<Undeleted>,
+    /// What failed calls may have made all the same.
+    pub suspects: Vec<Suspect>,
     /// Calls of interrupted runs whose outcome is not on record yet.
     pub open_calls: Vec<ShownCall>,
 }
@@ -169,6 +171,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
             .map(|release| format!("{}/{}", release.name, release.version))
             .collect(),
         undeleted: state.monopile.undeleted.clone(),
+        suspects: state.monopile.suspects.clone(),
         open_calls,
     }
 }

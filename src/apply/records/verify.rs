@@ -9,9 +9,10 @@ use crate::agent::AgentError;
 use crate::apply::connection::{Connection, Presence};
 use crate::apply::cpi_source::{Alone, Sources};
 use crate::apply::cpis::Cpis;
+use crate::apply::identity::Stranger;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_names, lock, prepare, vm};
+use crate::apply::{cpi_names, lock, prepare, suspects};
 use crate::manifest::Inputs;
 use crate::state::{Handle, Kind};
 use crate::template::Mode;
@@ -119,17 +120,31 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             ),
         });
     }
+    let met = suspects::find(environment, &endpoint, &state)?;
+    for suspect in &state.monopile.suspects {
+        let (status, detail) = match met.is_some_and(|met| met == suspect) {
+            true => (Status::Drifted, suspects::met(suspect)),
+            false => (Status::Unknown, format!("it may have made {} all the same", suspect.looks_like)),
+        };
+        findings.push(Finding {
+            what: "failed call",
+            cid: suspect.request_id.clone(),
+            cpi: suspect.cpi.clone(),
+            status,
+            detail,
+        });
+    }
     if let Some(vm) = state.vm_handle() {
         let asking = environment.reporter.stage("Asking the agent who it is");
         let agent = connect(environment, endpoint, &state);
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let answer = agent
             .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
-            .and_then(|()| expected.map_or(Ok(None), |expected| vm::stranger(&agent, expected)));
+            .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&agent, expected)));
         let (status, detail) = match answer {
             Ok(None) => (Status::There, format!("answers at {}", agent.address())),
-            Ok(Some(other)) => {
-                (Status::Drifted, format!("another agent answers at {}: its id is {other}", agent.address()))
+            Ok(Some(stranger)) => {
+                (Status::Drifted, format!("another agent answers at {}: {stranger}", agent.address()))
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => (Status::Drifted, error.to_string()),

@@ -46,7 +46,7 @@ struct WhatArgs {
     #[arg(long, value_name = "CID")]
     snapshot: Option<String>,
 
-    /// An open call of an interrupted run
+    /// An open call of an interrupted run, or one that failed and may have made something all the same
     #[arg(long, value_name = "REQUEST-ID")]
     call: Option<String>,
 }

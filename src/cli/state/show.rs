@@ -71,6 +71,16 @@ fn shown(overview: &Overview) -> String {
     for release in &overview.releases {
         table.row(["release".to_owned(), String::new(), used(true), release.clone()]);
     }
+    for suspect in &overview.suspects {
+        let details = format!(
+            "request {}, {}\nmay have made {} all the same: {}",
+            suspect.request_id,
+            suspect.since,
+            suspect.how_to_find(),
+            suspect.said
+        );
+        table.row([format!("failed call for a {}", suspect.what), String::new(), String::new(), details]);
+    }
     for call in &overview.open_calls {
         let details = format!("request {}\n{}", call.request_id, call.why);
         table.row([format!("open {}", call.method), String::new(), String::new(), details]);

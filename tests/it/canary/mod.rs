@@ -118,6 +118,83 @@ fn killed_runs() {
 }
 
 #[test]
+fn a_run_killed_while_it_learns_a_secret() {
+    let mut canary = Canary::new();
+    for show in ALL {
+        // The hint of the disk is in the CPI's log, and nobody knows yet that it holds credentials.
+        canary.mode("late attach_disk");
+        let run = canary.run("create-env", &["--recreate", "--skip-drain"], show);
+        assert!(![0, 1].contains(&run.code), "it was not killed: {run:?}");
+        canary.check(&["state.json.journal/", "tmp/monopile-"]);
+    }
+    canary.mode("");
+    canary.run("create-env", &["--skip-drain"], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.check(&["tmp/monopile-"]);
+}
+
+#[test]
+fn a_registry_and_the_tunnel_to_it() {
+    // What the registry holds is for the VM: in the journal, which is closed.
+    let registry = &["state.json.journal/"][..];
+    let (mut canary, mut island) = Canary::far();
+    canary.run("create-env", &[], Show::Plain).success();
+    canary.check(registry);
+    canary.hid_something();
+    assert!(canary.hello.state()["monopile"]["vm"]["contract"] == "v1");
+    assert!(island.log().contains("Accepted publickey"), "{}", island.log());
+    for (mode, show) in [
+        ("error attach_disk", Show::Json),
+        ("error delete_vm", Show::Terminal),
+        ("error create_vm", Show::Plain),
+    ] {
+        canary.mode(mode);
+        canary.run("create-env", &["--recreate", "--skip-drain"], show).failure(1);
+        canary.check(registry);
+    }
+    canary.mode("");
+    // Nobody is let in with this key; nothing is forwarded; nobody is there; a key that is none.
+    island.keygen("stranger", "-t rsa -b 2048 -N ''");
+    canary.tunnel_with(&island, "stranger");
+    canary.run("create-env", &["--agent-timeout", "2s"], Show::Terminal).failure(5);
+    canary.check(registry);
+    canary.tunnel_with(&island, "key");
+    island.stop_sshd();
+    island.start_sshd("AllowTcpForwarding no");
+    canary.run("create-env", &["--agent-timeout", "2s"], Show::Json).failure(5);
+    canary.check(registry);
+    island.stop_sshd();
+    canary.run("create-env", &["--agent-timeout", "2s"], Show::Plain).failure(5);
+    canary.check(registry);
+    let broken = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
+    canary.write("tunnel.yml", &broken);
+    for show in ALL {
+        canary.run("create-env", &[], show).failure(3);
+        canary.check(registry);
+    }
+    canary.tunnel_with(&island, "key");
+    // Somebody else has the registry's port, and then its file is not what it was.
+    let ops = canary.hello.world.read("far.yml");
+    let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    canary.run("create-env", &[], Show::Plain).failure(1);
+    canary.check(registry);
+    drop(taken);
+    let file = canary.hello.world.path("state.json.journal/registry.json");
+    let held = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, held.replacen(':', ": [", 1)).unwrap();
+    canary.run("create-env", &[], Show::Json).failure(1);
+    canary.check(registry);
+    std::fs::write(&file, held).unwrap();
+    island.start_sshd("");
+    canary.run("create-env", &["--skip-drain"], Show::Terminal).success();
+    canary.check(registry);
+    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.check(registry);
+    assert!(!canary.hello.world.exists("state.json.journal/registry.json"));
+}
+
+#[test]
 fn an_interrupted_run() {
     let mut canary = Canary::new();
     canary.mode("hang create_vm");

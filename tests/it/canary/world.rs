@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use crate::support::hello::Hello;
+use crate::support::island::Island;
 use crate::support::{MONOPILE, Run};
 
 /// What every given secret holds, so that also a part of it is found.
@@ -33,11 +34,57 @@ pub struct Canary {
     shown: Vec<(String, String)>,
     /// Files that hold secrets because a person put them there, or because it is what they are for.
     known: Vec<PathBuf>,
+    /// Secrets without the mark that are not in the vars store.
+    unmarked: Vec<String>,
 }
 
 impl Canary {
     pub fn new() -> Canary {
-        let mut hello = Hello::new();
+        Canary::of(Hello::new())
+    }
+
+    /// Under contract v1, with a VM that reaches its registry through an ssh tunnel alone. The key of the tunnel and
+    /// the registry's credentials are secrets.
+    pub fn far() -> (Canary, Island) {
+        let subnet = crate::support::hello::far_subnet();
+        let mut canary = Canary::of(Hello::at(&subnet));
+        let world = &canary.hello.world;
+        let manifest = world.read("hello/stemcell/stemcell.MF");
+        assert!(manifest.contains("api_version: 3\n"));
+        world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", ""));
+        let mut island = Island::new(world, &subnet);
+        island.start_sshd("");
+        canary.known.push(world.path("sshd"));
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let properties = "/cloud_provider/cpi/properties/registry/port";
+        canary.hello.ops(
+            "far.yml",
+            &format!(
+                "- {{type: replace, path: {properties}, value: {port}}}\n\
+                 - {{type: replace, path: /resource_pools/name=vms/cloud_properties/network_namespace?, value: {}}}\n",
+                island.namespace()
+            ),
+        );
+        canary.hello.ops("tunnel.yml", "[]\n");
+        canary.tunnel_with(&island, "key");
+        (canary, island)
+    }
+
+    /// Gives the tunnel this key of the island, in the manifest itself.
+    pub fn tunnel_with(&mut self, island: &Island, key: &str) {
+        let key = std::fs::read_to_string(island.file(key)).unwrap();
+        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        let tunnel = serde_json::json!({
+            "host": island.ip(), "port": 22, "user": String::from_utf8(user).unwrap().trim(), "private_key": key,
+        });
+        let ops =
+            serde_json::json!([{"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel}]);
+        self.write("tunnel.yml", &ops.to_string());
+        let lines = key.lines().filter(|line| line.len() > 16 && !line.starts_with("-----"));
+        self.unmarked.extend(lines.map(str::to_owned));
+    }
+
+    fn of(mut hello: Hello) -> Canary {
         let world = &hello.world;
         let leaky = include_str!("leaky").replace("@MONOPILE@", MONOPILE).replace("@HINT@", HINT);
         let leaky = world.write("leaky", leaky);
@@ -114,7 +161,7 @@ impl Canary {
         let known =
             ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
         let known = known.iter().map(|name| hello.world.path(name)).collect();
-        Canary { hello, shown: Vec::new(), known }
+        Canary { hello, shown: Vec::new(), known, unmarked: Vec::new() }
     }
 
     /// A file that a test writes secrets into.
@@ -205,6 +252,7 @@ cpis:
     /// The values that must not be seen: the marker, and what the vars store generated.
     fn secrets(&self) -> BTreeSet<String> {
         let mut secrets = BTreeSet::from([MARK.to_owned()]);
+        secrets.extend(self.unmarked.iter().cloned());
         let store: serde_json::Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
         for (name, value) in store.as_object().unwrap() {
             match value {

@@ -62,6 +62,19 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "without a CID",
             "line 3",
         ),
+        (
+            "a failed call without an id",
+            top(r#""monopile": {"format": 1, "suspects": [{"what": "vm", "request_id": " ", "looks_like": "", "said": "", "since": ""}]}"#)
+                .into(),
+            "without a request id",
+            "line 3",
+        ),
+        (
+            "a failed call for nothing known",
+            top(r#""monopile": {"format": 1, "suspects": [{"what": "moon", "request_id": "r"}]}"#).into(),
+            "unknown variant `moon`",
+            "line 3",
+        ),
     ];
     let hello = Hello::new();
     let path = hello.world.path("state.json");

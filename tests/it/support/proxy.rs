@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,9 +69,13 @@ impl<F: Fn(Exchange) + Send + Sync> Listener for F {
     }
 }
 
+/// What the agent is made to look like: while this file is there, its content is the agent's id.
+type Disguise = Arc<Mutex<Option<PathBuf>>>;
+
 /// The proxy; it ends when it is dropped.
 pub struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
+    disguise: Disguise,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -97,23 +102,29 @@ impl Proxy {
         listener.set_nonblocking(true).unwrap();
         let hear: Arc<dyn Listener> = Arc::new(hear);
         let stop = Arc::new(AtomicBool::new(false));
+        let disguise = Disguise::default();
         let thread = std::thread::spawn({
-            let stop = stop.clone();
+            let (stop, disguise) = (stop.clone(), disguise.clone());
             move || {
                 while !stop.load(Ordering::SeqCst) {
                     let Ok((stream, _)) = listener.accept() else {
                         std::thread::sleep(Duration::from_millis(2));
                         continue;
                     };
-                    let (tls, hear) = (tls.clone(), hear.clone());
+                    let (tls, hear, disguise) = (tls.clone(), hear.clone(), disguise.clone());
                     std::thread::spawn(move || {
                         // A client that goes away ends the connection; that is all.
-                        let _ = serve(stream, tls, agent, &*hear);
+                        let _ = serve(stream, tls, agent, &*hear, &disguise);
                     });
                 }
             }
         });
-        Proxy { exchanges: Arc::default(), stop, thread: Some(thread) }
+        Proxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
+    }
+
+    /// While this file is there, the agent answers as one with another id, which is the file's content.
+    pub fn disguise(&self, file: PathBuf) {
+        *self.disguise.lock().unwrap() = Some(file);
     }
 
     /// What was said so far; forgets it.
@@ -136,6 +147,7 @@ fn serve(
     tls: Arc<ServerConfig>,
     agent: SocketAddr,
     hear: &dyn Listener,
+    disguise: &Disguise,
 ) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -149,13 +161,18 @@ fn serve(
         let mut exchange =
             Exchange { verb: request.verb.clone(), path: request.path.clone(), message, answer: Value::Null };
         let asked = hear.asked(&exchange.name());
-        let (status, body) = match request.pass_on(&client, agent) {
+        let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Nobody there: as if this were the agent's own port.
             None => return Ok(()),
         };
         if !exchange.message.is_null() {
             exchange.answer = serde_json::from_slice(&body).unwrap_or_default();
+            let other = disguise.lock().unwrap().as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+            if let Some(id) = other.filter(|_| exchange.answer["value"]["agent_id"].is_string()) {
+                exchange.answer["value"]["agent_id"] = id.into();
+                body = exchange.answer.to_string().into_bytes();
+            }
         }
         hear.heard(asked, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());

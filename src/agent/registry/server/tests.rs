@@ -113,6 +113,9 @@ fn what_is_too_large_or_no_document_is_refused() {
     assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
     assert_eq!(served.ask("PUT", PATH, GOOD, b"\xff").0, 400);
     assert_eq!(served.ask("PUT", PATH, GOOD, b"{").0, 400);
+    assert_eq!(served.ask("PUT", PATH, GOOD, b"33333E333333").0, 400);
+    assert_eq!(served.ask("PUT", PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
+    assert_eq!(served.ask("PUT", PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0, 400);
     assert_eq!(served.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
     // Without a length, the limit is met while reading.
     let mut stream = TcpStream::connect(served.address).unwrap();

@@ -127,6 +127,11 @@ impl Script {
         Script { point: Some((number, when)), ..self }
     }
 
+    /// The same for a CPI of another dialect.
+    pub fn in_dialect(self, speaks: Speaks) -> Script {
+        Script { speaks, ..self }
+    }
+
     /// Does this to the first `count` calls of a method.
     pub fn first(self, method: &str, count: usize, deed: Deed) -> Script {
         self.on(method, (1, count), deed)

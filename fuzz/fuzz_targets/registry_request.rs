@@ -1,0 +1,121 @@
+//! Any bytes that reach the registry are requests or are refused, and the connection ends with them: nothing is
+//! changed without the password, and what is stored is JSON.
+
+#![no_main]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use monopile::agent::registry::{Credentials, Registry};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+/// `registry:s3cret`
+const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
+const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
+
+/// More than any time-out of the server, and enough for a machine that is busy elsewhere.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Served {
+    runtime: Runtime,
+    registry: Registry,
+    file: PathBuf,
+}
+
+static SERVED: LazyLock<Served> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
+    let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
+    let registry =
+        Registry::start(runtime.handle(), "127.0.0.1:0".parse().unwrap(), &credentials, &file).unwrap();
+    Served { runtime, registry, file }
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((mode, rest)) = bytes.split_first() else { return };
+    let sent = if mode & 1 == 0 { rest.to_vec() } else { built(rest) };
+    let Served { runtime, registry, file } = &*SERVED;
+    fs::write(file, STORED).unwrap();
+    let answers = runtime.block_on(async {
+        let (ours, theirs) = tokio::io::duplex(1 << 14);
+        let serving = registry.serve_tunnel()(theirs);
+        let (mut from, mut to) = tokio::io::split(ours);
+        let mut answers = Vec::new();
+        let exchange = async {
+            // What is refused is not read to its end.
+            tokio::join!(
+                async {
+                    let _ = to.write_all(&sent).await;
+                    let _ = to.shutdown().await;
+                },
+                async {
+                    let _ = from.read_to_end(&mut answers).await;
+                }
+            );
+            serving.await.unwrap();
+        };
+        timeout(PATIENCE, exchange).await.expect("the connection ends with what was sent");
+        answers
+    });
+    assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
+    assert!(!answers.starts_with(b"HTTP/1.1 500"), "{}", answers.escape_ascii());
+    // The last one that is deleted takes the file with it.
+    let stored = fs::read_to_string(file).unwrap_or_else(|_| "{}".to_owned());
+    if !sent.windows(LOGIN.len()).any(|part| part == LOGIN.as_bytes()) {
+        assert_eq!(stored, STORED);
+    }
+    let entries: BTreeMap<String, String> = serde_json::from_str(&stored).unwrap();
+    for (id, settings) in entries {
+        assert!(id.len() < 256 && !id.chars().any(char::is_control), "{id:?}");
+        serde_json::from_str::<serde_json::Value>(&settings).unwrap();
+    }
+});
+
+/// A request whose form is right in all that it takes to be looked at: its body, when it says so, comes in chunks.
+type Asked<'a> = (u8, Option<&'a str>, u8, Option<u64>, bool, &'a [u8], &'a [u8]);
+
+/// Requests that the bytes stand for.
+fn built(bytes: &[u8]) -> Vec<u8> {
+    let mut source = Unstructured::new(bytes);
+    let mut sent = Vec::new();
+    while !source.is_empty() && sent.len() < 64 << 10 {
+        let Ok((method, id, login, length, chunked, header, body)) = Asked::arbitrary(&mut source) else {
+            break;
+        };
+        let method = ["GET", "PUT", "DELETE", "PUT", "POST", "HEAD"][usize::from(method) % 6];
+        let login = match login % 4 {
+            0 => "",
+            1 => "Authorization: Basic cmVnaXN0cnk6czNjcmU=\r\n",
+            _ => &format!("Authorization: {LOGIN}\r\n"),
+        };
+        let id = id.unwrap_or("vm-1");
+        sent.extend_from_slice(format!("{method} /instances/{id}/settings HTTP/1.1\r\n{login}").as_bytes());
+        sent.extend_from_slice(header);
+        match chunked {
+            true => sent.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
+            false => {
+                let length = length.unwrap_or(body.len() as u64);
+                sent.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
+            }
+        }
+        match chunked {
+            true => {
+                for part in body.split(|byte| *byte == 0) {
+                    sent.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                    sent.extend_from_slice(part);
+                    sent.extend_from_slice(b"\r\n");
+                }
+                sent.extend_from_slice(b"0\r\n\r\n");
+            }
+            false => sent.extend_from_slice(body),
+        }
+    }
+    sent
+}

@@ -1,0 +1,155 @@
+//! An older or foreign agent answers at the VM's address, takes the password and does all it is told: nothing but `ping`
+//! and `get_state` is ever sent to it, and the run says so.
+
+use crate::support::hello::Hello;
+use crate::support::proxy::Proxy;
+use crate::support::scripted::{Deed, Script, Speaks};
+
+const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+
+const OTHER: &str = "11111111-2222-3333-4444-555555555555";
+/// While this file is there, the agent is another one.
+const FILE: &str = "impostor";
+
+fn disguised(hello: &mut Hello) -> Proxy {
+    let proxy = hello.listen();
+    proxy.disguise(hello.world.path(FILE));
+    proxy
+}
+
+fn said(proxy: &Proxy) -> Vec<String> {
+    proxy.take().iter().map(|exchange| exchange.name()).collect()
+}
+
+#[track_caller]
+fn harmless(proxy: &Proxy) {
+    let said = said(proxy);
+    let mut more = said.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
+    assert_eq!(more.next(), None, "{said:?}");
+    assert!(said.iter().any(|name| name == "get_state"), "it was never asked who it is: {said:?}");
+}
+
+#[test]
+fn at_every_command_it_is_left_alone() {
+    let mut hello = Hello::new();
+    let proxy = disguised(&mut hello);
+    for id in [OTHER, ""] {
+        hello.world.write(FILE, id);
+        let told = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
+
+        // A new VM, twice: the second run takes the first one's VM down without a word to the stranger.
+        for _ in 0..2 {
+            let run = hello.create(&[]).failure(5);
+            for text in ["is not the one of VM", told.as_str(), "find and remove it in the IaaS"] {
+                assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+            }
+            harmless(&proxy);
+        }
+        std::fs::remove_file(hello.world.path(FILE)).unwrap();
+        hello.create(&[]).success();
+        proxy.take();
+
+        hello.world.write(FILE, id);
+        for command in ["stop-env", "start-env", "create-env"] {
+            let run = hello.world.finish(hello.command(command, &[])).failure(5);
+            assert!(
+                run.stderr.contains("is not the one of VM") && run.stderr.contains(&told),
+                "{}",
+                run.stderr
+            );
+            harmless(&proxy);
+        }
+        let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
+        assert!(run.stdout.contains("another agent answers") && run.stdout.contains(&told), "{}", run.stdout);
+        harmless(&proxy);
+
+        let before = hello.state()["current_vm_cid"].clone();
+        let run = hello.create(&["--recreate"]).failure(5);
+        assert!(run.stdout.contains("is not the VM's own") && run.stdout.contains(&told), "{}", run.stdout);
+        assert_ne!(hello.state()["current_vm_cid"], before);
+        harmless(&proxy);
+        let run = hello.delete(&[]).success();
+        assert!(run.stdout.contains("is not the VM's own") && run.stdout.contains(&told), "{}", run.stdout);
+        harmless(&proxy);
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn at_every_step_of_a_deploy_it_is_left_alone() {
+    let mut hello = Hello::new();
+    let proxy = disguised(&mut hello);
+    let larger = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
+    let steps = |methods: &[(&'static str, usize)]| methods.to_vec();
+    for (ops, methods) in [
+        ("[]\n", steps(&[("create_vm", 1), ("set_vm_metadata", 1), ("create_disk", 1), ("attach_disk", 1)])),
+        (
+            larger,
+            steps(&[
+                ("delete_vm", 1),
+                ("create_vm", 1),
+                ("attach_disk", 1),
+                ("attach_disk", 2),
+                ("detach_disk", 1),
+            ]),
+        ),
+    ] {
+        hello.ops("disk.yml", ops);
+        for (method, nth) in methods {
+            // It comes while the CPI is at work: what was said before is no business of this test.
+            let arrives = format!("printf %s {OTHER} > {FILE}; cat");
+            let script = Script::speaking(Speaks::Local).on(method, (nth, nth), Deed::After(arrives));
+            hello.script(script);
+            proxy.take();
+            let run = hello.create(&[]).failure(5);
+            assert!(run.stderr.contains("is not the one of VM"), "{method} {nth}: {}", run.stderr);
+            let exchanges = proxy.take();
+            let seen = exchanges.iter().position(|one| one.answer["value"]["agent_id"] == OTHER).unwrap();
+            let more: Vec<String> = exchanges[seen..].iter().map(|one| one.name()).collect();
+            assert_eq!(more, ["get_state"], "{method} {nth}");
+            let before = exchanges[..seen].last().map(|one| one.name());
+            assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
+            std::fs::remove_file(hello.world.path(FILE)).unwrap();
+        }
+        hello.script(Script::speaking(Speaks::Local));
+        hello.create(&[]).success();
+        assert_eq!(hello.cloud(), hello.recorded());
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_update_in_place_is_not_for_it() {
+    let mut hello = Hello::new();
+    let proxy = disguised(&mut hello);
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].clone();
+    hello.ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
+
+    // It comes after the VM's own agent said that it is there.
+    let arrives = format!("printf %s {OTHER} > {FILE}; cat");
+    hello.script(Script::speaking(Speaks::Local).first("info", 1, Deed::After(arrives)));
+    proxy.take();
+    let run = hello.create(&[]).failure(5);
+    assert!(run.stderr.contains("is not the one of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
+    let exchanges = proxy.take();
+    let said: Vec<(String, bool)> =
+        exchanges.iter().map(|one| (one.name(), one.answer["value"]["agent_id"] == OTHER)).collect();
+    assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
+    assert_eq!(hello.state()["current_vm_cid"], vm);
+
+    // The next run sees it at once: there is nothing to update, and a new VM gets the same agent at its address.
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
+    harmless(&proxy);
+    hello.create(&[]).failure(5);
+    harmless(&proxy);
+
+    std::fs::remove_file(hello.world.path(FILE)).unwrap();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().0, "Ahoy");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
