@@ -138,15 +138,24 @@ impl Life<'_> {
         let mut child = self.start(wrapped(env, command));
         self.hello.wait_until_held();
         let pid = Pid::from_child(&child);
-        for _ in 0..times {
-            kill_process(pid, signal).unwrap();
-            // Two signals that are pending at once arrive as one.
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        kill_process(pid, signal).unwrap();
         if times == 1 {
             self.hello.go();
         }
-        let status = child.wait().unwrap();
+        let begun = Instant::now();
+        let mut sent = begun;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(300), "{}: it hangs", self.place);
+            // Two signals that are pending at once arrive as one, and more than two mean the same as two.
+            if times > 1 && sent.elapsed() > Duration::from_millis(100) {
+                kill_process(pid, signal).unwrap();
+                sent = Instant::now();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         // Whoever insisted has left the call at work: it ends while the next run waits for it.
         self.hello.go();
         self.run_of(status)
