@@ -576,7 +576,8 @@ fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
         Stemcell { id: "id-again".into(), kept: true, cid: "sc-again".into(), ..state.stemcells[0].clone() };
     state.apply(Change::StemcellCreated(again)).unwrap();
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
-    let steps = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
+    let recreate = Options { recreate: true, ..Options::default() };
+    let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
     assert!(!steps.contains(&Step::CreateStemcell), "{steps:?}");
     assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
 }
