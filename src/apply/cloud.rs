@@ -164,6 +164,16 @@ impl<'a> Cloud<'a> {
         self.connection.presence(stage, what, cid)
     }
 
+    /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
+    pub(super) fn ask(
+        &self,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        self.connection.ask(stage, method, arguments)
+    }
+
     pub(super) fn environment(&self) -> &'a Environment {
         self.environment
     }

@@ -1,5 +1,7 @@
 //! Persistent disks: making, attaching, moving and deleting them.
 
+use std::time::Duration;
+
 use serde_json::{Map, json};
 
 use super::cloud::Cloud;
@@ -8,6 +10,7 @@ use super::run::Run;
 use super::vm;
 use crate::agent::Agent;
 use crate::cpi::{Contract, Method};
+use crate::manifest::Deployment;
 use crate::manifest::deployment::DiskSpec;
 use crate::state::{Change, Disk};
 use crate::ui::Stage;
@@ -36,9 +39,10 @@ pub(super) fn create(cloud: &mut Cloud<'_>, spec: &DiskSpec, why: &str, stage: &
     Ok(cid)
 }
 
-/// Attaches a disk to the VM and has the agent mount it.
+/// Attaches a disk to the VM and has the agent mount it, which may take so long to answer.
 pub(super) fn attach(
-    run: &Run<'_>,
+    deployment: &Deployment,
+    patience: Duration,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
     cid: &str,
@@ -49,10 +53,17 @@ pub(super) fn attach(
     let attaching = stage.reporter().stage(format!("Attaching disk '{cid}' to VM '{vm}'"));
     let effect = Effect::AttachDisk { vm: vm.clone(), cid: cid.to_owned() };
     cloud.effect(&attaching, why, &effect, vec![json!(vm), json!(cid)])?;
-    let metadata = vm::disk_metadata(&run.prepared.deployment);
+    let metadata = vm::disk_metadata(deployment);
     cloud.set_metadata(&attaching, Method::SetDiskMetadata, cid, metadata)?;
     // Some clouds restart or suspend a VM for that.
-    wait_again(run, agent, &attaching)?;
+    wait_again(patience, agent, &attaching)?;
+    mount(cloud, agent, cid)?;
+    attaching.finish();
+    Ok(())
+}
+
+/// Has the agent mount a disk that is attached.
+pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, cid: &str) -> Result<()> {
     let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
@@ -60,7 +71,6 @@ pub(super) fn attach(
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
         _ => agent.mount_disk(cid, None)?,
     }
-    attaching.finish();
     Ok(())
 }
 
@@ -87,13 +97,13 @@ pub(super) fn detach(
     agent.remove_persistent_disk(cid)?;
     let effect = Effect::DetachDisk { vm: vm.clone(), cid: cid.to_owned() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm), json!(cid)])?;
-    wait_again(run, agent, &detaching)?;
+    wait_again(run.agent_timeout, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
 /// Waits until the agent answers after its VM was changed.
-fn wait_again(run: &Run<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-    agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
+fn wait_again(patience: Duration, agent: &Agent, stage: &Stage) -> Result<()> {
+    agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
     Ok(())
 }

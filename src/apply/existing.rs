@@ -8,9 +8,9 @@ use super::prepare;
 use super::request::Environment;
 use super::run::{connect, endpoint};
 use super::vm;
-use crate::agent::Agent;
+use crate::agent::{Agent, Endpoint};
 use crate::manifest::{Deployment, Inputs};
-use crate::state::Store;
+use crate::state::{State, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// An environment whose agent answers, locked.
@@ -44,24 +44,7 @@ impl Existing {
         validating.finish();
 
         let state = store.state();
-        let Some(cid) = state.vm_cid() else {
-            return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
-        };
-        let agent = connect(environment, endpoint, state);
-        let waiting = environment.reporter.stage(format!("Waiting for the agent on VM '{cid}'"));
-        agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
-        if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-            && let Some(other) = vm::stranger(&agent, expected)?
-        {
-            return Err(Error::new(
-                ErrorKind::AgentUnreachable,
-                format!(
-                    "the agent at {} is not the one of VM '{cid}': its id is {other}, not {expected}",
-                    agent.address()
-                ),
-            ));
-        }
-        waiting.finish();
+        let agent = contact(environment, endpoint, state, patience)?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(Existing { deployment, agent, instance: format!("instance '{instance}'"), _store: store })
     }
@@ -70,4 +53,32 @@ impl Existing {
     pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
         Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
     }
+}
+
+/// The agent of the VM on record, once it answers and is known to be that VM's own.
+pub(super) fn contact(
+    environment: &Environment,
+    endpoint: Endpoint,
+    state: &State,
+    patience: Duration,
+) -> Result<Agent> {
+    let Some(cid) = state.vm_cid() else {
+        return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
+    };
+    let agent = connect(environment, endpoint, state);
+    let waiting = environment.reporter.stage(format!("Waiting for the agent on VM '{cid}'"));
+    agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+    if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
+        && let Some(other) = vm::stranger(&agent, expected)?
+    {
+        return Err(Error::new(
+            ErrorKind::AgentUnreachable,
+            format!(
+                "the agent at {} is not the one of VM '{cid}': its id is {other}, not {expected}",
+                agent.address()
+            ),
+        ));
+    }
+    waiting.finish();
+    Ok(agent)
 }

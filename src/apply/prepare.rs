@@ -63,11 +63,16 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     let loaded = load(environment, inputs)?;
     let deployment = Deployment::parse(&loaded.root)?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)));
+    let manifest_sha = manifest_sha(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
     Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
+}
+
+/// What tells a manifest from another one: SHA-512 (hex) of all of it, interpolated.
+pub(super) fn manifest_sha(loaded: &Loaded) -> String {
+    crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)))
 }
 
 /// Everything in `cloud_provider` that opens doors.

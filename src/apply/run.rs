@@ -107,7 +107,8 @@ impl<'a> Run<'a> {
                 Step::CreateDisk(spec) => new_disk = Some(disk::create(cloud, spec, why, &deploying)?),
                 Step::AttachDisk(which) => {
                     let cid = self.resolve(which, new_disk.as_deref())?;
-                    disk::attach(&self, cloud, &agent, cid, why, &deploying)?;
+                    let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
+                    disk::attach(deployment, patience, cloud, &agent, cid, why, &deploying)?;
                     if *which == DiskRef::New && cloud.state().current_disk().is_none() {
                         cloud.commit(Change::DiskUsed { cid: cid.to_owned() })?;
                     }

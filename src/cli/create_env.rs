@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
 use crate::Result;
 use crate::apply;
 use crate::template::Mode;
@@ -35,13 +35,8 @@ pub struct CreateEnvArgs {
     #[arg(long)]
     no_verify: bool,
 
-    /// Don't run drain and pre-stop scripts
-    #[arg(long)]
-    skip_drain: bool,
-
-    /// Stop jobs that still drain after this time
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
-    drain_timeout: Duration,
+    #[command(flatten)]
+    stopping: StoppingArgs,
 
     /// How long the agent on the new VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
@@ -74,7 +69,7 @@ impl CreateEnvArgs {
             inputs: self.manifest.inputs_beside(&state),
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
-            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,

@@ -7,33 +7,45 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod cloud_check;
 mod completion;
 mod cpi;
 mod cpi_args;
 mod create_env;
 mod delete_env;
+mod deploy_args;
 mod duration;
 mod finish;
+mod gateway_args;
 mod globals;
+mod history;
 mod inspect_local_release;
 mod inspect_local_stemcell;
 mod internal;
 mod interpolate;
 mod logging;
+mod logs;
 mod manifest_args;
 mod paths;
+mod recreate;
 mod redigest_release;
 mod render;
 mod render_template;
 mod repack_stemcell;
+mod restart;
 mod run_log;
+mod run_record;
+mod scp;
 mod scratch;
 mod session;
 mod signals;
+mod ssh;
 mod start_env;
 mod state;
 mod state_args;
+mod status;
 mod stop_env;
+mod stopping_args;
 mod table;
 mod vars;
 
@@ -50,6 +62,7 @@ pub use agent_args::AgentArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
+pub use stopping_args::StoppingArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
 #[derive(Debug, Parser)]
@@ -83,6 +96,15 @@ enum Command {
     DeleteEnv(delete_env::DeleteEnvArgs),
     StopEnv(stop_env::StopEnvArgs),
     StartEnv(start_env::StartEnvArgs),
+    Restart(restart::RestartArgs),
+    Recreate(recreate::RecreateArgs),
+    Status(status::StatusArgs),
+    History(history::HistoryArgs),
+    Logs(logs::LogsArgs),
+    Ssh(ssh::SshArgs),
+    Scp(scp::ScpArgs),
+    #[command(visible_alias = "cck")]
+    CloudCheck(cloud_check::CloudCheckArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
@@ -110,6 +132,7 @@ impl Command {
             product: self.has_product(),
             followed: self.is_followed(),
             logged: self.changes_the_world(),
+            looks: matches!(self, Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)),
         }
     }
 
@@ -121,6 +144,9 @@ impl Command {
                 | Command::DeleteEnv(_)
                 | Command::StopEnv(_)
                 | Command::StartEnv(_)
+                | Command::Restart(_)
+                | Command::Recreate(_)
+                | Command::CloudCheck(_)
                 | Command::State(_)
         )
     }
@@ -132,10 +158,18 @@ impl Command {
             | Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
+            | Command::Restart(_)
+            | Command::Recreate(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
             | Command::Vars(_)
+            | Command::Status(_)
+            | Command::History(_)
+            | Command::Logs(_)
+            | Command::Ssh(_)
+            | Command::Scp(_)
+            | Command::CloudCheck(_)
             | Command::Render(_)
             | Command::RenderTemplate(_)
             | Command::InspectLocalRelease(_)
@@ -151,7 +185,12 @@ impl Command {
 
     /// Whether a person follows the command, although it has a product.
     fn is_followed(&self) -> bool {
-        matches!(self, Command::Cpi(cpi) if cpi.is_followed())
+        match self {
+            Command::Cpi(cpi) => cpi.is_followed(),
+            Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
+            Command::CloudCheck(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -183,6 +222,14 @@ fn run() -> ExitCode {
         Command::DeleteEnv(args) => args.run(&session),
         Command::StopEnv(args) => args.run(&session),
         Command::StartEnv(args) => args.run(&session),
+        Command::Restart(args) => args.run(&session),
+        Command::Recreate(args) => args.run(&session),
+        Command::Status(args) => args.run(&session),
+        Command::History(args) => args.run(&session),
+        Command::Logs(args) => args.run(&session),
+        Command::Ssh(args) => args.run(&session),
+        Command::Scp(args) => args.run(&session),
+        Command::CloudCheck(args) => args.run(&session),
         Command::Interpolate(args) => args.run(&session),
         Command::Vars(args) => args.run(&session),
         Command::Render(args) => args.run(&session),

@@ -27,6 +27,11 @@ impl StateArgs {
         paths::state(self.state.as_deref(), manifest)
     }
 
+    /// Whether `--state` names it.
+    pub(super) fn is_given(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// Has a run wait for the lock as told.
     pub(super) fn apply(&self, environment: &mut Environment) {
         environment.lock_patience = self.wait_for_lock;

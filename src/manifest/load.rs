@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
-use super::yaml::{self, Node};
+use super::yaml::{self, Data, Node};
 use super::{Inputs, files, ops, secrets};
 use crate::ui::Reporter;
 use crate::{Error, Result};
@@ -98,6 +98,14 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
     })
+}
+
+/// The certificates in a manifest and in the vars store that was used, the first to expire first.
+pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
+    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path).ok());
+    let Data::Map(map) = &loaded.root.data else { return Vec::new() };
+    let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
+    expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
 }
 
 /// What is known to be secret before, or although, the manifest cannot be used: what was given and what the vars

@@ -16,7 +16,8 @@ pub mod yaml;
 
 pub use deployment::Deployment;
 pub use inputs::Inputs;
-pub use load::{Loaded, Options, interpolate, known_secrets, load, load_with};
+pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with};
 pub use secrets::{
     named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
 };
+pub use vars_store::expiry::date as day;

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
 /// The error for a command that needs a state and finds none.
-fn no_state(path: &std::path::Path) -> Error {
+pub(super) fn no_state(path: &std::path::Path) -> Error {
     Error::invalid(format!("there is no state '{}'", path.display()))
         .with_hint("name the state file with --state if it is elsewhere")
 }

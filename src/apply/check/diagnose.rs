@@ -1,0 +1,163 @@
+//! What is not as it should be, as CPI and agent tell it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::repair::Site;
+use super::{Problem, ProblemKind, Repair};
+use crate::Result;
+use crate::agent::AgentError;
+use crate::apply::connection::Presence;
+use crate::apply::vm;
+use crate::cpi::{Answer, CpiError, Method};
+use crate::state::Kind;
+
+/// What of the disks' whereabouts is known.
+struct Whereabouts {
+    /// What the CPI has attached; none if it cannot tell.
+    attached: Option<Vec<String>>,
+    /// What the agent has mounted; none if it does not answer.
+    mounted: Option<Vec<String>>,
+}
+
+/// Looks at VM, agent and disks.
+pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    let state = site.cloud.state();
+    let looking = site.environment.reporter.stage("Looking at VM and disks");
+    let vm = state.vm_cid().map(str::to_owned);
+    let mut places = Whereabouts { attached: None, mounted: None };
+    if let Some(cid) = &vm {
+        match site.cloud.presence(&looking, Kind::Vm, cid)? {
+            Presence::Gone => problems.push(Problem {
+                kind: ProblemKind::MissingVm,
+                cid: cid.clone(),
+                description: format!("VM '{cid}' does not exist"),
+                repairs: vec![Repair::RecreateVm],
+            }),
+            Presence::There | Presence::Unknown(_) => {
+                match agent(site, cid, patience)? {
+                    Ok(mounted) => places.mounted = Some(mounted),
+                    Err(problem) => problems.push(problem),
+                }
+                places.attached = attached(site, &looking, cid)?;
+            }
+        }
+    }
+    let healthy = vm.is_some() && problems.is_empty();
+    for disk in &state.disks {
+        let in_use = disk.id == state.current_disk_id;
+        if site.cloud.presence(&looking, Kind::Disk, &disk.cid)? == Presence::Gone {
+            problems.push(Problem {
+                kind: ProblemKind::MissingDisk,
+                cid: disk.cid.clone(),
+                description: format!("disk '{}' does not exist, and what was on it is lost", disk.cid),
+                repairs: vec![Repair::DeleteDiskReference],
+            });
+        } else if in_use {
+            // On a VM that is gone nothing is attached, and a dead agent mounts nothing.
+            problems.extend(place(&disk.cid, &places).filter(|_| healthy));
+        }
+    }
+    looking.finish();
+    Ok(problems)
+}
+
+/// The disks that the VM's own agent has mounted.
+fn agent(site: &Site<'_>, vm: &str, patience: Duration) -> Result<Result<Vec<String>, Problem>> {
+    let asking = site.environment.reporter.stage("Asking the agent");
+    let expected = site.cloud.state().vm().map(|vm| vm.agent_id.clone());
+    let answer = site
+        .agent
+        .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
+        .and_then(|()| expected.map_or(Ok(None), |expected| vm::stranger(&site.agent, &expected)));
+    let problem = |kind, description, repairs| Problem { kind, cid: vm.to_owned(), description, repairs };
+    match answer {
+        Ok(None) => {
+            let mounted = site.agent.list_disk()?;
+            asking.finish();
+            Ok(Ok(mounted))
+        }
+        Ok(Some(other)) => Ok(Err(problem(
+            ProblemKind::ForeignAgent,
+            format!(
+                "another VM answers at {}: the id of its agent is {other}; find and remove it in the IaaS",
+                site.agent.address()
+            ),
+            Vec::new(),
+        ))),
+        Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
+        Err(error) => {
+            // One that is there and refuses does not change its mind when it is booted again.
+            let repairs = match error.may_pass() {
+                true => vec![Repair::RebootVm, Repair::RecreateVm],
+                false => vec![Repair::RecreateVm],
+            };
+            let description = format!("the agent of VM '{vm}' does not answer: {error}");
+            Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
+        }
+    }
+}
+
+/// The disks that the CPI has attached to the VM; none if it cannot tell.
+fn attached(site: &Site<'_>, stage: &crate::ui::Stage, vm: &str) -> Result<Option<Vec<String>>> {
+    match site.cloud.ask(stage, Method::GetDisks, vec![json!(vm)])? {
+        Ok(Answer::Cids(cids)) => Ok(Some(cids)),
+        Ok(_) => Ok(None),
+        Err(error @ CpiError::Abandoned { .. }) => Err(error.into()),
+        Err(error) => {
+            stage.log_line(error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// What is wrong with where a disk is.
+fn place(cid: &str, places: &Whereabouts) -> Option<Problem> {
+    let has = |cids: &Option<Vec<String>>| cids.as_ref().map(|cids| cids.iter().any(|known| known == cid));
+    let problem = |kind, description: &str, repair| Problem {
+        kind,
+        cid: cid.to_owned(),
+        description: format!("disk '{cid}' {description}"),
+        repairs: vec![repair],
+    };
+    match (has(&places.attached), has(&places.mounted)) {
+        (Some(false), _) => {
+            Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
+        }
+        (Some(true), Some(false)) => {
+            Some(problem(ProblemKind::UnmountedDisk, "is attached and not mounted", Repair::MountDisk))
+        }
+        // The CPI cannot tell, and attaching what is attached already is not for every cloud.
+        (None, Some(false)) => {
+            Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))
+        }
+        (_, Some(true) | None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_disk_is_says_what_is_wrong_with_it() {
+        let of = |attached: Option<&[&str]>, mounted: Option<&[&str]>| {
+            let owned = |cids: Option<&[&str]>| {
+                cids.map(|cids| cids.iter().map(ToString::to_string).collect::<Vec<_>>())
+            };
+            place("d", &Whereabouts { attached: owned(attached), mounted: owned(mounted) })
+                .map(|problem| (problem.kind, problem.repairs))
+        };
+        assert_eq!(of(Some(&["d"]), Some(&["d"])), None);
+        assert_eq!(of(None, Some(&["d"])), None);
+        assert_eq!(of(None, None), None);
+        let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
+        assert_eq!(of(Some(&["e"]), Some(&[])), detached);
+        assert_eq!(of(Some(&[]), Some(&["d"])), detached);
+        let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
+        assert_eq!(of(Some(&["d"]), Some(&["e"])), unmounted);
+        assert_eq!(of(None, Some(&[])), unmounted);
+    }
+}

@@ -1,0 +1,141 @@
+//! Putting right what is wrong, with the state locked and every effect announced as everywhere.
+
+use serde_json::json;
+
+use super::{CloudCheck, Problem, Repair};
+use crate::agent::Agent;
+use crate::apply::cloud::Cloud;
+use crate::apply::lifecycle::Jobs;
+use crate::apply::records::no_state;
+use crate::apply::registry::Registry;
+use crate::apply::request::Environment;
+use crate::apply::run::{connect, endpoint};
+use crate::apply::{cpi_source, disk, lock, prepare, resume, vm};
+use crate::cpi::Method;
+use crate::manifest::Deployment;
+use crate::state::{Change, Kind};
+use crate::ui::Stage;
+use crate::{Error, Result};
+
+/// An environment, locked, with everybody who can be asked about it.
+pub(super) struct Site<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) cloud: Cloud<'a>,
+    pub(super) agent: Agent,
+    request: &'a CloudCheck,
+    deployment: Deployment,
+    registry: Option<Registry<'a>>,
+}
+
+/// What is to be done after a repair.
+pub(super) enum Outcome {
+    /// Nothing: it is done.
+    Done,
+    /// A new VM has to be made, which is a run of its own.
+    NeedsNewVm,
+}
+
+impl<'a> Site<'a> {
+    /// Locks the state, finishes what an interrupted run began, and finds or installs the CPI.
+    pub(super) fn open(request: &'a CloudCheck, environment: &'a Environment) -> Result<Self> {
+        let deploy = &request.deploy;
+        let mut store = lock::open(environment, "cloud-check")?;
+        if !store.exists() {
+            return Err(no_state(store.path()));
+        }
+        resume::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
+        let validating = environment.reporter.stage("Validating");
+        let loaded = prepare::load(environment, &deploy.inputs)?;
+        let deployment = Deployment::parse(&loaded.root)?;
+        let provider = &deployment.cloud_provider;
+        prepare::redact_provider(environment, provider);
+        let endpoint = endpoint(environment, provider)?;
+        let located = cpi_source::locate_alone(
+            environment,
+            &deploy.inputs,
+            deploy.templates,
+            &loaded,
+            provider,
+            &validating,
+        )?;
+        validating.finish();
+        let connecting = environment.reporter.stage("Asking the CPI what it is");
+        let mut cloud = Cloud::connect(environment, store, located, deploy.cpi_api_version, &connecting)?;
+        let version = cloud.state().stemcell_api_version();
+        let contract = cloud.negotiate(version);
+        connecting.finish();
+        let registry = Registry::start(environment, provider, &deploy.inputs.manifest, contract, &cloud)?;
+        let agent = connect(environment, endpoint, cloud.state());
+        Ok(Site { environment, cloud, agent, request, deployment, registry })
+    }
+
+    /// Does what was chosen.
+    pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
+        let repairing = self.environment.reporter.stage(format!("Repairing: {}", problem.description));
+        match repair {
+            Repair::RecreateVm => {
+                repairing.finish();
+                return Ok(Outcome::NeedsNewVm);
+            }
+            Repair::RebootVm => self.reboot(&problem.cid, &repairing)?,
+            Repair::ReattachDisk | Repair::MountDisk => self.mount(&problem.cid, repair, &repairing)?,
+            Repair::DeleteDiskReference => {
+                self.cloud.commit(Change::Forgotten { what: Kind::Disk, cid: problem.cid.clone() })?;
+            }
+        }
+        repairing.finish();
+        Ok(Outcome::Done)
+    }
+
+    fn reboot(&self, cid: &str, stage: &Stage) -> Result<()> {
+        let rebooting = stage.reporter().stage(format!("Rebooting VM '{cid}'"));
+        self.cloud.ask(&rebooting, Method::RebootVm, vec![json!(cid)])??;
+        rebooting.finish();
+        let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
+        let patience = self.request.deploy.agent_timeout;
+        let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.cloud.state(), patience));
+        self.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+        drop(tunnel);
+        self.check_own()?;
+        waiting.finish();
+        self.jobs().start(self.deployment.update_watch_time, stage)
+    }
+
+    /// The jobs must not write into a directory that a disk is about to be mounted over. They are not drained: what
+    /// they would finish is on the disk that they have lost.
+    fn mount(&mut self, cid: &str, repair: Repair, stage: &Stage) -> Result<()> {
+        self.check_own()?;
+        self.jobs().stop(None, stage)?;
+        let patience = self.request.deploy.agent_timeout;
+        if repair == Repair::ReattachDisk {
+            let (deployment, agent) = (&self.deployment, &self.agent);
+            // An agent that still has the lost disk mounted would not mount it again.
+            if agent.list_disk()?.iter().any(|mounted| mounted == cid) {
+                agent.unmount_disk(cid)?;
+            }
+            let why = "it is not attached (cloud-check)";
+            disk::attach(deployment, patience, &mut self.cloud, agent, cid, why, stage)?;
+        } else {
+            let mounting = stage.reporter().stage(format!("Mounting disk '{cid}'"));
+            disk::mount(&self.cloud, &self.agent, cid)?;
+            mounting.finish();
+        }
+        self.jobs().start(self.deployment.update_watch_time, stage)
+    }
+
+    /// Nobody else's agent is told anything.
+    fn check_own(&self) -> Result<()> {
+        let Some(expected) = self.cloud.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
+        match vm::stranger(&self.agent, expected)? {
+            None => Ok(()),
+            Some(other) => Err(Error::environment(format!(
+                "the agent that answers is not the VM's own: its id is {other}"
+            ))),
+        }
+    }
+
+    fn jobs(&self) -> Jobs<'_> {
+        let instance = self.deployment.instance();
+        Jobs { environment: self.environment, agent: &self.agent, instance: format!("instance '{instance}'") }
+    }
+}

@@ -1,0 +1,32 @@
+//! `recreate`: a new VM for what is deployed, and nothing else that is new.
+
+use super::create_env::create_env;
+use super::prepare;
+use super::records::no_state;
+use super::request::{CreateEnv, Environment};
+use crate::manifest;
+use crate::state::{State, resolve};
+use crate::{Error, Result};
+
+/// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
+pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
+    let path = resolve(&environment.paths.state)?;
+    let state = State::read(&path)?.ok_or_else(|| no_state(&path))?;
+    if state.current_manifest_sha.is_empty() {
+        return Err(Error::invalid(
+            "nothing is deployed that could be recreated: the last deploy did not finish",
+        )
+        .with_hint("create-env deploys the manifest"));
+    }
+    // What is wrong with the manifest, create-env says.
+    if let Ok(loaded) = manifest::load(&request.inputs)
+        && prepare::manifest_sha(&loaded) != state.current_manifest_sha
+    {
+        return Err(Error::invalid("the manifest is not the one that is deployed")
+            .with_hint(
+                "create-env deploys the changes; create-env --recreate does so with a new VM in any case",
+            )
+            .with_hint("ops files and variables must be the same as for create-env"));
+    }
+    create_env(&CreateEnv { recreate: true, ..request.clone() }, environment)
+}
