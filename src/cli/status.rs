@@ -283,12 +283,12 @@ fn networks(status: &Status) -> Option<String> {
 }
 
 fn certificates(status: &Status) -> Option<String> {
-    let mut table = Table::new(["Certificate", "Expires", ""]);
+    let mut table = Table::new(["Certificate", "Expires", "Left"]);
     for certificate in &status.certificates {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),
-            days @ 0..EXPIRES_SOON => format!("IN {days} DAYS"),
-            days => format!("in {days} days"),
+            days @ 0..EXPIRES_SOON => format!("ONLY {days} DAYS"),
+            days => format!("{days} days"),
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);
     }

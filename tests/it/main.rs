@@ -34,6 +34,7 @@ mod ironic_cpi;
 mod jobs;
 mod lifecycle;
 mod local_cpi;
+mod operate;
 mod ops;
 mod registry;
 mod render;

@@ -17,48 +17,49 @@ use crate::state::Kind;
 struct Whereabouts {
     /// What the CPI has attached; none if it cannot tell.
     attached: Option<Vec<String>>,
-    /// What the agent has mounted; none if it does not answer.
-    mounted: Option<Vec<String>>,
+    /// What the agent has mounted.
+    mounted: Vec<String>,
 }
 
 /// Looks at VM, agent and disks.
 pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Problem>> {
-    let mut problems = Vec::new();
     let state = site.cloud.state();
     let looking = site.environment.reporter.stage("Looking at VM and disks");
-    let vm = state.vm_cid().map(str::to_owned);
-    let mut places = Whereabouts { attached: None, mounted: None };
-    if let Some(cid) = &vm {
-        match site.cloud.presence(&looking, Kind::Vm, cid)? {
-            Presence::Gone => problems.push(Problem {
-                kind: ProblemKind::MissingVm,
-                cid: cid.clone(),
-                description: format!("VM '{cid}' does not exist"),
-                repairs: vec![Repair::RecreateVm],
-            }),
-            Presence::There | Presence::Unknown(_) => {
-                match agent(site, cid, patience)? {
-                    Ok(mounted) => places.mounted = Some(mounted),
-                    Err(problem) => problems.push(problem),
-                }
-                places.attached = attached(site, &looking, cid)?;
-            }
-        }
-    }
-    let healthy = vm.is_some() && problems.is_empty();
+    let mut problems = Vec::new();
+    let mut attachable = true;
     for disk in &state.disks {
-        let in_use = disk.id == state.current_disk_id;
         if site.cloud.presence(&looking, Kind::Disk, &disk.cid)? == Presence::Gone {
+            attachable &= disk.id != state.current_disk_id;
             problems.push(Problem {
                 kind: ProblemKind::MissingDisk,
                 cid: disk.cid.clone(),
                 description: format!("disk '{}' does not exist, and what was on it is lost", disk.cid),
                 repairs: vec![Repair::DeleteDiskReference],
             });
-        } else if in_use {
-            // On a VM that is gone nothing is attached, and a dead agent mounts nothing.
-            problems.extend(place(&disk.cid, &places).filter(|_| healthy));
         }
+    }
+    if let Some(cid) = state.vm_cid() {
+        let mut of_vm = match site.cloud.presence(&looking, Kind::Vm, cid)? {
+            Presence::Gone => vec![Problem {
+                kind: ProblemKind::MissingVm,
+                cid: cid.to_owned(),
+                description: format!("VM '{cid}' does not exist"),
+                repairs: vec![Repair::RecreateVm],
+            }],
+            Presence::There | Presence::Unknown(_) => match agent(site, cid, patience)? {
+                Err(problem) => vec![problem],
+                Ok(mounted) => {
+                    let places = Whereabouts { attached: attached(site, &looking, cid)?, mounted };
+                    let disk = state.current_disk().filter(|_| attachable);
+                    disk.and_then(|disk| place(&disk.cid, &places)).into_iter().collect()
+                }
+            },
+        };
+        // A new VM could not have the disk that is on record for it.
+        of_vm.iter_mut().filter(|_| !attachable).for_each(|problem| {
+            problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
+        });
+        problems.extend(of_vm);
     }
     looking.finish();
     Ok(problems)
@@ -115,25 +116,22 @@ fn attached(site: &Site<'_>, stage: &crate::ui::Stage, vm: &str) -> Result<Optio
 
 /// What is wrong with where a disk is.
 fn place(cid: &str, places: &Whereabouts) -> Option<Problem> {
-    let has = |cids: &Option<Vec<String>>| cids.as_ref().map(|cids| cids.iter().any(|known| known == cid));
+    let has = |cids: &[String]| cids.iter().any(|known| known == cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
         cid: cid.to_owned(),
         description: format!("disk '{cid}' {description}"),
         repairs: vec![repair],
     };
-    match (has(&places.attached), has(&places.mounted)) {
+    match (places.attached.as_deref().map(has), has(&places.mounted)) {
         (Some(false), _) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
         }
-        (Some(true), Some(false)) => {
-            Some(problem(ProblemKind::UnmountedDisk, "is attached and not mounted", Repair::MountDisk))
-        }
-        // The CPI cannot tell, and attaching what is attached already is not for every cloud.
-        (None, Some(false)) => {
+        // Where the CPI cannot tell: attaching what is attached already is not for every cloud.
+        (Some(true) | None, false) => {
             Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))
         }
-        (_, Some(true) | None) => None,
+        (Some(true) | None, true) => None,
     }
 }
 
@@ -143,21 +141,18 @@ mod tests {
 
     #[test]
     fn where_a_disk_is_says_what_is_wrong_with_it() {
-        let of = |attached: Option<&[&str]>, mounted: Option<&[&str]>| {
-            let owned = |cids: Option<&[&str]>| {
-                cids.map(|cids| cids.iter().map(ToString::to_string).collect::<Vec<_>>())
-            };
-            place("d", &Whereabouts { attached: owned(attached), mounted: owned(mounted) })
+        let of = |attached: Option<&[&str]>, mounted: &[&str]| {
+            let owned = |cids: &[&str]| cids.iter().map(ToString::to_string).collect::<Vec<_>>();
+            place("d", &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) })
                 .map(|problem| (problem.kind, problem.repairs))
         };
-        assert_eq!(of(Some(&["d"]), Some(&["d"])), None);
-        assert_eq!(of(None, Some(&["d"])), None);
-        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some(&["d"]), &["d"]), None);
+        assert_eq!(of(None, &["d"]), None);
         let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
-        assert_eq!(of(Some(&["e"]), Some(&[])), detached);
-        assert_eq!(of(Some(&[]), Some(&["d"])), detached);
+        assert_eq!(of(Some(&["e"]), &[]), detached);
+        assert_eq!(of(Some(&[]), &["d"]), detached);
         let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
-        assert_eq!(of(Some(&["d"]), Some(&["e"])), unmounted);
-        assert_eq!(of(None, Some(&[])), unmounted);
+        assert_eq!(of(Some(&["d"]), &["e"]), unmounted);
+        assert_eq!(of(None, &[]), unmounted);
     }
 }

@@ -173,7 +173,11 @@ pub fn cloud_check(
         let mut chosen = None;
         for problem in problems {
             let index = match checked.problems.iter().position(|known| is_same(&known.problem, &problem)) {
-                Some(index) => index,
+                Some(index) => {
+                    // What can be done about it may be more than before.
+                    checked.problems[index].problem = problem;
+                    index
+                }
                 None => {
                     checked.problems.push(Treated { problem, tried: Vec::new(), solved: false });
                     checked.problems.len() - 1

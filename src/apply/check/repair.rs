@@ -98,6 +98,13 @@ impl<'a> Site<'a> {
         drop(tunnel);
         self.check_own()?;
         waiting.finish();
+        // Jobs must not begin anew without their disk: what is wrong with that comes next.
+        let disk = self.cloud.state().current_disk().map(|disk| disk.cid.clone());
+        if let Some(disk) = disk
+            && !self.agent.list_disk()?.contains(&disk)
+        {
+            return Ok(());
+        }
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 

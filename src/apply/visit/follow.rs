@@ -98,7 +98,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (name, path) = (Path::new("a/a.log"), directory.path().join("a.log"));
         let mut follower = Follower::new(1);
-        let mut after = |follower: &mut Follower, text: &str| -> Vec<String> {
+        let after = |follower: &mut Follower, text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
             let news = follower.news(name, &path).unwrap();
             follower.begun = true;
