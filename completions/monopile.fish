@@ -38,6 +38,15 @@ complete -c monopile -n "__fish_monopile_needs_command" -f -a "create-env" -d 'C
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-env" -d 'Delete an environment: its VM, disks, stemcells and state'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "stop-env" -d 'Stop the jobs of an environment; VM and disks stay'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "start-env" -d 'Start the jobs that stop-env stopped'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "restart" -d 'Stop the jobs of an environment and start them again'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "recreate" -d 'Deploy what is deployed with a new VM; persistent disks keep their data'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "status" -d 'Show how an environment is doing: VM, agent, jobs, disks, networks, certificates, last runs'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "history" -d 'Show the runs on this machine: when, how long, what came of them'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "logs" -d 'Print what the jobs of an environment, its agent or its system wrote; or save it'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "ssh" -d 'Log in to the VM of an environment, as a user who exists for that session alone'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "scp" -d 'Copy files to or from the VM of an environment'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "cloud-check" -d 'See whether VM, agent and disks are as they should be, and put right what is not'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "cck" -d 'See whether VM, agent and disks are as they should be, and put right what is not'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "interpolate" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "int" -d 'Print a manifest with ops files applied and variables filled in'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "vars" -d 'Look into a vars store, check it, renew what is in it'
@@ -155,6 +164,252 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l no-color
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l boot-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand status" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l interval -d '(--watch) How long to wait in between' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l agent-timeout -d 'How long the agent may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l templates -d 'What renders job templates of the CPI' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l watch -d 'Look again and again, until Ctrl-C'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l no-cpi -d 'Don\'t ask the CPI what exists'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l limit -d 'How many runs, the newest' -r
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l steps -d 'Show the steps of each run, with their durations'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand history" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l job -d 'Only the logs of this job; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l filter -l only -d 'Only logs whose name matches: `hello/*.log`; several times, or with commas, for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l num -d 'Only the last so many lines of each file' -r
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l dir -d 'Save them as a tarball in this directory' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l out -d 'Save them as this tarball' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l agent-timeout -d 'How long the agent may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l agent -d 'The agent\'s logs instead of the jobs\''
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l system -d 'The system\'s logs (/var/log) instead of the jobs\''
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l all-logs -d 'The logs of jobs, agent and system'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s f -l follow -d 'Go on with what is added, until Ctrl-C'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s q -l quiet -d 'Don\'t print the names of files'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s c -l command -d 'Run this command there instead of a login shell; several times for the words of one command' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l gw-host -d 'Go through this jump host' -r -f -a "(__fish_print_hostnames)"
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l gw-user -d 'Who logs in at the jump host' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l gw-private-key -d 'The key that opens the jump host' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l gw-socks5 -d 'Go through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s i -l private-key -d 'Log in with this key, which the VM knows already, and without the agent' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l username -d '(--private-key) Who logs in' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l opts -d 'Options for ssh or scp, as they are: --opts=\'-o Port=2222\'; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l agent-timeout -d 'How long the agent may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l gw-disable -d 'Go straight to the VM, whatever flags and variables say'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-host -d 'Go through this jump host' -r -f -a "(__fish_print_hostnames)"
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-user -d 'Who logs in at the jump host' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-private-key -d 'The key that opens the jump host' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-socks5 -d 'Go through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s i -l private-key -d 'Log in with this key, which the VM knows already, and without the agent' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l username -d '(--private-key) Who logs in' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l opts -d 'Options for ssh or scp, as they are: --opts=\'-o Port=2222\'; several times for several' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l agent-timeout -d 'How long the agent may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s r -l recursive -d 'Copy directories with all that is in them'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-disable -d 'Go straight to the VM, whatever flags and variables say'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -s h -l help -d 'Print help'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
+recreate_vm\t''
+reattach_disk\t''
+mount_disk\t''
+delete_disk_reference\t''"
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l boot-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s a -l auto -d 'Put right all that can be without a loss, without asking'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s r -l report -d 'Only say what is wrong'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
+recreate_vm\t''
+reattach_disk\t''
+mount_disk\t''
+delete_disk_reference\t''"
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l boot-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s a -l auto -d 'Put right all that can be without a loss, without asking'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s r -l report -d 'Only say what is wrong'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -l var-file -d 'Set a variable to the text of a file' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand interpolate" -s l -l vars-file -d 'Load variables from a YAML file' -r -F

@@ -14,12 +14,18 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
     let state = State::read(&path)?.ok_or_else(|| no_state(&path))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
-            "nothing is deployed that could be recreated: the last deploy did not finish",
+            "nothing is deployed that could be recreated: the last deploy did not finish, or a record was dropped",
         )
         .with_hint("create-env deploys the manifest"));
     }
+    renew(request, environment, &state)
+}
+
+/// As [`recreate`], where it need not be on record what is deployed: a repair may just have dropped a record.
+pub(super) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
     // What is wrong with the manifest, create-env says.
-    if let Ok(loaded) = manifest::load(&request.inputs)
+    if !state.current_manifest_sha.is_empty()
+        && let Ok(loaded) = manifest::load(&request.inputs)
         && prepare::manifest_sha(&loaded) != state.current_manifest_sha
     {
         return Err(Error::invalid("the manifest is not the one that is deployed")

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::recreate::renew;
 use super::request::{CreateEnv, Environment};
 use crate::{Error, ErrorKind, Result};
 
@@ -197,10 +198,11 @@ pub fn cloud_check(
         let Some((index, repair)) = chosen else { return Ok(checked) };
         let treated = &mut checked.problems[index];
         let outcome = site.repair(&treated.problem, repair);
+        let state = site.cloud.state().clone();
         drop(site);
         let outcome = match outcome {
             // Only after the lock is free again: it is a run of its own.
-            Ok(repair::Outcome::NeedsNewVm) => super::recreate(&request.deploy, environment).map(drop),
+            Ok(repair::Outcome::NeedsNewVm) => renew(&request.deploy, environment, &state).map(drop),
             outcome => outcome.map(drop),
         };
         let error = match outcome {

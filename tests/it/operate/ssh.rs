@@ -165,7 +165,7 @@ fn the_way_leads_through_jump_hosts_and_proxies() {
     let mut nowhere = hello.command("ssh", &[PORT, "-c", "echo there"]);
     nowhere.env("BOSH_GW_HOST", "nowhere.invalid");
     assert_eq!(hello.world.finish(nowhere).code, 255);
-    let hostile = run(&hello, "ssh", &[PORT, "--gw-host", "-oProxyCommand=touch x"]).failure(2);
+    let hostile = run(&hello, "ssh", &[PORT, "--gw-host=-oProxyCommand=touch x"]).failure(2);
     assert!(hostile.stderr.contains("is not one plain word"), "{}", hostile.stderr);
 
     let socks = Proxy::socks5(Some(("me", "s3cret-of-socks")));
