@@ -92,3 +92,30 @@ fn logs_are_followed_until_a_signal_comes() {
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn logs_that_are_not_what_the_agent_packed_are_not_used() {
+    let mut hello = Hello::new();
+    let cloud = hello.world.path("cloud");
+    // Between the agent's answer and its delivery somebody changes the blob.
+    let _proxy = hello.listen_with(move |exchange| {
+        let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
+        let packed = exchange.message["method"] == "get_task";
+        let Some(id) = answer.filter(|_| packed) else { return };
+        for entry in walkdir::WalkDir::new(&cloud).into_iter().flatten() {
+            if entry.file_name() == id {
+                let mut file = File::options().append(true).open(entry.path()).unwrap();
+                file.write_all(b"more").unwrap();
+            }
+        }
+    });
+    hello.create(&[]).success();
+    for more in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
+        let refused = run(&hello, "logs", more).failure(3);
+        assert!(refused.stdout.is_empty(), "{}", refused.stdout);
+        assert!(refused.stderr.contains("the packed logs"), "{}", refused.stderr);
+    }
+    assert!(!hello.world.exists("saved.tgz"));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
