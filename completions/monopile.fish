@@ -35,6 +35,7 @@ complete -c monopile -n "__fish_monopile_needs_command" -l sha2 -d 'Use SHA-256 
 complete -c monopile -n "__fish_monopile_needs_command" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_needs_command" -s h -l help -d 'Print help'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "create-env" -d 'Create or update an environment'
+complete -c monopile -n "__fish_monopile_needs_command" -f -a "plan" -d 'Say what create-env would do and why, and do nothing'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "delete-env" -d 'Delete an environment: its VM, disks, stemcells and state'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "stop-env" -d 'Stop the jobs of an environment; VM and disks stay'
 complete -c monopile -n "__fish_monopile_needs_command" -f -a "start-env" -d 'Start the jobs that stop-env stopped'
@@ -68,8 +69,12 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s l -l va
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l update-strategy -d 'How a change comes to a VM that exists' -r -f -a "in-place\t'In the VM that runs where that is possible; else with a new one'
+recreate\t'Always with a new VM'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -78,6 +83,7 @@ ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l plan -d 'Do what `monopile plan --out FILE` planned, and refuse if that is not what is needed any more' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
@@ -87,6 +93,7 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-veri
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
+complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l dry-run -d 'Only say what would be done, as `plan` does'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -94,12 +101,52 @@ complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l no-colo
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l sha2 -d 'Use SHA-256 digests towards the agent'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
 complete -c monopile -n "__fish_monopile_using_subcommand create-env" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l var-file -d 'Set a variable to the text of a file' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l update-strategy -d 'How a change comes to a VM that exists' -r -f -a "in-place\t'In the VM that runs where that is possible; else with a new one'
+recreate\t'Always with a new VM'"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l agent-timeout -d 'How long the agent on the new VM may take to answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
+native\t'The native renderer alone: Ruby is never started'
+ruby\t'Ruby, which must be installed'"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l out -d 'Save the plan, for `create-env --plan FILE`' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l parallel -d 'How many downloads, uploads or compilations at once' -r
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l recreate -d 'Deploy even if nothing changed, with a new VM'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l recreate-persistent-disks -d 'Move the data of persistent disks to new ones'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l no-verify -d 'If nothing changed, don\'t look whether VM and agent are still there'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l keep-workdir -d 'Keep the scratch directory of this run, for a look at what went wrong; it holds credentials'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l detailed-exitcode -d 'End with exit code 7 when there is something to do'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s n -l non-interactive -d 'Don\'t ask for input'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l json -d 'One JSON object per line instead of text'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l tty -d 'Show progress as on a terminal even if the output is none'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l no-color -d 'No colours'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l sha2 -d 'Use SHA-256 digests towards the agent'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -l verbose -d 'Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything'
+complete -c monopile -n "__fish_monopile_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s v -l var -d 'Set a variable; VALUE is YAML' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l var-file -d 'Set a variable to the text of a file' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s l -l vars-file -d 'Load variables from a YAML file' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand delete-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -130,6 +177,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s l -l vars
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand stop-env" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -151,6 +200,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s l -l var
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand start-env" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
@@ -170,6 +221,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand restart" -s l -l vars-
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand restart" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand restart" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -191,6 +244,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s l -l vars
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand recreate" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
@@ -219,6 +274,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand status" -s l -l vars-f
 complete -c monopile -n "__fish_monopile_using_subcommand status" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand status" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand status" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand status" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand status" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand status" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand status" -l interval -d '(--watch) How long to wait in between' -r
@@ -259,6 +316,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand logs" -s l -l vars-fil
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand logs" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand logs" -l job -d 'Only the logs of this job; several times for several' -r -f
@@ -288,6 +347,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s l -l vars-file
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand ssh" -s c -l command -d 'Run this command there instead of a login shell; several times for the words of one command' -r -f
@@ -316,6 +377,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand scp" -s l -l vars-file
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand scp" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand scp" -l gw-host -d 'Go through this jump host' -r -f -a "(__fish_print_hostnames)"
@@ -344,14 +407,10 @@ complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s l -l v
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
-complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
-recreate_vm\t''
-reattach_disk\t''
-mount_disk\t''
-delete_disk_reference\t''"
-complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l boot-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -360,13 +419,19 @@ ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
+recreate_vm\t''
+reattach_disk\t''
+mount_disk\t''
+delete_disk_reference\t''"
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
-complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s a -l auto -d 'Put right all that can be without a loss, without asking'
-complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s r -l report -d 'Only say what is wrong'
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s a -l auto -d 'Put right all that can be without a loss, without asking'
+complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s r -l report -d 'Only say what is wrong'
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand cloud-check" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -380,14 +445,10 @@ complete -c monopile -n "__fish_monopile_using_subcommand cck" -s l -l vars-file
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
-complete -c monopile -n "__fish_monopile_using_subcommand cck" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
-recreate_vm\t''
-reattach_disk\t''
-mount_disk\t''
-delete_disk_reference\t''"
-complete -c monopile -n "__fish_monopile_using_subcommand cck" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l drain-timeout -d 'Stop jobs that still drain after this time' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l boot-timeout -d 'How long the agent on the new VM may take to answer' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -396,13 +457,19 @@ ruby\t'Ruby, which must be installed'"
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l package-dir -d 'Where the CPI\'s packages are installed, instead of the cache' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cpi-api-version -d 'Speak no higher CPI API version than this, whatever the CPI says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cpi-timeout -d 'Stop waiting for a CPI process after this time; it goes on, and the next run picks up its answer' -r
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l resolution -d 'Put right what this one does, without asking; several times for several' -r -f -a "reboot_vm\t''
+recreate_vm\t''
+reattach_disk\t''
+mount_disk\t''
+delete_disk_reference\t''"
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -l agent-timeout -d 'How long the agent may take to answer before it counts as dead' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l insecure-agent -d 'Speak to the agent even if the manifest has no `cloud_provider.cert.ca` to verify it with'
-complete -c monopile -n "__fish_monopile_using_subcommand cck" -s a -l auto -d 'Put right all that can be without a loss, without asking'
-complete -c monopile -n "__fish_monopile_using_subcommand cck" -s r -l report -d 'Only say what is wrong'
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l skip-drain -d 'Don\'t run drain and pre-stop scripts'
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l forget-open-calls -d 'Drop calls of an interrupted run whose outcome cannot be known'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s a -l auto -d 'Put right all that can be without a loss, without asking'
+complete -c monopile -n "__fish_monopile_using_subcommand cck" -s r -l report -d 'Only say what is wrong'
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -s n -l non-interactive -d 'Don\'t ask for input'
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l json -d 'One JSON object per line instead of text'
 complete -c monopile -n "__fish_monopile_using_subcommand cck" -l tty -d 'Show progress as on a terminal even if the output is none'
@@ -501,6 +568,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand render" -s l -l vars-f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand render" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand render" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l job -d 'The job, of the instance group or of the CPI' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l out -d 'Write the files below this directory instead' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand render" -l templates -d 'What renders job templates' -r -f -a "auto\t'The native renderer, and Ruby, if there is one, for a template it does not support'
@@ -610,6 +679,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l state -d 'State file [default: PATH without its extension, and -state.json]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l wait-for-lock -d 'Wait so long for another run that holds the state, instead of failing at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from verify" -l agent-timeout -d 'How long the agent on the VM may take to answer' -r
@@ -634,6 +705,8 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l vm -d 'The VM' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l disk -d 'The persistent disk, of the size that the manifest says' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from import" -l stemcell -d 'A stemcell; the first is the one the VM was made from, the next create-env deletes the others' -r
@@ -675,7 +748,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l vm -d 'The VM' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l disk -d 'A disk' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l stemcell -d 'A stemcell' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l snapshot -d 'A snapshot' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l call -d 'An open call of an interrupted run' -r
+complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cpi -d 'Of this CPI, where several have the same CID' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l parallel -d 'How many downloads, uploads or compilations at once' -r
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l cache-dir -d 'Where downloads and other things worth keeping are kept [default: $XDG_CACHE_HOME/monopile]' -r -f -a "(__fish_complete_directories)"
 complete -c monopile -n "__fish_monopile_using_subcommand state; and __fish_seen_subcommand_from forget" -l yes -d 'Don\'t ask: it is agreed'
@@ -705,6 +780,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from info" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
@@ -732,6 +810,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from call" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f
@@ -767,6 +848,9 @@ complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_s
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-env -d 'Load variables from environment variables: MY takes `name` from MY_name' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l vars-store -d 'Load variables from a YAML file and save generated ones there' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -s o -l ops-file -d 'Apply operations from a YAML file to the manifest' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi-config -d 'CPIs to choose from, as the Director\'s CPI config [default: `cpis` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cloud-config -d 'Availability zones, as in the Director\'s cloud config [default: `azs` of the manifest]' -r -F
+complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l cpi -d 'Use this CPI of the CPI config [default: that of the instance group\'s availability zone]' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path -d 'Use this executable, without a manifest' -r -F
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l path-arg -d 'An argument of the executable; several times for several' -r -f
 complete -c monopile -n "__fish_monopile_using_subcommand cpi; and __fish_seen_subcommand_from check" -l context -d 'Properties for the context of its requests, as from a CPI config: JSON, or @FILE' -r -f

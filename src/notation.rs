@@ -41,6 +41,23 @@ pub(crate) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
+/// JSON whose mappings are in the order of their keys, so that equal values have equal texts.
+pub(crate) fn sorted_json(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(object) => {
+                let mut entries: Vec<_> = object.iter().collect();
+                entries.sort_by_key(|(key, _)| key.as_str());
+                entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+            }
+            Value::Array(items) => items.iter().map(sorted).collect(),
+            other => other.clone(),
+        }
+    }
+    sorted(value).to_string()
+}
+
 /// Now, RFC 3339 in UTC, to the second.
 pub(crate) fn now() -> String {
     rfc3339(OffsetDateTime::now_utc())

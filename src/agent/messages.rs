@@ -67,6 +67,15 @@ pub struct SshHost {
 /// Where agents keep blobs (`settings/directories` of the agent).
 const BLOBS: &str = "/var/vcap/data/blobs";
 
+/// What jobs drain for.
+#[derive(Debug, Clone, Copy)]
+pub enum Before<'a> {
+    /// The VM goes, or the jobs are stopped for good.
+    Shutdown,
+    /// The VM goes on with this spec.
+    Update(&'a Value),
+}
+
 impl Agent {
     /// The agent's state, with how the VM is doing.
     pub fn get_full_state(&self) -> Result<Value, AgentError> {
@@ -169,12 +178,24 @@ impl Agent {
         }
     }
 
-    /// Drains the jobs before a shutdown. A job that drains dynamically is asked again after the time it names,
+    /// Fetches what a spec needs beside what is in force. An agent too old to know the message fetches it when the
+    /// spec is applied.
+    pub fn prepare(&self, spec: &Value) -> Result<(), AgentError> {
+        match self.perform("prepare", json!([spec])) {
+            Err(error) if error.is_unknown_message() => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// Drains the jobs before they stop. A job that drains dynamically is asked again after the time it names,
     /// until it says that it is done: newer agents do so themselves, older ones leave it to their caller. When
     /// `patience` is over, what still drains is ended.
-    pub fn drain(&self, patience: Duration) -> Result<Drained, AgentError> {
+    pub fn drain(&self, before: Before<'_>, patience: Duration) -> Result<Drained, AgentError> {
         let deadline = Instant::now() + patience;
-        let mut arguments = json!(["shutdown", {}]);
+        let mut arguments = match before {
+            Before::Shutdown => json!(["shutdown", {}]),
+            Before::Update(spec) => json!(["update", spec]),
+        };
         loop {
             let Some(value) = self.perform_until("drain", arguments, Some(deadline))? else {
                 return Ok(Drained::TimedOut);

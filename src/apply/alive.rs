@@ -1,5 +1,4 @@
-//! A cheap look at an environment in which nothing changed: is its agent there? One message to it, and no CPI
-//! process, while it answers.
+//! A cheap look at the VM on record: is its agent there? One message to it, and no CPI process, while it answers.
 
 use super::request::{AGENT_PATIENCE, Environment};
 use super::run::connect;
@@ -7,42 +6,43 @@ use crate::agent::{Agent, AgentError, Endpoint};
 use crate::state::State;
 use crate::{Error, ErrorKind, Result};
 
-/// Asks the agent of the VM on record who it is and how its jobs are. Returns why it cannot be counted on: whether
-/// its VM exists is then for the CPI to say.
-pub(super) fn suspect(
-    environment: &Environment,
-    endpoint: &Endpoint,
-    state: &State,
-) -> Result<Option<Error>> {
+/// What a look at the VM on record came to.
+pub(super) enum Seen {
+    /// Its agent answers, and says that its jobs are so.
+    Alive {
+        /// `running`, `stopped`, `failing`…
+        jobs: String,
+    },
+    /// It cannot be counted on. Whether the VM exists is then for the CPI to say.
+    Suspect(Error),
+}
+
+/// Asks the agent of the VM on record who it is and how its jobs are; `None` when there is no VM.
+pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<Option<Seen>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
     let looking = environment.reporter.stage(format!("Looking whether VM '{cid}' is alive"));
     let agent = connect(environment, endpoint.clone(), state);
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
-        Err(error) => return Ok(Some(error.into())),
+        Err(error) => return Ok(Some(Seen::Suspect(error.into()))),
     };
     let id = seen.get("agent_id").and_then(serde_json::Value::as_str).unwrap_or_default();
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
         && !id.is_empty()
         && id != expected
     {
-        return Ok(Some(Error::new(
+        return Ok(Some(Seen::Suspect(Error::new(
             ErrorKind::AgentUnreachable,
             format!(
                 "the agent at {} is not the one of VM '{cid}': its id is {id}, not {expected}",
                 agent.address()
             ),
-        )));
+        ))));
     }
-    let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running");
-    if jobs != "running" {
-        environment.reporter.warn(format!(
-            "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
-        ));
-    }
+    let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
     looking.finish();
-    Ok(None)
+    Ok(Some(Seen::Alive { jobs }))
 }
 
 /// One message while the agent is well; some patience with one that may be starting again.

@@ -1,49 +1,34 @@
-//! The state and the CPI that changes what it describes: calls that are announced before and recorded after.
+//! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::connection::{Connection, Presence, Retries};
-use super::cpi_source::Located;
+use super::cpis::{Cpis, of_cpi};
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
-use crate::cpi::{Answer, Call, Contract, CpiError, Files, Method};
-use crate::state::{Change, Intent, Kind, OpenCall, State, Store};
+use crate::Result;
+use crate::cpi::{Answer, Call, CpiError, Files, Method};
+use crate::state::{Change, Handle, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
-use crate::{Error, Result};
 
-/// The state and the CPI that changes what it describes.
+/// The state and the CPIs that change what it describes.
 pub(super) struct Cloud<'a> {
     environment: &'a Environment,
-    connection: Connection<'a>,
+    cpis: Cpis<'a>,
     store: Store,
 }
 
 impl<'a> Cloud<'a> {
-    /// Asks the CPI what it is, to speak no higher API version than `highest` with it. Nothing is written yet: a
-    /// CPI that cannot answer leaves no trace.
-    pub(super) fn connect(
-        environment: &'a Environment,
-        store: Store,
-        located: Located,
-        highest: Option<u32>,
-        stage: &Stage,
-    ) -> Result<Self> {
-        let director = &store.state().director_id;
-        let connection = Connection::open(environment, located, director, highest, stage)?;
-        Ok(Cloud { environment, connection, store })
+    /// Nothing is written yet: a CPI that cannot answer leaves no trace.
+    pub(super) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
+        Cloud { environment, cpis, store }
     }
 
-    /// Decides the contract with a stemcell; calls say its version from now on.
-    pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
-        self.connection.negotiate(stemcell_api_version)
-    }
-
-    /// The stemcell formats the CPI takes, where it says so.
-    pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
-        self.connection.stemcell_formats()
+    pub(super) fn cpis(&self) -> &Cpis<'a> {
+        &self.cpis
     }
 
     pub(super) fn state(&self) -> &State {
@@ -73,7 +58,7 @@ impl<'a> Cloud<'a> {
     ) -> Result<Answer> {
         self.attempt(stage, why, effect, arguments)?.map_err(|error| {
             let answered = error.kind().is_some();
-            let failed = Error::from(error);
+            let failed = of_cpi(effect.cpi(), error);
             match answered && effect.creates() {
                 true => failed.with_hint(format!(
                     "should the CPI have made something before it failed, it is {}",
@@ -92,14 +77,35 @@ impl<'a> Cloud<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
+        self.attempt_with(effect.cpi(), stage, why, effect, arguments)
+    }
+
+    /// As [`Self::attempt`], by another CPI than the one on record.
+    pub(super) fn attempt_with(
+        &mut self,
+        cpi: Option<&str>,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        let connection = self.cpis.get(cpi)?;
         signals::check(self.environment)?;
         // The director id must be on record before a CPI tags anything with it.
         self.store.establish()?;
         let mut retries = Retries::default();
         loop {
-            let call = self.connection.prepare(effect.method(), arguments.clone());
-            let open = self.announce(&call, effect, why)?;
-            let error = match self.make(&call, &open, stage) {
+            let call = connection.prepare(effect.method(), arguments.clone());
+            let intent = Intent {
+                request_id: call.request_id.clone(),
+                method: call.method.name().to_owned(),
+                terms: connection.terms(),
+                cpi: cpi.map(str::to_owned),
+                why: why.to_owned(),
+                effect: effect.clone(),
+            };
+            let open = self.store.journal().begin(&intent)?;
+            let error = match make(&connection, &call, &open, stage) {
                 Ok(answer) => match effect.changes(&answer) {
                     Ok(changes) => {
                         self.settle(open, changes)?;
@@ -112,11 +118,11 @@ impl<'a> Cloud<'a> {
             match error {
                 // Its process is still at work: the next run reads what it answers.
                 CpiError::Abandoned { .. } => {
-                    return Err(super::resume::still_at_work(error.into(), &open));
+                    return Err(super::resume::still_at_work(of_cpi(cpi, error), &open));
                 }
                 CpiError::NoAnswer { .. } if effect.creates() => {
                     open.redact(&|text| self.environment.redactor.apply(text).into_owned());
-                    return Err(super::resume::unknown_outcome(effect, &open, error.into()));
+                    return Err(super::resume::unknown_outcome(effect, &open, of_cpi(cpi, error)));
                 }
                 _ => open.settle()?,
             }
@@ -124,31 +130,6 @@ impl<'a> Cloud<'a> {
                 return Ok(Err(error));
             }
         }
-    }
-
-    fn announce(&self, call: &Call, effect: &Effect, why: &str) -> Result<OpenCall> {
-        self.store.journal().begin(&Intent {
-            request_id: call.request_id.clone(),
-            method: call.method.name().to_owned(),
-            terms: self.connection.terms(),
-            why: why.to_owned(),
-            effect: effect.clone(),
-        })
-    }
-
-    /// Makes an announced call, so that another run could read its answer.
-    fn make(&self, call: &Call, open: &OpenCall, stage: &Stage) -> Result<Answer, CpiError> {
-        let answer = open.answer_file().map_err(|source| CpiError::Local {
-            what: "creating the answer file of a call failed".to_owned(),
-            source,
-        })?;
-        let files = Files {
-            answer,
-            prepared_path: Some(open.prepared_path()),
-            answer_path: open.answer_path(),
-            log_path: open.log_path(),
-        };
-        self.connection.call(call, files, stage)
     }
 
     /// Records what a call came to, and forgets the call.
@@ -159,19 +140,20 @@ impl<'a> Cloud<'a> {
         open.settle()
     }
 
-    /// Whether something exists.
-    pub(super) fn presence(&self, stage: &Stage, what: Kind, cid: &str) -> Result<Presence> {
-        self.connection.presence(stage, what, cid)
+    /// Whether something exists, by the CPI on record.
+    pub(super) fn presence(&self, stage: &Stage, what: Kind, handle: &Handle) -> Result<Presence> {
+        self.cpis.get(handle.cpi())?.presence(stage, what, &handle.cid)
     }
 
     /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
     pub(super) fn ask(
         &self,
+        cpi: Option<&str>,
         stage: &Stage,
         method: Method,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
-        self.connection.ask(stage, method, arguments)
+        self.cpis.get(cpi)?.ask(stage, method, arguments)
     }
 
     pub(super) fn environment(&self) -> &'a Environment {
@@ -179,8 +161,8 @@ impl<'a> Cloud<'a> {
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
-    pub(super) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
-        self.connection.has_vm(stage, cid)
+    pub(super) fn has_vm(&self, stage: &Stage, vm: &Handle) -> Result<bool> {
+        self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
     }
 
     /// Sets metadata, which a CPI need not implement.
@@ -188,9 +170,29 @@ impl<'a> Cloud<'a> {
         &self,
         stage: &Stage,
         method: Method,
-        cid: &str,
+        handle: &Handle,
         metadata: Value,
     ) -> Result<()> {
-        self.connection.set_metadata(stage, method, cid, metadata)
+        self.cpis.get(handle.cpi())?.set_metadata(stage, method, &handle.cid, metadata)
     }
+}
+
+/// Makes an announced call, so that another run could read its answer.
+fn make(
+    connection: &Connection<'_>,
+    call: &Call,
+    open: &OpenCall,
+    stage: &Stage,
+) -> Result<Answer, CpiError> {
+    let answer = open.answer_file().map_err(|source| CpiError::Local {
+        what: "creating the answer file of a call failed".to_owned(),
+        source,
+    })?;
+    let files = Files {
+        answer,
+        prepared_path: Some(open.prepared_path()),
+        answer_path: open.answer_path(),
+        log_path: open.log_path(),
+    };
+    connection.call(call, files, stage)
 }

@@ -1,12 +1,15 @@
 //! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::cpi_source::Located;
+use super::cpis::of_cpi;
 use super::request::Environment;
 use super::{prepare, signals};
 use crate::cpi::install::Installed;
@@ -28,11 +31,13 @@ const HELD_LINES: usize = 10_000;
 /// A CPI that has said what it is.
 pub(super) struct Connection<'a> {
     environment: &'a Environment,
+    /// Its name; none for the default CPI.
+    name: Option<String>,
     cpi: Cpi,
     /// The version of the stemcell that calls are about, once it is known.
-    stemcell_api_version: Option<u32>,
+    stemcell_api_version: Cell<Option<u32>>,
     /// Nobody may take the CPI's packages away while it is in use.
-    _installed: Option<Installed>,
+    _installed: Option<Rc<Installed>>,
 }
 
 /// Whether something exists, as far as the CPI can tell.
@@ -80,6 +85,7 @@ impl<'a> Connection<'a> {
     /// Asks the CPI what it is. No higher API version than `highest` is spoken.
     pub(super) fn open(
         environment: &'a Environment,
+        name: Option<&str>,
         located: Located,
         director_uuid: &str,
         highest: Option<u32>,
@@ -102,11 +108,11 @@ impl<'a> Connection<'a> {
             match connected {
                 Err(error) if retries.allow(environment, stage, &error)? => {}
                 connected => {
-                    let (cpi, stemcell_api_version) = (connected?, None);
                     return Ok(Connection {
                         environment,
-                        cpi,
-                        stemcell_api_version,
+                        name: name.map(str::to_owned),
+                        cpi: connected.map_err(|error| of_cpi(name, error))?,
+                        stemcell_api_version: Cell::default(),
                         _installed: located.installed,
                     });
                 }
@@ -115,24 +121,24 @@ impl<'a> Connection<'a> {
     }
 
     /// Decides the contract with a stemcell; calls say its version from now on.
-    pub(super) fn negotiate(&mut self, stemcell_api_version: u32) -> Contract {
-        self.stemcell_api_version = Some(stemcell_api_version);
+    pub(super) fn negotiate(&self, stemcell_api_version: u32) -> Contract {
+        self.stemcell_api_version.set(Some(stemcell_api_version));
         self.cpi.contract(stemcell_api_version)
     }
 
-    /// The stemcell formats the CPI takes, where it says so.
+    /// The stemcell formats it takes, where it says so.
     pub(super) fn stemcell_formats(&self) -> Option<&[String]> {
         self.cpi.info().stemcell_formats.as_deref()
     }
 
     /// What the answers to its calls are read by.
     pub(super) fn terms(&self) -> Terms {
-        self.cpi.terms(self.stemcell_api_version)
+        self.cpi.terms(self.stemcell_api_version.get())
     }
 
     /// A call with a request id of its own.
     pub(super) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
-        Call::new(method, arguments, self.stemcell_api_version)
+        Call::new(method, arguments, self.stemcell_api_version.get())
     }
 
     /// Makes a call once, with its answer and log in `files`.
@@ -187,8 +193,13 @@ impl<'a> Connection<'a> {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
             Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.own(error)),
         }
+    }
+
+    /// Says which CPI an error is of.
+    pub(super) fn own(&self, error: CpiError) -> Error {
+        of_cpi(self.name.as_deref(), error)
     }
 
     /// Whether something exists.
@@ -196,8 +207,8 @@ impl<'a> Connection<'a> {
         let (method, not_found) = match what {
             Kind::Vm => (Method::HasVm, CpiErrorKind::VmNotFound),
             Kind::Disk => (Method::HasDisk, CpiErrorKind::DiskNotFound),
-            Kind::Stemcell => {
-                return Ok(Presence::Unknown("no CPI can be asked about a stemcell".to_owned()));
+            Kind::Stemcell | Kind::Snapshot => {
+                return Ok(Presence::Unknown(format!("no CPI can be asked about a {what}")));
             }
         };
         match self.ask(stage, method, vec![json!(cid)])? {
@@ -208,7 +219,7 @@ impl<'a> Connection<'a> {
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
             }
-            Err(error @ CpiError::Abandoned { .. }) => Err(error.into()),
+            Err(error @ CpiError::Abandoned { .. }) => Err(self.own(error)),
             Err(error) => Ok(Presence::Unknown(error.to_string())),
         }
     }
@@ -227,7 +238,7 @@ impl<'a> Connection<'a> {
                 tracing::info!(%method, "the CPI does not implement it");
                 Ok(())
             }
-            Err(error) => Err(Error::from(error)),
+            Err(error) => Err(self.own(error)),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use super::cloud::Cloud;
 use super::connection::Presence;
+use super::cpis::{Cpis, asking};
+use super::forecast::Forecast;
+use super::intention::Intention;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
-use super::run::{Run, endpoint};
-use super::{alive, cpi_source, lock, prepare, resume, signals};
-use crate::plan::{self, Options, Wanted};
-use crate::state::Kind;
+use super::run::Run;
+use super::{cpi_names, cpi_source, lock, prepare, resume, signals};
+use crate::cpi::Contract;
+use crate::state::{Kind, State};
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
 
@@ -19,89 +22,135 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
 
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
-    let releases = prepared.release_identities();
-    let wanted = Wanted {
-        manifest_sha: &prepared.manifest_sha,
-        stemcell: prepared.stemcell_identity(),
-        releases: &releases,
-        disk: prepared.deployment.disk.as_ref(),
-    };
-    let mut options = Options {
-        recreate: request.recreate,
-        recreate_persistent_disks: request.recreate_persistent_disks,
-        vm_is_gone: false,
-    };
-    let mut plan = plan::create(store.state(), &wanted, options);
-    let provider = &prepared.deployment.cloud_provider;
-    let endpoint = endpoint(environment, provider)?;
-    let suspect = match request.verify && !plan.deploys() {
-        true => alive::suspect(environment, &endpoint, store.state())?,
-        false => None,
-    };
-    if plan.is_empty() && suspect.is_none() {
+    cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
+    let mut intention = Intention::form(environment, request, prepared, store.state())?;
+    if let Some(forecast) = &request.plan {
+        forecast.check(&intention, store.state())?;
+    }
+    let suspect = intention.suspect.take();
+    if intention.plan.is_empty() && suspect.is_none() {
         validating.finish();
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
     }
+    let prepared = &intention.prepared;
+    let provider = &prepared.deployment.cloud_provider;
+    let cpi = prepared.deployment.cpi();
     let opened = prepared.open(environment, &validating)?;
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
-    let mut run = Run::new(environment, &prepared, &opened, &renderer, endpoint, request)?;
+    let mut run = Run::new(environment, prepared, &opened, &renderer, intention.endpoint.clone(), request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(store.state(), &validating)?;
     let parts = cpi_source::Parts {
         provider,
+        config: prepared.cpis.as_ref(),
         deployment: &prepared.deployment.name,
         manifest: &prepared.manifest_path,
         releases: &opened.releases,
         renderer: &renderer,
     };
-    let located = cpi_source::locate(environment, &parts, &validating)?;
+    let sources = cpi_source::Sources::find(environment, parts)?;
+    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    cpis.install(cpi, &validating)?;
     validating.finish();
+    agree(environment, request, &intention, store.state())?;
     signals::check(environment)?;
 
-    let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
-    check_formats(cloud.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
-    let contract = cloud.negotiate(opened.stemcell.api_version);
+    let connecting = environment.reporter.stage(asking(cpi));
+    let connection = cpis.connect(cpi, &connecting)?;
+    check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let contract = connection.negotiate(opened.stemcell.api_version);
     connecting.finish();
+    cpis.get_all_of(store.state())?;
+    let mut cloud = Cloud::new(environment, cpis, store);
 
+    let mut plan = intention.plan.clone();
     if let Some(error) = suspect {
-        let cid = super::vm::vm_cid(&cloud)?;
-        let asking = environment.reporter.stage(format!("Asking the CPI for VM '{cid}'"));
-        if cloud.presence(&asking, Kind::Vm, &cid)? != Presence::Gone {
+        let vm = super::vm::handle(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {
             return Err(error
-                .context(format!("nothing changed, but VM '{cid}' is not as it was deployed"))
+                .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
                 .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
                 .with_hint("--no-verify takes an environment in which nothing changed as it is"));
         }
         asking.finish();
-        environment.reporter.warn(format!("VM '{cid}' does not exist any more: a new one takes its place"));
-        options.vm_is_gone = true;
-        plan = plan::create(cloud.state(), &wanted, options);
+        environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
+        plan = intention.without_vm(cloud.state())?;
     }
-    run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, contract, &cloud)?;
+    let served = contract_served(cloud.state(), cpi, contract);
+    run.teardown.registry = Registry::start(environment, provider, &prepared.manifest_path, served, &cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-fn describe_contract(contract: crate::cpi::Contract, opened: &prepare::Opened) -> String {
+/// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
+/// something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
+    let forecast = Forecast::of(intention, state, None);
+    let confirm =
+        environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
+    let Some(confirm) = confirm else {
+        environment.reporter.note(forecast.headline());
+        return Ok(());
+    };
+    for line in forecast.summary() {
+        environment.reporter.note(line);
+    }
+    let question = match intention.loses(state) {
+        Some(disk) => format!(
+            "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+            disk.handle()
+        ),
+        None => "Continue?".to_owned(),
+    };
+    if confirm(&question)? {
+        return Ok(());
+    }
+    Err(Error::usage("not confirmed: nothing was changed").with_hint("-n (--non-interactive) does not ask"))
+}
+
+/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
+/// which asks the registry then, that of the old one.
+fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+    match state.vm() {
+        Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
+        _ => new,
+    }
+}
+
+fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
 }
 
-fn check_formats(cpi: Option<&[String]>, stemcell: &[String]) -> Result<()> {
-    match cpi {
-        Some(known) if !known.is_empty() && !stemcell.is_empty() => {
-            if stemcell.iter().any(|format| known.contains(format)) {
-                return Ok(());
-            }
+/// Checks that the CPI takes the stemcell, as far as both say so.
+fn check_formats(
+    environment: &Environment,
+    name: Option<&str>,
+    cpi: Option<&[String]>,
+    stemcell: &[String],
+) -> Result<()> {
+    let known = cpi.filter(|known| !known.is_empty());
+    match (known, name) {
+        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
+            Ok(())
+        }
+        (Some(known), name) => {
+            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
-                "the CPI takes stemcells in the formats {}, and this one comes as {}",
+                "{who} takes stemcells in the formats {}, and this one comes as {}",
                 known.join(", "),
                 stemcell.join(", ")
             ))
             .with_hint("use the stemcell made for this IaaS"))
         }
-        _ => Ok(()),
+        (None, Some(name)) => {
+            environment
+                .reporter
+                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
+            Ok(())
+        }
+        (None, None) => Ok(()),
     }
 }

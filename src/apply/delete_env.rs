@@ -1,11 +1,13 @@
 //! `delete-env`: takes down everything that the state records.
 
 use super::cloud::Cloud;
+use super::cpi_source::{Alone, Sources};
+use super::cpis::Cpis;
 use super::effect::Effect;
 use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
-use super::{cpi_source, lock, prepare, resume};
+use super::{cpi_names, lock, prepare, resume};
 use crate::manifest::Deployment;
 use crate::plan;
 use crate::{Error, Result};
@@ -40,6 +42,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let loaded = prepare::load(environment, &request.inputs)?;
     let provider = Deployment::parse_cloud_provider(&loaded.root)?;
     prepare::redact_provider(environment, &provider);
+    cpi_names::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         validating.finish();
@@ -47,27 +50,25 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return Ok("Nothing was left to delete".to_owned());
     }
     let endpoint = endpoint(environment, &provider)?;
-    let located = cpi_source::locate_alone(
-        environment,
-        &request.inputs,
-        request.templates,
-        &loaded,
-        &provider,
-        &validating,
-    )?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let sources = Sources::find(environment, alone.parts())?;
+    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
-    let connecting = environment.reporter.stage("Asking the CPI what it is");
-    let mut cloud = Cloud::connect(environment, store, located, request.cpi_api_version, &connecting)?;
-    let version = cloud.state().stemcell_api_version();
-    let contract = cloud.negotiate(version);
-    connecting.finish();
+    cpis.get_all_of(store.state())?;
+    // The VM's comes first.
+    let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+    let contract =
+        cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
+    let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);
     teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;
     let store = cloud.into_store();
-    let kept: Vec<String> = store.state().resources().map(|(what, cid)| format!("{what} '{cid}'")).collect();
+    let kept: Vec<String> =
+        store.state().resources().map(|(what, handle)| format!("{what} {handle}")).collect();
     if let Some(error) = several(failures, &kept) {
         return Err(error);
     }

@@ -12,31 +12,38 @@ use crate::agent::Agent;
 use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Change, Disk};
+use crate::state::{Disk, Handle};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
-/// Creates a disk and returns its CID.
-pub(super) fn create(cloud: &mut Cloud<'_>, spec: &DiskSpec, why: &str, stage: &Stage) -> Result<String> {
+/// Creates a disk where the VM is, in this availability zone.
+pub(super) fn create(
+    cloud: &mut Cloud<'_>,
+    spec: &DiskSpec,
+    az: Option<&str>,
+    why: &str,
+    stage: &Stage,
+) -> Result<Handle> {
     let creating = stage.reporter().stage(format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
+    let vm = vm::handle(cloud)?;
     let record = Disk {
         id: id.clone(),
         cid: String::new(),
         size: spec.size,
         cloud_properties: spec.cloud_properties.clone(),
         hint: None,
-        cpi: None,
+        cpi: vm.cpi,
+        az: az.map(str::to_owned),
         unknown: Map::new(),
     };
-    let vm = vm::vm_cid(cloud)?;
-    let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm)];
+    let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
     cloud.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
-    let cid = cloud.state().disks.iter().find(|disk| disk.id == id).map(|disk| disk.cid.clone()).ok_or_else(
-        || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
-    )?;
+    let made = cloud.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
+        Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
+    })?;
     creating.finish();
-    Ok(cid)
+    Ok(made)
 }
 
 /// Attaches a disk to the VM and has the agent mount it, which may take so long to answer.
@@ -45,26 +52,27 @@ pub(super) fn attach(
     patience: Duration,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
-    cid: &str,
+    disk: &Handle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let vm = vm::vm_cid(cloud)?;
-    let attaching = stage.reporter().stage(format!("Attaching disk '{cid}' to VM '{vm}'"));
-    let effect = Effect::AttachDisk { vm: vm.clone(), cid: cid.to_owned() };
-    cloud.effect(&attaching, why, &effect, vec![json!(vm), json!(cid)])?;
+    let vm = vm::handle(cloud)?;
+    let attaching = stage.reporter().stage(format!("Attaching disk '{}' to VM {vm}", disk.cid));
+    let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
+    cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
-    cloud.set_metadata(&attaching, Method::SetDiskMetadata, cid, metadata)?;
+    cloud.set_metadata(&attaching, Method::SetDiskMetadata, disk, metadata)?;
     // Some clouds restart or suspend a VM for that.
     wait_again(patience, agent, &attaching)?;
-    mount(cloud, agent, cid)?;
+    mount(cloud, agent, disk)?;
     attaching.finish();
     Ok(())
 }
 
 /// Has the agent mount a disk that is attached.
-pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, cid: &str) -> Result<()> {
-    let hint = cloud.state().disks.iter().find(|disk| disk.cid == cid).and_then(|disk| disk.hint.clone());
+pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<()> {
+    let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
+    let cid = disk.cid.as_str();
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
         // An agent that does not know the first message gets the hint with the second.
@@ -74,11 +82,10 @@ pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, cid: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies the data of the mounted disk to the one attached last, which is in use from then on.
-pub(super) fn migrate(cloud: &mut Cloud<'_>, agent: &Agent, new: &str, stage: &Stage) -> Result<()> {
-    let migrating = stage.reporter().stage(format!("Migrating disk content to '{new}'"));
+/// Copies the data of the mounted disk to the one attached last.
+pub(super) fn migrate(agent: &Agent, new: &Handle, stage: &Stage) -> Result<()> {
+    let migrating = stage.reporter().stage(format!("Migrating disk content to {new}"));
     agent.migrate_disk()?;
-    cloud.commit(Change::DiskUsed { cid: new.to_owned() })?;
     migrating.finish();
     Ok(())
 }
@@ -88,15 +95,15 @@ pub(super) fn detach(
     run: &Run<'_>,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
-    cid: &str,
+    disk: &Handle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let vm = vm::vm_cid(cloud)?;
-    let detaching = stage.reporter().stage(format!("Detaching disk '{cid}'"));
-    agent.remove_persistent_disk(cid)?;
-    let effect = Effect::DetachDisk { vm: vm.clone(), cid: cid.to_owned() };
-    cloud.effect(&detaching, why, &effect, vec![json!(vm), json!(cid)])?;
+    let vm = vm::handle(cloud)?;
+    let detaching = stage.reporter().stage(format!("Detaching disk {disk}"));
+    agent.remove_persistent_disk(&disk.cid)?;
+    let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
+    cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     wait_again(run.agent_timeout, agent, &detaching)?;
     detaching.finish();
     Ok(())

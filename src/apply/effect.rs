@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cpi::{Answer, CreatedVm, Method};
-use crate::state::{Change, Disk, Stemcell, Vm};
+use crate::state::{Change, Disk, Handle, Kind, Snapshot, Stemcell, Vm};
 
 /// A call that changes the world. Records hold an empty CID until the CPI has said it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,10 +23,7 @@ pub enum Effect {
         record: Vm,
     },
     /// `delete_vm`.
-    DeleteVm {
-        /// The VM's CID.
-        cid: String,
-    },
+    DeleteVm(Handle),
     /// `create_disk`.
     CreateDisk {
         /// What will be recorded.
@@ -36,56 +33,98 @@ pub enum Effect {
     AttachDisk {
         /// The VM's CID.
         vm: String,
-        /// The disk's CID.
-        cid: String,
+        /// The disk.
+        #[serde(flatten)]
+        disk: Handle,
     },
     /// `detach_disk`.
     DetachDisk {
         /// The VM's CID.
         vm: String,
-        /// The disk's CID.
-        cid: String,
+        /// The disk.
+        #[serde(flatten)]
+        disk: Handle,
     },
     /// `delete_disk`.
-    DeleteDisk {
-        /// The disk's CID.
-        cid: String,
+    DeleteDisk(Handle),
+    /// `snapshot_disk`.
+    SnapshotDisk {
+        /// What will be recorded.
+        record: Snapshot,
     },
+    /// `delete_snapshot`.
+    DeleteSnapshot(Handle),
     /// `delete_stemcell`.
-    DeleteStemcell {
-        /// The stemcell's CID.
-        cid: String,
-    },
+    DeleteStemcell(Handle),
 }
 
 impl Effect {
+    /// The deletion of something on record.
+    pub fn delete(what: Kind, handle: Handle) -> Self {
+        match what {
+            Kind::Vm => Effect::DeleteVm(handle),
+            Kind::Disk => Effect::DeleteDisk(handle),
+            Kind::Stemcell => Effect::DeleteStemcell(handle),
+            Kind::Snapshot => Effect::DeleteSnapshot(handle),
+        }
+    }
+
+    /// The name of the CPI that it is on record with; none for the default CPI.
+    pub fn cpi(&self) -> Option<&str> {
+        match self {
+            Effect::CreateStemcell { record } => record.cpi.as_deref(),
+            Effect::CreateVm { record } => record.cpi.as_deref(),
+            Effect::CreateDisk { record } => record.cpi.as_deref(),
+            Effect::SnapshotDisk { record } => record.cpi.as_deref(),
+            Effect::AttachDisk { disk: handle, .. }
+            | Effect::DetachDisk { disk: handle, .. }
+            | Effect::DeleteVm(handle)
+            | Effect::DeleteDisk(handle)
+            | Effect::DeleteSnapshot(handle)
+            | Effect::DeleteStemcell(handle) => handle.cpi(),
+        }
+    }
+
     /// The CPI method.
     pub fn method(&self) -> Method {
         match self {
             Effect::CreateStemcell { .. } => Method::CreateStemcell,
             Effect::CreateVm { .. } => Method::CreateVm,
-            Effect::DeleteVm { .. } => Method::DeleteVm,
+            Effect::DeleteVm(_) => Method::DeleteVm,
             Effect::CreateDisk { .. } => Method::CreateDisk,
             Effect::AttachDisk { .. } => Method::AttachDisk,
             Effect::DetachDisk { .. } => Method::DetachDisk,
-            Effect::DeleteDisk { .. } => Method::DeleteDisk,
-            Effect::DeleteStemcell { .. } => Method::DeleteStemcell,
+            Effect::DeleteDisk(_) => Method::DeleteDisk,
+            Effect::SnapshotDisk { .. } => Method::SnapshotDisk,
+            Effect::DeleteSnapshot(_) => Method::DeleteSnapshot,
+            Effect::DeleteStemcell(_) => Method::DeleteStemcell,
         }
     }
 
     /// Whether something may exist that nobody knows of when the answer is lost. The other effects are about
     /// things on record and are simply repeated.
     pub fn creates(&self) -> bool {
-        matches!(self, Effect::CreateStemcell { .. } | Effect::CreateVm { .. } | Effect::CreateDisk { .. })
+        matches!(
+            self,
+            Effect::CreateStemcell { .. }
+                | Effect::CreateVm { .. }
+                | Effect::CreateDisk { .. }
+                | Effect::SnapshotDisk { .. }
+        )
     }
 
     /// How to find what a lost call may have made.
     pub fn how_to_find(&self) -> String {
-        match self {
+        let what = match self {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
+            Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
             other => format!("whatever `{}` touches", other.method()),
+        };
+        match self.cpi() {
+            Some(cpi) => format!("{what}, in the IaaS of CPI '{cpi}'"),
+            None => what,
         }
     }
 
@@ -102,12 +141,15 @@ impl Effect {
             (Effect::CreateDisk { record }, Answer::Cid(cid)) => {
                 vec![Change::DiskCreated(Disk { cid: cid.clone(), ..record.clone() })]
             }
-            (Effect::AttachDisk { cid, .. }, Answer::Hint(hint)) => {
-                vec![Change::DiskAttached { cid: cid.clone(), hint: hint.clone() }]
+            (Effect::SnapshotDisk { record }, Answer::Cid(cid)) => {
+                vec![Change::SnapshotCreated(Snapshot { cid: cid.clone(), ..record.clone() })]
+            }
+            (Effect::AttachDisk { disk, .. }, Answer::Hint(hint)) => {
+                vec![Change::DiskAttached { disk: disk.clone(), hint: hint.clone() }]
             }
             // API version 1 knows no hints.
-            (Effect::AttachDisk { cid, .. }, Answer::Nothing) => {
-                vec![Change::DiskAttached { cid: cid.clone(), hint: None }]
+            (Effect::AttachDisk { disk, .. }, Answer::Nothing) => {
+                vec![Change::DiskAttached { disk: disk.clone(), hint: None }]
             }
             (effect, Answer::Nothing) => effect.deleted(),
             (effect, answer) => return Err(format!("{answer:?} is no answer to `{}`", effect.method())),
@@ -117,10 +159,42 @@ impl Effect {
     /// The changes that mean that what the effect was to delete is not there.
     pub fn deleted(&self) -> Vec<Change> {
         match self {
-            Effect::DeleteVm { cid } => vec![Change::VmDeleted { cid: cid.clone() }],
-            Effect::DeleteDisk { cid } => vec![Change::DiskDeleted { cid: cid.clone() }],
-            Effect::DeleteStemcell { cid } => vec![Change::StemcellDeleted { cid: cid.clone() }],
+            Effect::DeleteVm(handle) => vec![Change::VmDeleted(handle.clone())],
+            Effect::DeleteDisk(handle) => vec![Change::DiskDeleted(handle.clone())],
+            Effect::DeleteStemcell(handle) => vec![Change::StemcellDeleted(handle.clone())],
+            Effect::DeleteSnapshot(handle) => vec![Change::SnapshotDeleted(handle.clone())],
             _ => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_versions_without_cpi_names_announced_is_still_read() {
+        for (text, method) in [
+            (json!({"effect": "delete_vm", "cid": "vm-1"}), Method::DeleteVm),
+            (json!({"effect": "delete_disk", "cid": "disk-1"}), Method::DeleteDisk),
+            (json!({"effect": "delete_stemcell", "cid": "sc-1"}), Method::DeleteStemcell),
+            (json!({"effect": "attach_disk", "vm": "vm-1", "cid": "disk-1"}), Method::AttachDisk),
+            (json!({"effect": "detach_disk", "vm": "vm-1", "cid": "disk-1"}), Method::DetachDisk),
+        ] {
+            let effect: Effect = serde_json::from_value(text.clone()).unwrap();
+            assert_eq!((effect.method(), effect.cpi()), (method, None));
+            assert_eq!(serde_json::to_value(&effect).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_cpi_is_announced_with_the_effect() {
+        let effect = Effect::delete(Kind::Disk, Handle::new("disk-1", Some("a")));
+        let text = serde_json::to_value(&effect).unwrap();
+        assert_eq!(text, json!({"effect": "delete_disk", "cid": "disk-1", "cpi": "a"}));
+        let read: Effect = serde_json::from_value(text).unwrap();
+        assert_eq!(read.cpi(), Some("a"));
+        assert!(read.how_to_find().ends_with("of CPI 'a'"), "{}", read.how_to_find());
     }
 }

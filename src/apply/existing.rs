@@ -37,7 +37,7 @@ impl Existing {
         environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, inputs)?;
-        let deployment = Deployment::parse(&loaded.root)?;
+        let deployment = loaded.deployment()?;
         prepare::redact_provider(environment, &deployment.cloud_provider);
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(environment, provider)?;
@@ -62,11 +62,11 @@ pub(super) fn contact(
     state: &State,
     patience: Duration,
 ) -> Result<Agent> {
-    let Some(cid) = state.vm_cid() else {
+    let Some(vm) = state.vm_handle() else {
         return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
     };
     let agent = connect(environment, endpoint, state);
-    let waiting = environment.reporter.stage(format!("Waiting for the agent on VM '{cid}'"));
+    let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
         && let Some(other) = vm::stranger(&agent, expected)?
@@ -74,7 +74,7 @@ pub(super) fn contact(
         return Err(Error::new(
             ErrorKind::AgentUnreachable,
             format!(
-                "the agent at {} is not the one of VM '{cid}': its id is {other}, not {expected}",
+                "the agent at {} is not the one of VM {vm}: its id is {other}, not {expected}",
                 agent.address()
             ),
         ));

@@ -1,14 +1,16 @@
 //! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec that
 //! ties them together.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Map, Value, json};
 
 use super::lifecycle::Jobs;
 use super::render::RenderedJobs;
 use super::run::Run;
-use crate::Result;
-use crate::agent::{Agent, CompiledPackage};
+use crate::agent::{Agent, Before, CompiledPackage};
 use crate::ui::{Stage, Unit};
+use crate::{Error, Result};
 
 /// What upstream sends before there is a configuration.
 const NO_CONFIGURATION: &str = "unused-configuration-hash";
@@ -16,25 +18,45 @@ const NO_CONFIGURATION: &str = "unused-configuration-hash";
 /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the addresses that
 /// only it knows.
 pub(super) fn resolve_networks(run: &Run<'_>, agent: &Agent) -> Result<Map<String, Value>> {
-    let mut networks = run.prepared.deployment.vm.networks.clone();
-    agent.apply(&spec(run, &networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
-    let state = agent.get_state()?;
-    let found = state.get("networks").and_then(Value::as_object);
-    for (name, network) in &mut networks {
-        let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
-            continue;
-        };
-        if let Value::Object(network) = network {
-            for key in ["ip", "netmask", "gateway"] {
-                if let Some(value) =
-                    found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()))
-                {
-                    network.entry(key).or_insert_with(|| value.clone());
+    agent.apply(&spec(run, &run.prepared.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
+    Ok(Applied::of(agent)?.networks(run))
+}
+
+/// What the agent says of the VM and the spec that was applied last.
+pub(super) struct Applied(Value);
+
+impl Applied {
+    pub(super) fn of(agent: &Agent) -> Result<Self> {
+        Ok(Applied(agent.get_state()?))
+    }
+
+    /// The packages the VM has.
+    fn packages(&self) -> Vec<CompiledPackage> {
+        let packages = self.0.get("packages").and_then(Value::as_object);
+        let read = |package: &Value| serde_json::from_value(package.clone()).ok();
+        packages.into_iter().flat_map(Map::values).filter_map(read).collect()
+    }
+
+    /// The networks, with the addresses that the agent has learned.
+    pub(super) fn networks(&self, run: &Run<'_>) -> Map<String, Value> {
+        let mut networks = run.prepared.deployment.vm.networks.clone();
+        let found = self.0.get("networks").and_then(Value::as_object);
+        for (name, network) in &mut networks {
+            let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
+                continue;
+            };
+            if let Value::Object(network) = network {
+                for key in ["ip", "netmask", "gateway"] {
+                    let known =
+                        found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+                    if let Some(value) = known {
+                        network.entry(key).or_insert_with(|| value.clone());
+                    }
                 }
             }
         }
+        networks
     }
-    Ok(networks)
 }
 
 /// Uploads the rendered jobs, compiles the packages, and starts it all.
@@ -45,28 +67,80 @@ pub(super) fn deploy(
     networks: &Map<String, Value>,
     stage: &Stage,
 ) -> Result<()> {
+    let spec = bring(run, agent, rendered, networks, &[], stage)?;
     let instance = run.prepared.deployment.instance();
+    let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
+    agent.stop()?;
+    agent.apply(&spec)?;
+    updating.finish();
+    on(run, agent).start(run.prepared.deployment.update_watch_time, stage)
+}
+
+/// Brings everything to the VM while its jobs run as they were, and only then stops them and starts the new ones.
+/// Returns how long none of them ran.
+pub(super) fn update(
+    run: &Run<'_>,
+    agent: &Agent,
+    rendered: &RenderedJobs,
+    applied: &Applied,
+    stage: &Stage,
+) -> Result<Duration> {
+    let untouched = |error: Error| error.with_hint("nothing was stopped: the jobs run as before");
+    let spec =
+        bring(run, agent, rendered, &applied.networks(run), &applied.packages(), stage).map_err(untouched)?;
+    let instance = run.prepared.deployment.instance();
+    let preparing = stage.reporter().stage(format!("Preparing instance '{instance}'"));
+    agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
+    preparing.finish();
+
+    let jobs = on(run, agent);
+    let stopping = Instant::now();
+    let update = || {
+        jobs.stop(run.teardown.stopping.drain(), Before::Update(&spec), stage)?;
+        let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
+        agent.apply(&spec)?;
+        updating.finish();
+        jobs.start(run.prepared.deployment.update_watch_time, stage)
+    };
+    update().map_err(|error: Error| {
+        error
+            .context(format!("the update of instance '{instance}' in place failed"))
+            .with_hint(
+                "VM and disk are kept; the same command, with what is wrong put right, goes on from here",
+            )
+            .with_hint("the way back: run it with the manifest and the releases that were deployed before")
+            .with_hint("--recreate makes a new VM and keeps the data of the persistent disk")
+    })?;
+    Ok(stopping.elapsed())
+}
+
+fn on<'a>(run: &'a Run<'_>, agent: &'a Agent) -> Jobs<'a> {
+    let instance = format!("instance '{}'", run.prepared.deployment.instance());
+    Jobs { environment: run.environment, agent, instance }
+}
+
+/// Uploads the rendered jobs, has the packages compiled, and returns the spec that ties them together.
+fn bring(
+    run: &Run<'_>,
+    agent: &Agent,
+    rendered: &RenderedJobs,
+    networks: &Map<String, Value>,
+    installed: &[CompiledPackage],
+    stage: &Stage,
+) -> Result<Value> {
     let uploading = stage.reporter().stage("Uploading rendered job templates");
     let archive = uuid::Uuid::new_v4().to_string();
     agent.put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
     uploading.finish();
-    let packages = run.packages.provide(run.environment, agent, stage)?;
-
-    let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
-    let spec = spec(
+    let packages = run.packages.provide(run.environment, agent, installed, stage)?;
+    Ok(spec(
         run,
         networks,
         &rendered.configuration_hash,
         &rendered.jobs,
         &packages,
         (&archive, &rendered.digest),
-    );
-    agent.stop()?;
-    agent.apply(&spec)?;
-    updating.finish();
-
-    let jobs = Jobs { environment: run.environment, agent, instance: format!("instance '{instance}'") };
-    jobs.start(run.prepared.deployment.update_watch_time, stage)
+    ))
 }
 
 /// The spec in the shape the agent applies (`applyspec/v1_apply_spec.go`).
@@ -90,7 +164,7 @@ fn spec(
         "name": deployment.group.name,
         "id": "0",
         "index": 0,
-        "az": "unknown",
+        "az": deployment.az_name(),
         "job": {"name": deployment.group.name, "templates": templates},
         "packages": packages,
         "networks": networks,

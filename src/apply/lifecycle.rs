@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::logs;
 use super::request::Environment;
 use super::signals;
-use crate::agent::{Agent, AgentError, Backoff, Drained};
+use crate::agent::{Agent, AgentError, Backoff, Before, Drained};
 use crate::manifest::deployment::WatchTime;
 use crate::timing::Activity;
 use crate::ui::{self, Stage};
@@ -24,12 +24,12 @@ pub(super) struct Jobs<'a> {
 
 impl Jobs<'_> {
     /// Lets the jobs finish their work and stops them. Without `drain` (`--skip-drain`) they are only stopped.
-    pub(super) fn stop(&self, drain: Option<Duration>, stage: &Stage) -> Result<()> {
+    pub(super) fn stop(&self, drain: Option<Duration>, before: Before<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         if let Some(patience) = drain {
             self.script("pre-stop", stage)?;
             let draining = stage.reporter().stage(format!("Draining the jobs of {instance}"));
-            match self.agent.drain(patience).map_err(|error| self.explain(error, "drain"))? {
+            match self.agent.drain(before, patience).map_err(|error| self.explain(error, "drain"))? {
                 Drained::Done => draining.finish(),
                 Drained::TimedOut => {
                     let after = ui::duration(patience);
@@ -158,7 +158,10 @@ impl Jobs<'_> {
             self.instance,
             ui::duration(patience)
         ))
-        .with_hint("the VM is kept, with all logs in /var/vcap/sys/log; the next create-env makes a new one");
+        .with_hint(
+            "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it again, and \
+             with --recreate makes a new one",
+        );
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         self.with_logs(error, &filters)

@@ -1,7 +1,7 @@
 //! Runs a plan: step, effect, state. The only place that sees `cpi`, `agent` and `state` together.
 //!
 //! [`create_env`], [`delete_env`], [`stop_env`] and [`start_env`] are the operations; `prepare` turns a request into what a plan needs,
-//! `run` takes the steps, and the other files each know one part of the world: the CPI (`cloud`), the VM and its
+//! `run` takes the steps, and the other files each know one part of the world: the CPIs (`cloud`, `cpis`), the VM and its
 //! agent (`vm`), disks, jobs.
 
 mod alive;
@@ -9,13 +9,17 @@ mod check;
 mod cloud;
 mod compiled;
 mod connection;
+mod cpi_names;
 mod cpi_source;
+mod cpis;
 mod create_env;
 mod delete_env;
 mod deletion;
 mod disk;
 mod effect;
 mod existing;
+mod forecast;
+mod intention;
 mod jobs;
 mod lifecycle;
 mod lock;
@@ -23,6 +27,7 @@ mod log_archive;
 mod logs;
 mod obtain;
 mod open_cpi;
+mod pace;
 mod packages;
 mod prepare;
 pub mod records;
@@ -43,11 +48,13 @@ mod vm;
 pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
 pub use create_env::create_env;
 pub use delete_env::delete_env;
+pub use forecast::{Action, Forecast, ForecastChange, ForecastStep, plan_env};
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
+pub use packages::Supply;
 pub use recreate::recreate;
 pub use render_job::{File, render_job};
 pub use request::{
-    Ask, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, Restart, StartEnv, StopEnv, Stopping,
+    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, Restart, StartEnv, StopEnv, Stopping,
 };
 pub use restart::restart;
 pub use start_env::start_env;

@@ -1,20 +1,21 @@
 //! The CPI of a manifest, ready to be called, without an environment: for the commands that CPI authors use.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::cpi_source::{self, Located};
+use super::cpi_source::{Alone, Located, Sources};
 use super::request::Environment;
-use super::{prepare, registry};
-use crate::Result;
+use super::{cpi_names, prepare, registry};
 use crate::artifact::{self, Source, Stemcell};
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
-use crate::manifest::{Deployment, Inputs, yaml};
+use crate::manifest::{Deployment, Inputs};
 use crate::state::State;
-use crate::template::{Mode, ModeRenderer};
+use crate::template::Mode;
 use crate::ui::Stage;
+use crate::{Error, Result};
 
 /// Which CPI is wanted, and what else.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct OpenCpi {
     pub inputs: Inputs,
     /// `--templates`: what renders the templates of its jobs.
     pub templates: Mode,
+    /// `--cpi`: the CPI with this name; without it that of the availability zone, or the default one.
+    pub cpi: Option<String>,
     /// Whether what `create_vm` and `create_disk` take is wanted too.
     pub life: bool,
     /// `--stemcell`: another stemcell than the manifest's.
@@ -45,7 +48,7 @@ pub struct OpenedCpi {
     pub life: Option<LifeOf>,
     /// Contract v1 needs it while CPI calls are made.
     _registry: Option<registry::ForCalls>,
-    _installed: Option<Installed>,
+    _installed: Option<Rc<Installed>>,
 }
 
 /// What a manifest says about its VM.
@@ -61,13 +64,26 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     let opening = environment.reporter.stage("Preparing the CPI");
     let state = State::read(&environment.paths.state)?;
     let loaded = prepare::load(environment, &request.inputs)?;
-    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-    prepare::redact_provider(environment, &provider);
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
+    let provider = &alone.provider;
+    let az = match &request.cpi {
+        Some(_) => None,
+        None => loaded.az()?,
+    };
+    cpi_names::check_az(alone.config.as_ref(), az.as_ref())?;
+    let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
+    if let (Some(name), None) = (name, alone.config.as_ref().and_then(|config| config.find(name?))) {
+        return Err(match &alone.config {
+            Some(config) => config.unknown(name, "--cpi names"),
+            None => Error::invalid(format!("--cpi names CPI '{name}', and there is no CPI config"))
+                .with_hint("name it with --cpi-config FILE"),
+        });
+    }
     let manifest = &request.inputs.manifest;
     let life = match request.life {
         false => None,
         true => {
-            let deployment = Deployment::parse(&loaded.root)?;
+            let deployment = loaded.deployment()?;
             let stemcell = match &request.stemcell {
                 Some(path) => open_stemcell(environment, path, &opening)?,
                 None => {
@@ -78,16 +94,8 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
             Some(LifeOf { deployment, stemcell })
         }
     };
-    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
-    let releases = prepare::open_releases(environment, &releases, manifest, &opening)?;
-    let parts = cpi_source::Parts {
-        provider: &provider,
-        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
-        manifest,
-        releases: &releases,
-        renderer: &ModeRenderer::new(request.templates, &environment.variables)?,
-    };
-    let Located { executable, context, installed } = cpi_source::locate(environment, &parts, &opening)?;
+    let sources = Sources::find(environment, alone.parts())?;
+    let Located { executable, context, installed } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.life => {
             Some(registry::ForCalls::start(config, &environment.paths.work.join("registry.json"))?)

@@ -5,9 +5,11 @@
 //! while others compile.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use super::compiled::{Key, Shelf};
 use super::prepare::find;
@@ -43,6 +45,17 @@ enum Work {
     Upload(usize),
     Compile(usize),
     Keep(usize),
+}
+
+/// Where the packages of the jobs come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supply {
+    /// To be compiled on the VM.
+    pub compile: usize,
+    /// Kept compiled on this machine.
+    pub cached: usize,
+    /// Compiled in their release.
+    pub compiled: usize,
 }
 
 /// What has become of a package.
@@ -130,16 +143,39 @@ impl<'r> Packages<'r> {
         }
     }
 
+    /// Where each would come from now.
+    pub(super) fn supply(&self, cache: &Path) -> Supply {
+        let shelf = Shelf::below(cache);
+        self.nodes.iter().fold(Supply::default(), |mut supply, node| {
+            match node.package.compiled_for {
+                Some(_) => supply.compiled += 1,
+                None if shelf.find(&node.key).is_some() => supply.cached += 1,
+                None => supply.compile += 1,
+            }
+            supply
+        })
+    }
+
     /// Brings every package to the agent's blobstore, compiled. The result is in the order of their names.
+    /// Those among `installed` that the VM has already are not sent again.
     pub(super) fn provide(
         &self,
         environment: &Environment,
         agent: &Agent,
+        installed: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let begun = Instant::now();
         let shelf = Shelf::below(&environment.paths.cache);
         let progress: Vec<Progress> = self.nodes.iter().map(|_| Progress::default()).collect();
+        // What is compiled needs its dependencies in the blobstore, and whether they are still there nobody tells.
+        if self.supply(&environment.paths.cache).compile == 0 {
+            for (node, progress) in self.nodes.iter().zip(&progress) {
+                if let Some(there) = node.among(installed, &shelf) {
+                    let _ = progress.compiled.set(there.clone());
+                }
+            }
+        }
         let (works, tasks) = self.tasks();
         schedule::run(&tasks, environment.parallel, &|number| {
             signals::check(environment)?;
@@ -197,13 +233,12 @@ impl<'r> Packages<'r> {
         agent: &Agent,
         stage: &Stage,
     ) -> Result<()> {
+        if progress.compiled.get().is_some() {
+            return Ok(());
+        }
         let begun = Instant::now();
         let node = &self.nodes[number];
-        let compiled = match &node.package.compiled_for {
-            Some(_) => Some((node.package.archive.clone(), node.package.digest.clone())),
-            None => shelf.find(&node.key).map(|kept| (kept.archive, kept.digest)),
-        };
-        let id = match compiled {
+        let id = match node.compiled(shelf) {
             Some((archive, digest)) => {
                 let uploading = stage.reporter().stage(format!("Uploading compiled package {node}"));
                 let id = put(agent, &archive, &uploading)?;
@@ -301,6 +336,25 @@ impl<'r> Packages<'r> {
             ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
         }
         ends.into_iter().max().unwrap_or_default()
+    }
+}
+
+impl Node<'_> {
+    /// Its compiled form, where it is on this machine.
+    fn compiled(&self, shelf: &Shelf) -> Option<(PathBuf, Digest)> {
+        match &self.package.compiled_for {
+            Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
+            None => shelf.find(&self.key).map(|kept| (kept.archive, kept.digest)),
+        }
+    }
+
+    /// The same content among packages that a VM has.
+    fn among<'i>(&self, installed: &'i [CompiledPackage], shelf: &Shelf) -> Option<&'i CompiledPackage> {
+        let (_, digest) = self.compiled(shelf)?;
+        installed.iter().find(|there| {
+            (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint)
+                && there.sha1 == digest.to_string()
+        })
     }
 }
 

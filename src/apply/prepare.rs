@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
 use super::obtain::{self, Obtained};
@@ -9,14 +10,20 @@ use super::request::Environment;
 use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
-use crate::manifest::{self, Inputs, Loaded, yaml};
+use crate::manifest::{self, CpiConfig, Inputs, Loaded, yaml};
+use crate::plan::{Leaf, Wanted};
+use crate::state::Ingredients;
 use crate::ui::Stage;
 use crate::{Error, Result};
 
 /// A manifest that can be deployed, as far as it and its artifacts alone can tell.
 pub(super) struct Prepared {
     pub(super) deployment: Deployment,
+    /// The CPIs, where there are several.
+    pub(super) cpis: Option<CpiConfig>,
     pub(super) manifest_sha: String,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) ingredients: Ingredients,
     pub(super) manifest_path: PathBuf,
     stemcell: Obtained,
     releases: Vec<Obtained>,
@@ -61,18 +68,62 @@ pub(super) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
 /// Reads and validates the manifest and finds out what its artifacts are.
 pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage) -> Result<Prepared> {
     let loaded = load(environment, inputs)?;
-    let deployment = Deployment::parse(&loaded.root)?;
+    let deployment = loaded.deployment()?;
+    let cpis = loaded.cpis()?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = manifest_sha(&loaded);
+    let manifest_sha = manifest_sha(&loaded)?;
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
-    Ok(Prepared { deployment, manifest_sha, manifest_path: inputs.manifest.clone(), stemcell, releases })
+    let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
+    let manifest_path = inputs.manifest.clone();
+    Ok(Prepared { deployment, cpis, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
 }
 
-/// What tells a manifest from another one: SHA-512 (hex) of all of it, interpolated.
-pub(super) fn manifest_sha(loaded: &Loaded) -> String {
-    crate::notation::hex(&Sha512::digest(yaml::emit(&loaded.root)))
+/// The leaves of the manifest; secret is whatever must not be shown.
+fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
+    manifest::leaves(root)
+        .into_iter()
+        .map(|leaf| {
+            let secret = environment.redactor.apply(&leaf.value) != leaf.value;
+            Leaf { path: leaf.path, value: leaf.value, secret }
+        })
+        .collect()
+}
+
+/// What the VM is to be made from.
+fn ingredients(deployment: &Deployment) -> Ingredients {
+    // Tags come into the environment on their way to the CPI; a VM can live with others.
+    let mut env = deployment.vm.env.clone();
+    if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
+        bosh.remove("tags");
+        if bosh.is_empty() {
+            env.remove("bosh");
+        }
+    }
+    let provider = &deployment.cloud_provider;
+    let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
+    Ingredients {
+        az: json!(deployment.az_name()),
+        cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
+        networks: Value::Object(deployment.vm.networks.clone()),
+        env: Value::Object(env),
+        // What else the CPI's properties say is between it and the IaaS.
+        agent: json!({
+            "mbus": provider.mbus,
+            "cert": provider.cert,
+            "agent": told("agent"),
+            "ntp": told("ntp"),
+            "blobstore": told("blobstore"),
+        }),
+        persistent_disk: json!(deployment.disk.is_some()),
+        tags: json!(deployment.tags),
+    }
+}
+
+/// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
+pub(super) fn manifest_sha(loaded: &Loaded) -> Result<String> {
+    Ok(crate::notation::hex(&Sha512::digest(manifest::deciding(loaded)?)))
 }
 
 /// Everything in `cloud_provider` that opens doors.
@@ -158,6 +209,20 @@ impl Prepared {
 
     pub(super) fn release_identities(&self) -> Vec<Identity> {
         self.releases.iter().map(|release| release.identity.clone()).collect()
+    }
+
+    /// What a plan is made for.
+    pub(super) fn wanted<'p>(&'p self, releases: &'p [Identity]) -> Wanted<'p> {
+        Wanted {
+            manifest_sha: &self.manifest_sha,
+            leaves: &self.leaves,
+            ingredients: &self.ingredients,
+            stemcell: self.stemcell_identity(),
+            releases,
+            disk: self.deployment.disk.as_ref(),
+            cpi: self.deployment.cpi(),
+            az: self.deployment.az.as_ref().map(|az| az.name.as_str()),
+        }
     }
 
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.

@@ -1,10 +1,10 @@
 //! `recreate`: a new VM for what is deployed, and nothing else that is new.
 
 use super::create_env::create_env;
-use super::prepare;
 use super::records::no_state;
 use super::request::{CreateEnv, Environment};
-use crate::manifest;
+use super::{cpi_names, prepare};
+use crate::manifest::{self, Inputs};
 use crate::state::{State, resolve};
 use crate::{Error, Result};
 
@@ -24,10 +24,7 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
 /// As [`recreate`], where it need not be on record what is deployed: a repair may just have dropped a record.
 pub(super) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
     // What is wrong with the manifest, create-env says.
-    if !state.current_manifest_sha.is_empty()
-        && let Ok(loaded) = manifest::load(&request.inputs)
-        && prepare::manifest_sha(&loaded) != state.current_manifest_sha
-    {
+    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(&request.inputs, state), Ok(false)) {
         return Err(Error::invalid("the manifest is not the one that is deployed")
             .with_hint(
                 "create-env deploys the changes; create-env --recreate does so with a new VM in any case",
@@ -35,4 +32,13 @@ pub(super) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
             .with_hint("ops files and variables must be the same as for create-env"));
     }
     create_env(&CreateEnv { recreate: true, ..request.clone() }, environment)
+}
+
+/// Whether the manifest is the one that is deployed, and still of the same CPI: which one that is stands beside it.
+fn is_deployed(inputs: &Inputs, state: &State) -> Result<bool> {
+    let loaded = manifest::load(inputs)?;
+    let (state, _) = cpi_names::renamed(loaded.cpis()?.as_ref(), state)?;
+    let deployment = loaded.deployment()?;
+    let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
+    Ok(!moves && prepare::manifest_sha(&loaded)? == state.current_manifest_sha)
 }

@@ -232,7 +232,7 @@ pub(super) fn context(
     json!({
         "index": 0,
         "id": instance_id,
-        "az": "unknown",
+        "az": deployment.az_name(),
         "bootstrap": true,
         "job": {"name": job.name},
         "name": deployment.group.name,

@@ -5,7 +5,6 @@ use std::fs;
 use super::request::{Environment, RenderJob};
 use super::{cpi_source, prepare, render};
 use crate::error::ResultExt;
-use crate::manifest::Deployment;
 use crate::manifest::deployment::CpiSource;
 use crate::template::{Context, ModeRenderer};
 use crate::{Error, Result};
@@ -29,7 +28,7 @@ const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<File>> {
     let rendering = environment.reporter.stage(format!("Rendering job '{}'", request.job));
     let loaded = prepare::load(environment, &request.inputs)?;
-    let deployment = Deployment::parse(&loaded.root)?;
+    let deployment = loaded.deployment()?;
     let provider = &deployment.cloud_provider;
     prepare::redact_provider(environment, provider);
     let renderer = ModeRenderer::new(request.templates, &environment.variables)?;
@@ -61,16 +60,7 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
         Some(reference) => {
             render::context(&deployment, release, job, reference, &deployment.vm.networks, INSTANCE)
         }
-        None => {
-            let parts = cpi_source::Parts {
-                provider,
-                deployment: &deployment.name,
-                manifest: &request.inputs.manifest,
-                releases: &releases,
-                renderer: &renderer,
-            };
-            cpi_source::jobs::context(&parts, job)
-        }
+        None => cpi_source::jobs::context(&deployment.name, job, &provider.properties),
     };
     let context = Context::from_json(&context)?;
     let root = environment.paths.work.join("rendered");

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
+use super::forecast::Forecast;
 use crate::Result;
 use crate::manifest::Inputs;
+use crate::plan::Strategy;
 use crate::template::Mode;
 use crate::timing::Clock;
 use crate::ui::{Redactor, Reporter};
@@ -31,6 +33,9 @@ pub struct Paths {
 /// Asks a question whose answer is not shown.
 pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
+/// Asks a question whose answer is yes or no.
+pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
+
 /// What a run needs from its surroundings.
 #[derive(Clone)]
 pub struct Environment {
@@ -40,6 +45,8 @@ pub struct Environment {
     pub reporter: Reporter,
     /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
     pub ask_secret: Option<Ask>,
+    /// Asks whoever is at the terminal to agree; none, if nobody can be asked, which takes flags as given.
+    pub confirm: Option<Confirm>,
     /// What must not be shown.
     pub redactor: Redactor,
     /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's number).
@@ -116,6 +123,10 @@ pub struct CreateEnv {
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// `--update-strategy`: how a change comes to a VM that exists.
+    pub strategy: Strategy,
+    /// `--plan`: what is to be done, and nothing else.
+    pub plan: Option<Forecast>,
     /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
     pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.

@@ -3,13 +3,14 @@
 use super::existing::Existing;
 use super::request::{Environment, Restart};
 use crate::Result;
+use crate::agent::Before;
 
 /// Restarts the jobs of the environment; returns one sentence that says what came of it.
 pub fn restart(request: &Restart, environment: &Environment) -> Result<String> {
     let existing = Existing::reach(environment, &request.inputs, "restart", request.agent_timeout)?;
     let jobs = existing.jobs(environment);
     let stopping = environment.reporter.stage("Stopping");
-    jobs.stop(request.stopping.drain(), &stopping)?;
+    jobs.stop(request.stopping.drain(), Before::Shutdown, &stopping)?;
     stopping.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(existing.deployment.update_watch_time, &starting)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::cloud::Cloud;
 use super::jobs;
+use super::pace::Pace;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
@@ -13,10 +14,10 @@ use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
-use crate::plan::{DiskRef, Plan, Step};
-use crate::state::{Change, Kind, Release, State};
+use crate::plan::{DiskRef, Plan, Planned, Step};
+use crate::state::{Change, Handle, Kind, Leaves, Release, State};
 use crate::template::Renderer;
-use crate::ui::Stage;
+use crate::ui::{Event, Stage};
 use crate::{Error, Result};
 
 /// A `create-env` under way.
@@ -30,6 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) agent_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
+    pace: Pace,
 }
 
 /// The steps that `delete-env` shares with `create-env`.
@@ -56,7 +58,8 @@ impl<'a> Run<'a> {
         let teardown = Teardown::new(environment, endpoint, request.stopping, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
-        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered: None })
+        let (rendered, pace) = (None, Pace::default());
+        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered, pace })
     }
 
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
@@ -91,12 +94,14 @@ impl<'a> Run<'a> {
     pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
         let deploying = self.environment.reporter.stage("Deploying");
         if plan.deploys() {
-            cloud.commit(Change::DeployBegun)?;
+            cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let mut new_disk = None;
         let agent = self.teardown.agent(cloud.state());
-        for planned in &plan.steps {
+        for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned));
+            self.pace.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
                 Step::CreateStemcell => {
@@ -104,24 +109,33 @@ impl<'a> Run<'a> {
                     vm::create_stemcell(cloud, stemcell, deployment, why, &deploying)?;
                 }
                 Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
-                Step::CreateDisk(spec) => new_disk = Some(disk::create(cloud, spec, why, &deploying)?),
+                Step::CreateDisk(spec) => {
+                    let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
+                    new_disk = Some(disk::create(cloud, spec, az, why, &deploying)?);
+                }
                 Step::AttachDisk(which) => {
-                    let cid = self.resolve(which, new_disk.as_deref())?;
+                    let disk = self.resolve(which, new_disk.as_ref())?;
                     let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
-                    disk::attach(deployment, patience, cloud, &agent, cid, why, &deploying)?;
-                    if *which == DiskRef::New && cloud.state().current_disk().is_none() {
-                        cloud.commit(Change::DiskUsed { cid: cid.to_owned() })?;
-                    }
+                    disk::attach(deployment, patience, cloud, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
-                    let cid = self.resolve(&DiskRef::New, new_disk.as_deref())?;
-                    disk::migrate(cloud, &agent, cid, &deploying)?;
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    disk::migrate(&agent, disk, &deploying)?;
                 }
-                Step::DetachDisk { cid } => disk::detach(&self, cloud, &agent, cid, why, &deploying)?,
-                Step::DeployJobs => self.deploy_jobs(cloud, &agent, &deploying)?,
+                Step::UseDisk => {
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    cloud.commit(Change::DiskUsed(disk.clone()))?;
+                }
+                Step::DetachDisk(disk) => disk::detach(&self, cloud, &agent, disk, why, &deploying)?,
+                Step::DeployJobs => {
+                    cloud.commit(Change::VmReady)?;
+                    self.deploy_jobs(cloud, &agent, &deploying)?;
+                }
+                Step::SetMetadata(vm) => vm::set_metadata(&self, cloud, vm, &deploying)?,
+                Step::UpdateVm(_) => self.update_vm(cloud, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
-                Step::DeleteStemcell { cid } | Step::DeleteDisk { cid } if in_use(cloud.state(), cid) => {
-                    tracing::info!(cid, "kept, because it is in use");
+                Step::Delete(what, handle) if in_use(cloud.state(), *what, handle) => {
+                    tracing::info!(%what, %handle, "kept, because it is in use");
                 }
                 other => {
                     if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
@@ -138,28 +152,49 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d str>) -> Result<&'d str> {
+    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d Handle>) -> Result<&'d Handle> {
         match which {
-            DiskRef::Existing(cid) => Ok(cid),
+            DiskRef::Existing(disk) => Ok(disk),
             DiskRef::New => {
                 new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
             }
         }
     }
 
-    /// Brings the jobs to run and records that the manifest is deployed: what follows is only cleaning up.
+    /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
     fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let networks = jobs::resolve_networks(self, agent)?;
-        let rendered = match self.rendered.take() {
-            Some(rendered) => rendered,
-            None => {
-                let rendering = stage.reporter().stage("Rendering job templates");
-                let rendered = self.render(cloud.state(), &networks)?;
-                rendering.finish();
-                rendered
-            }
-        };
+        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
         jobs::deploy(self, agent, &rendered, &networks, stage)?;
+        self.pace.moved();
+        cloud.commit(self.deployed())
+    }
+
+    /// The same, on the VM that runs.
+    fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let applied = jobs::Applied::of(agent)?;
+        let rendered = self.take_rendered(cloud.state(), &applied.networks(self), stage)?;
+        let interruption = jobs::update(self, agent, &rendered, &applied, stage)?;
+        self.pace.interrupted(interruption);
+        cloud.commit(self.deployed())
+    }
+
+    fn take_rendered(
+        &mut self,
+        state: &State,
+        networks: &serde_json::Map<String, serde_json::Value>,
+        stage: &Stage,
+    ) -> Result<RenderedJobs> {
+        if let Some(rendered) = self.rendered.take() {
+            return Ok(rendered);
+        }
+        let rendering = stage.reporter().stage("Rendering job templates");
+        let rendered = self.render(state, networks)?;
+        rendering.finish();
+        Ok(rendered)
+    }
+
+    fn deployed(&mut self) -> Change {
         let releases = self
             .prepared
             .release_identities()
@@ -172,13 +207,28 @@ impl<'a> Run<'a> {
                 unknown: serde_json::Map::new(),
             })
             .collect();
-        cloud.commit(Change::Deployed { manifest_sha: self.prepared.manifest_sha.clone(), releases })
+        let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
+        Change::Deployed {
+            manifest_sha: self.prepared.manifest_sha.clone(),
+            releases,
+            manifest: Some(Leaves::of(leaves)),
+            durations: self.pace.so_far(),
+        }
     }
 }
 
-fn in_use(state: &State, cid: &str) -> bool {
-    state.current_stemcell().is_some_and(|current| current.cid == cid)
-        || state.current_disk().is_some_and(|current| current.cid == cid)
+fn begun(plan: &Plan, number: usize, planned: &Planned) -> Event {
+    let (step, reason) = (planned.step.name(), planned.reason.clone());
+    Event::StepBegun { number: number + 1, count: plan.steps.len(), step, reason }
+}
+
+fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {
+    match what {
+        Kind::Stemcell => state.current_stemcell().is_some_and(|current| current.handle() == *handle),
+        Kind::Disk => state.current_disk().is_some_and(|current| current.handle() == *handle),
+        // The VM of this environment makes way for a new one.
+        Kind::Vm | Kind::Snapshot => false,
+    }
 }
 
 impl<'a> Teardown<'a> {
@@ -201,8 +251,9 @@ impl<'a> Teardown<'a> {
         let agent = self.agent(cloud.state());
         cloud.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
-        for planned in &plan.steps {
+        for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned));
             failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
         }
         if failures.is_empty() {
@@ -221,17 +272,19 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm { cid } => vm::stop(self, cloud, agent, cid, stage).map(|()| None),
-            Step::DeleteVm { cid } => {
-                let failure = deletion::delete(cloud, Kind::Vm, cid, why, stage)?;
-                // Nothing takes its place, and nothing that it may hold is touched, before it is gone.
+            Step::StopVm(vm) => vm::stop(self, cloud, agent, vm, stage).map(|()| None),
+            Step::Delete(what, handle) => {
+                let failure = deletion::delete(cloud, *what, handle, why, stage)?;
+                // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
                 match failure {
-                    Some(error) if cloud.state().vm_cid() == Some(cid) => Err(error),
+                    Some(error)
+                        if *what == Kind::Vm && cloud.state().vm_handle().as_ref() == Some(handle) =>
+                    {
+                        Err(error)
+                    }
                     failure => Ok(failure),
                 }
             }
-            Step::DeleteDisk { cid } => deletion::delete(cloud, Kind::Disk, cid, why, stage),
-            Step::DeleteStemcell { cid } => deletion::delete(cloud, Kind::Stemcell, cid, why, stage),
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
     }

@@ -6,11 +6,11 @@ use super::cloud::Cloud;
 use super::effect::Effect;
 use super::lifecycle::Jobs;
 use super::run::{Run, Teardown};
-use crate::agent::{Agent, AgentError};
+use crate::agent::{Agent, AgentError, Before};
 use crate::artifact;
 use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
-use crate::state::{Change, Stemcell, Vm};
+use crate::state::{Change, Handle, MadeOf, Stemcell, Vm};
 use crate::ui::Stage;
 use crate::{Error, ErrorKind, Result};
 
@@ -22,15 +22,16 @@ pub(super) fn create_stemcell(
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
+    let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     let uploading =
-        stage.reporter().stage(format!("Uploading stemcell '{}/{}'", stemcell.name, stemcell.version));
+        stage.reporter().stage(format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version));
     let record = Stemcell {
         id: uuid::Uuid::new_v4().to_string(),
         name: stemcell.name.clone(),
         version: stemcell.version.clone(),
         api_version: Some(stemcell.api_version),
         cid: String::new(),
-        cpi: None,
+        cpi: deployment.cpi().map(str::to_owned),
         digest: Some(stemcell.identity().digest.to_string()),
         unknown: Map::new(),
     };
@@ -61,6 +62,7 @@ pub(super) fn create(
         .find(|known| {
             known.name == wanted.name
                 && known.version == wanted.version
+                && known.cpi.as_deref() == deployment.cpi()
                 && known.digest.as_ref().is_none_or(|known| *known == digest)
         })
         .cloned()
@@ -76,11 +78,15 @@ pub(super) fn create(
         agent_id: agent_id.clone(),
         contract,
         networks: None,
-        cpi: None,
+        cpi: deployment.cpi().map(str::to_owned),
         instance: deployment.instance(),
         ssh_host_key: None,
+        made_of: Some(MadeOf::of(&run.prepared.ingredients)),
+        ready: false,
     };
-    let disks: Vec<&str> = cloud.state().disks.iter().map(|disk| disk.cid.as_str()).collect();
+    // Those of another CPI mean nothing to this one.
+    let near = cloud.state().disks.iter().filter(|disk| disk.cpi.as_deref() == deployment.cpi());
+    let disks: Vec<&str> = near.map(|disk| disk.cid.as_str()).collect();
     let arguments = vec![
         json!(agent_id),
         json!(stemcell.cid),
@@ -91,20 +97,20 @@ pub(super) fn create(
     ];
     cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
     cloud.commit(Change::StemcellUsed { id: stemcell.id })?;
-    let cid = vm_cid(cloud)?;
-    cloud.set_metadata(&creating, Method::SetVmMetadata, &cid, metadata(deployment))?;
+    let vm = handle(cloud)?;
+    cloud.set_metadata(&creating, Method::SetVmMetadata, &vm, metadata(deployment))?;
     creating.finish();
 
-    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
+    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
     match &run.teardown.registry {
-        Some(registry) => registry.wait_for_agent(cloud, agent, &cid, run.agent_timeout, &waiting)?,
+        Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
     if let Some(other) = stranger(agent, &agent_id)? {
         return Err(Error::new(
             ErrorKind::AgentUnreachable,
             format!(
-                "the agent at {} is not the one of VM '{cid}': its id is {other}, not {agent_id}",
+                "the agent at {} is not the one of VM {vm}: its id is {other}, not {agent_id}",
                 agent.address()
             ),
         )
@@ -116,9 +122,22 @@ pub(super) fn create(
     Ok(())
 }
 
-/// The CID of the VM on record.
-pub(super) fn vm_cid(cloud: &Cloud<'_>) -> Result<String> {
-    cloud.state().vm_cid().map(str::to_owned).ok_or_else(|| Error::environment("no VM is on record"))
+/// Sets the metadata of the VM on record, and of its disk, again.
+pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, stage: &Stage) -> Result<()> {
+    let deployment = &run.prepared.deployment;
+    let setting = stage.reporter().stage(format!("Setting the metadata of VM {vm}"));
+    cloud.set_metadata(&setting, Method::SetVmMetadata, vm, metadata(deployment))?;
+    if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
+        cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
+    }
+    cloud.commit(Change::MetadataSet(Box::new(run.prepared.ingredients.clone())))?;
+    setting.finish();
+    Ok(())
+}
+
+/// What the VM on record is called.
+pub(super) fn handle(cloud: &Cloud<'_>) -> Result<Handle> {
+    cloud.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
 }
 
 /// The id of the agent that answers, if it is not the one expected. Nothing but `get_state` is asked of it.
@@ -160,14 +179,14 @@ pub(super) fn stop(
     teardown: &Teardown<'_>,
     cloud: &Cloud<'_>,
     agent: &Agent,
-    cid: &str,
+    vm: &Handle,
     stage: &Stage,
 ) -> Result<()> {
     let instance =
         cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
-    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
-    if !cloud.has_vm(&waiting, cid)? {
+    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+    if !cloud.has_vm(&waiting, vm)? {
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
@@ -178,7 +197,7 @@ pub(super) fn stop(
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.failure()) {
-                stage.reporter().warn(format!("the ssh tunnel to VM '{cid}' cannot be opened: {problem}"));
+                stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
             waiting.skip(format!("its agent does not answer, so nothing on it can be stopped: {error}"));
             return Ok(());
@@ -193,6 +212,6 @@ pub(super) fn stop(
     waiting.finish();
 
     let jobs = Jobs { environment: teardown.environment, agent, instance };
-    jobs.stop(teardown.stopping.drain(), stage)?;
+    jobs.stop(teardown.stopping.drain(), Before::Shutdown, stage)?;
     jobs.unmount(stage)
 }

@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod agent;
+#[cfg(target_os = "linux")]
+mod cpi;
 pub mod ironic;
 pub mod local;
 #[cfg(target_os = "linux")]

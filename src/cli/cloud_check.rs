@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::deploy_args::DeployArgs;
+use super::duration;
 use super::finish::Finished;
+use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use super::table::Table;
-use super::{AgentArgs, ManifestArgs, StateArgs, duration};
 use crate::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
 use crate::{Result, ui};
 
@@ -21,13 +21,7 @@ use crate::{Result, ui};
 )]
 pub struct CloudCheckArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
+    renewal: RenewalArgs,
 
     /// Put right all that can be without a loss, without asking
     #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
@@ -44,22 +38,13 @@ pub struct CloudCheckArgs {
     /// How long the agent may take to answer before it counts as dead
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
-
-    #[command(flatten)]
-    deploy: DeployArgs,
 }
 
 impl CloudCheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
-        let request = CloudCheck {
-            deploy: self.deploy.request(self.manifest.inputs_beside(&state)),
-            agent_timeout: self.agent_timeout,
-        };
         session.keep_log("cloud-check");
-        let mut surroundings = self.deploy.surroundings(session, state)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
+        let (deploy, surroundings) = self.renewal.prepare(session)?;
+        let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
         let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
         let checked = apply::cloud_check(&request, &surroundings.environment, choose)?;
         let hide = |text: &str| session.redactor.apply(text).into_owned();

@@ -1,86 +1,49 @@
 //! `monopile create-env`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use super::DeployArgs;
 use super::finish::Finished;
-use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
-use crate::Result;
-use crate::apply;
-use crate::template::Mode;
+use super::plan;
+use super::session::Session;
+use crate::{Error, Result, apply};
 
 /// Create or update an environment
 #[derive(Debug, Clone, Args)]
 pub struct CreateEnvArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
+    deploy: DeployArgs,
 
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
-
-    /// Deploy even if nothing changed, with a new VM
+    /// Only say what would be done, as `plan` does
     #[arg(long)]
-    recreate: bool,
+    dry_run: bool,
 
-    /// Move the data of persistent disks to new ones
-    #[arg(long)]
-    recreate_persistent_disks: bool,
-
-    /// If nothing changed, don't look whether VM and agent are still there
-    #[arg(long)]
-    no_verify: bool,
-
-    #[command(flatten)]
-    stopping: StoppingArgs,
-
-    /// How long the agent on the new VM may take to answer
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
-    agent_timeout: Duration,
-
-    /// Drop calls of an interrupted run whose outcome cannot be known
-    #[arg(long)]
-    forget_open_calls: bool,
-
-    /// What renders job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
-
-    /// Where the CPI's packages are installed, instead of the cache
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    package_dir: Option<PathBuf>,
-
-    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
-    #[arg(long)]
-    keep_workdir: bool,
-
-    #[command(flatten)]
-    cpi: CpiArgs,
+    /// Do what `monopile plan --out FILE` planned, and refuse if that is not what is needed any more
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
+    plan: Option<PathBuf>,
 }
 
 impl CreateEnvArgs {
+    /// Whether it only prints a plan.
+    pub(super) fn has_product(&self) -> bool {
+        self.dry_run
+    }
+
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
-        let request = apply::CreateEnv {
-            inputs: self.manifest.inputs_beside(&state),
-            recreate: self.recreate,
-            recreate_persistent_disks: self.recreate_persistent_disks,
-            stopping: self.stopping.stopping(),
-            verify: !self.no_verify,
-            agent_timeout: self.agent_timeout,
-            forget_open_calls: self.forget_open_calls,
-            templates: self.templates,
-            cpi_api_version: self.cpi.version.cpi_api_version,
-        };
+        if self.dry_run {
+            return plan::forecast(self.deploy, session).and_then(|forecast| plan::show(&forecast, session));
+        }
+        let plan = self.plan.as_deref().map(|path| {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Error::io(format!("reading the plan '{}'", path.display()), error))?;
+            apply::Forecast::parse(&text, &path.display().to_string())
+        });
+        let plan = plan.transpose()?;
         session.keep_log("create-env");
-        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
+        let (request, surroundings) = self.deploy.prepare(session)?;
+        let request = apply::CreateEnv { plan, ..request };
         apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

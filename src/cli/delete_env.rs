@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
+use super::{
+    AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session,
+};
 use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
@@ -15,6 +17,9 @@ use crate::{Error, Result, apply, ui};
 pub struct DeleteEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -62,7 +67,7 @@ impl DeleteEnvArgs {
             return Err(Error::usage("not confirmed: nothing was deleted"));
         }
         let request = apply::DeleteEnv {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,

@@ -1,4 +1,4 @@
-//! How a VM is made anew: flags of commands that do so without being asked for a change.
+//! What `create-env` and `plan` are told alike.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,21 +6,48 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::session::{Session, Surroundings};
-use super::{CpiArgs, StoppingArgs, duration};
-use crate::Result;
-use crate::apply::CreateEnv;
-use crate::manifest::Inputs;
+use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration};
+use crate::plan::Strategy;
 use crate::template::Mode;
+use crate::{Result, apply};
 
-/// How a VM is made anew.
+/// What is to be deployed, and how.
 #[derive(Debug, Clone, Args)]
 pub struct DeployArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    /// Deploy even if nothing changed, with a new VM
+    #[arg(long)]
+    recreate: bool,
+
+    /// How a change comes to a VM that exists
+    #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
+    update_strategy: Strategy,
+
+    /// Move the data of persistent disks to new ones
+    #[arg(long)]
+    recreate_persistent_disks: bool,
+
+    /// If nothing changed, don't look whether VM and agent are still there
+    #[arg(long)]
+    no_verify: bool,
+
     #[command(flatten)]
     stopping: StoppingArgs,
 
     /// How long the agent on the new VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
-    boot_timeout: Duration,
+    agent_timeout: Duration,
 
     /// Drop calls of an interrupted run whose outcome cannot be known
     #[arg(long)]
@@ -34,30 +61,35 @@ pub struct DeployArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
 
+    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    #[arg(long)]
+    keep_workdir: bool,
+
     #[command(flatten)]
     cpi: CpiArgs,
 }
 
 impl DeployArgs {
-    /// The request for a new VM.
-    pub(super) fn request(&self, inputs: Inputs) -> CreateEnv {
-        CreateEnv {
-            inputs,
-            recreate: true,
-            recreate_persistent_disks: false,
+    /// What the library is asked for, and what it needs for that.
+    pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
+        let state = self.state.path(&self.manifest.manifest)?;
+        let request = apply::CreateEnv {
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            recreate: self.recreate,
+            recreate_persistent_disks: self.recreate_persistent_disks,
+            strategy: self.update_strategy,
+            plan: None,
             stopping: self.stopping.stopping(),
-            verify: true,
-            agent_timeout: self.boot_timeout,
+            verify: !self.no_verify,
+            agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
             templates: self.templates,
             cpi_api_version: self.cpi.version.cpi_api_version,
-        }
-    }
-
-    /// What the command runs in.
-    pub(super) fn surroundings(&self, session: &Session, state: PathBuf) -> Result<Surroundings> {
-        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), false)?;
+        };
+        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
+        self.state.apply(&mut surroundings.environment);
+        self.agent.apply(&mut surroundings.environment);
         self.cpi.apply(&mut surroundings.environment);
-        Ok(surroundings)
+        Ok((request, surroundings))
     }
 }

@@ -10,7 +10,7 @@ use time::macros::format_description;
 
 use super::finish::Finished;
 use super::session::Session;
-use super::{AgentArgs, ManifestArgs, StateArgs, duration, paths};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, paths};
 use crate::apply::visit::{self, LogKind, Logs};
 use crate::{Error, Result, ui};
 
@@ -20,6 +20,9 @@ use crate::{Error, Result, ui};
 pub struct LogsArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -76,7 +79,7 @@ impl LogsArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = Logs {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             agent_timeout: self.agent_timeout,
             kinds: self.kinds(),
             filters: self.filters()?,

@@ -66,6 +66,8 @@ impl ManifestFlags {
         Inputs {
             manifest: expand(manifest),
             ops_files: self.ops_files.iter().map(expand).collect(),
+            cpi_config: None,
+            cloud_config: None,
             vars: self.vars.clone(),
             var_files: self.var_files.iter().map(|pair| expand_pair(pair, home.as_deref())).collect(),
             vars_files: self.vars_files.iter().map(expand).collect(),
@@ -73,6 +75,7 @@ impl ManifestFlags {
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
             default_vars_store: None,
+            discard_generated: false,
         }
     }
 

@@ -9,6 +9,7 @@ mod baremetal;
 mod cache;
 mod cloud_check;
 mod completion;
+mod config_args;
 mod cpi;
 mod cpi_args;
 mod create_env;
@@ -27,10 +28,12 @@ mod logging;
 mod logs;
 mod manifest_args;
 mod paths;
+mod plan;
 mod recreate;
 mod redigest_release;
 mod render;
 mod render_template;
+mod renewal_args;
 mod repack_stemcell;
 mod restart;
 mod run_log;
@@ -59,7 +62,9 @@ use globals::Globals;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
+pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
+pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
 pub use stopping_args::StoppingArgs;
@@ -75,7 +80,8 @@ pub use stopping_args::StoppingArgs;
     disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 130/143 interrupted with the state saved."
+                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 7 something is to do \
+                  (plan --detailed-exitcode), 130/143 interrupted with the state saved."
 )]
 pub struct Cli {
     /// Show the version
@@ -92,7 +98,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    CreateEnv(create_env::CreateEnvArgs),
+    CreateEnv(Box<create_env::CreateEnvArgs>),
+    Plan(Box<plan::PlanArgs>),
     DeleteEnv(delete_env::DeleteEnvArgs),
     StopEnv(stop_env::StopEnvArgs),
     StartEnv(start_env::StartEnvArgs),
@@ -154,8 +161,8 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(_)
-            | Command::DeleteEnv(_)
+            Command::CreateEnv(args) => args.has_product(),
+            Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
             | Command::Restart(_)
@@ -163,6 +170,7 @@ impl Command {
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
+            | Command::Plan(_)
             | Command::Vars(_)
             | Command::Status(_)
             | Command::History(_)
@@ -219,6 +227,7 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = match cli.command {
         Command::CreateEnv(args) => args.run(&session),
+        Command::Plan(args) => args.run(&session),
         Command::DeleteEnv(args) => args.run(&session),
         Command::StopEnv(args) => args.run(&session),
         Command::StartEnv(args) => args.run(&session),

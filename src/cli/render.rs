@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{ManifestArgs, paths, session::Session};
+use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use crate::apply::{self, File};
 use crate::template::Mode;
 use crate::{Error, Result};
@@ -18,6 +18,9 @@ use crate::{Error, Result};
 pub struct RenderArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     /// The job, of the instance group or of the CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
@@ -40,7 +43,7 @@ impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = paths::state(None, &self.manifest.manifest)?;
         let request = apply::RenderJob {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             job: self.job,
             templates: self.templates,
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::finish::Finished;
-use super::{AgentArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Stop the jobs of an environment and start them again
@@ -13,6 +13,9 @@ use crate::{Result, apply};
 pub struct RestartArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -32,7 +35,7 @@ impl RestartArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::Restart {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
         };

@@ -153,6 +153,9 @@ impl Sink for Logged {
                 };
                 self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
+            Event::StepBegun { number, count, step, reason } => {
+                self.log.line("INFO", &format!("step {number} of {count}: {step}, because {reason}"));
+            }
             Event::Note { text } => self.log.line("INFO", text),
             Event::Warning { text } => self.log.line("WARN", text),
             Event::RunFinished { success: true, summary, .. } => self.log.line("INFO", summary),

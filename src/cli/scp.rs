@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
-use super::{AgentArgs, ManifestArgs, StateArgs};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use crate::apply::visit::{self, Errand, Place};
 use crate::{Error, Result};
 
@@ -27,6 +27,9 @@ pub struct ScpArgs {
     places: Vec<String>,
 
     #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
     state: StateArgs,
 
     #[command(flatten)]
@@ -44,7 +47,8 @@ impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let errand = errand(&self.places, self.recursive)?;
-        let request = self.gateway.request(self.manifest.inputs_beside(&state), errand)?;
+        let request =
+            self.gateway.request(self.configs.beside(self.manifest.inputs_beside(&state)), errand)?;
         let mut surroundings = session.surroundings(state, None, false)?;
         self.agent.apply(&mut surroundings.environment);
         let code = visit::ssh(&request, &surroundings.environment)?;

@@ -12,7 +12,7 @@ use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
-use crate::apply::{Ask, Environment, Paths};
+use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
 use crate::state::resolve;
 use crate::timing::Clock;
@@ -175,6 +175,7 @@ impl Session {
             },
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
+            confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
             redactor: self.redactor.clone(),
             signals: signals::count((!self.looks).then_some(&self.reporter))?,
             variables: paths::environment(),

@@ -5,7 +5,7 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
-use super::{AgentArgs, ManifestArgs, StateArgs};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use crate::Result;
 use crate::apply::visit::{self, Errand};
 
@@ -15,6 +15,9 @@ use crate::apply::visit::{self, Errand};
 pub struct SshArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -33,7 +36,7 @@ pub struct SshArgs {
 impl SshArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
-        let inputs = self.manifest.inputs_beside(&state);
+        let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         let request = self.gateway.request(inputs, Errand::Run(self.command))?;
         let mut surroundings = session.surroundings(state, None, false)?;
         self.agent.apply(&mut surroundings.environment);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::finish::Finished;
-use super::{AgentArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Start the jobs that stop-env stopped
@@ -13,6 +13,9 @@ use crate::{Result, apply};
 pub struct StartEnvArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -29,7 +32,7 @@ impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::StartEnv {
-            inputs: self.manifest.inputs_beside(&state),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             agent_timeout: self.agent_timeout,
         };
         session.keep_log("start-env");

@@ -10,7 +10,7 @@ use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
 use super::session::{Session, Surroundings};
 use super::table::Table;
-use super::{AgentArgs, CpiArgs, StateArgs, duration, history, paths};
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
 use crate::apply::visit::{Answering, Observer, Status, StatusOf, There};
 use crate::state::{State, resolve};
 use crate::template::Mode;
@@ -33,6 +33,9 @@ pub struct StatusArgs {
 
     #[command(flatten)]
     flags: ManifestFlags,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -70,7 +73,7 @@ impl StatusArgs {
             true => (paths::state(Some(&self.path), Path::new(""))?, None),
             false => {
                 let state = self.state.path(&self.path)?;
-                (state.clone(), Some(self.flags.inputs_beside(&self.path, &state)))
+                (state.clone(), Some(self.configs.beside(self.flags.inputs_beside(&self.path, &state))))
             }
         };
         let request = StatusOf {
@@ -153,7 +156,8 @@ fn shown(status: &Status) -> String {
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;
     for stemcell in record.stemcells.iter().filter(|stemcell| stemcell.in_use) {
-        facts.push(("Stemcell", format!("{}/{}  {}", stemcell.name, stemcell.version, stemcell.cid)));
+        let cpi = of(stemcell.cpi.as_deref());
+        facts.push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));
     }
     if !record.releases.is_empty() {
         facts.push(("Releases", record.releases.join(", ")));
@@ -163,7 +167,7 @@ fn shown(status: &Status) -> String {
         facts.push(("Open call", format!("`{}`, {}", call.method, call.why)));
     }
     for one in &record.undeleted {
-        facts.push(("Undeleted", format!("{} '{}': {}", one.what, one.cid, one.said)));
+        facts.push(("Undeleted", format!("{} {}: {}", one.what, one.handle(), one.said)));
     }
     let mut sections: Vec<String> =
         vec![facts.iter().map(|(name, fact)| format!("{name:<10} {fact}\n")).collect()];
@@ -181,8 +185,9 @@ fn vm(status: &Status) -> String {
     let Some(vm) = &status.vm else { return "none is on record".to_owned() };
     let instance = vm.instance.as_ref().map(|instance| format!("  {instance}")).unwrap_or_default();
     format!(
-        "{}{instance}{}",
-        vm.cid,
+        "{}{}{instance}{}",
+        vm.handle.cid,
+        of(vm.handle.cpi()),
         match vm.exists {
             There::Yes => "  there",
             There::No => "  DOES NOT EXIST",
@@ -190,6 +195,11 @@ fn vm(status: &Status) -> String {
             There::NotAsked => "",
         }
     )
+}
+
+/// The CPI of something, where it is not the default one.
+fn of(cpi: Option<&str>) -> String {
+    cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
 }
 
 fn agent(status: &Status) -> String {
@@ -262,7 +272,8 @@ fn disks(status: &Status) -> Option<String> {
         let full = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
         let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
         let size = format!("{} MiB", disk.size);
-        table.row([disk.cid.clone(), size, yes.to_owned(), state.to_owned(), full, hint]);
+        let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
+        table.row([cid, size, yes.to_owned(), state.to_owned(), full, hint]);
     }
     (!status.disks.is_empty()).then(|| table.print())
 }

@@ -12,6 +12,9 @@ use super::methods::Method;
 use super::process::{Executable, Files, Outcome, scratch_files};
 use super::rpc::parse_answer;
 
+/// What the context of a request carries in any case.
+const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];
+
 /// What it takes to call a CPI.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -143,10 +146,28 @@ impl Cpi {
         request
     }
 
+    /// A request as a log may show it: without the properties of the CPI config, and without what hashes hold.
+    fn without_secrets(&self, mut request: Value) -> Value {
+        if let Some(context) = request.get_mut("context").and_then(Value::as_object_mut) {
+            for (key, value) in context {
+                if !OWN_CONTEXT.contains(&key.as_str()) {
+                    *value = json!("<redacted>");
+                }
+            }
+        }
+        for argument in request.get_mut("arguments").and_then(Value::as_array_mut).into_iter().flatten() {
+            if argument.as_object().is_some_and(|hash| !hash.is_empty()) {
+                *argument = json!("<redacted>");
+            }
+        }
+        request
+    }
+
     fn exchange(&self, call: &Call, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         let (method, request_id) = (call.method, &call.request_id);
-        tracing::debug!(%method, request_id, "calling the CPI");
-        let text = self.request(call).to_string();
+        let request = self.request(call);
+        tracing::debug!("External CPI request: {}", self.without_secrets(request.clone()));
+        let text = request.to_string();
         match self.setup.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
             Outcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
@@ -215,6 +236,20 @@ mod tests {
             });
             assert_eq!(request["context"], context);
         }
+    }
+
+    #[test]
+    fn a_log_shows_no_property_of_a_cpi() {
+        let call =
+            Call::new(Method::CreateDisk, vec![json!(1), json!({"key": "s3cret"}), json!("vm-1")], Some(2));
+        let cpi = cpi(2, None);
+        let shown = cpi.without_secrets(cpi.request(&call));
+        assert_eq!(shown["arguments"], json!([1, "<redacted>", "vm-1"]));
+        let context = json!({
+            "region": "<redacted>", "director_uuid": "d", "request_id": call.request_id,
+            "vm": {"stemcell": {"api_version": 2}},
+        });
+        assert_eq!(shown["context"], context);
     }
 
     #[test]

@@ -21,6 +21,8 @@ impl Microversion {
     pub const STORAGE_INTERFACE: Self = Microversion(1, 33);
     /// Allocations.
     pub const ALLOCATIONS: Self = Microversion(1, 52);
+    /// Changes to allocations.
+    pub const ALLOCATION_CHANGES: Self = Microversion(1, 57);
 }
 
 impl fmt::Display for Microversion {

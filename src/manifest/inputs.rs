@@ -10,6 +10,10 @@ pub struct Inputs {
     pub manifest: PathBuf,
     /// Ops files in the order they are applied.
     pub ops_files: Vec<PathBuf>,
+    /// `--cpi-config`: the CPIs, where there are several.
+    pub cpi_config: Option<PathBuf>,
+    /// `--cloud-config`: the availability zones, where the manifest does not have them.
+    pub cloud_config: Option<PathBuf>,
     /// `--var NAME=VALUE`, as written; VALUE is YAML.
     pub vars: Vec<String>,
     /// `--var-file NAME=PATH`, as written; the variable is the file's text.
@@ -25,4 +29,6 @@ pub struct Inputs {
     /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
     /// of them has no value otherwise.
     pub default_vars_store: Option<PathBuf>,
+    /// Nothing is written: values that have to be generated are forgotten again.
+    pub discard_generated: bool,
 }

@@ -1,14 +1,15 @@
 //! Manifest, ops files and variables to one tree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
+use super::deployment::Az;
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Data, Node};
-use super::{Inputs, files, ops, secrets};
+use super::{CpiConfig, Deployment, Inputs, files, ops, secrets};
 use crate::ui::Reporter;
 use crate::{Error, Result};
 
@@ -20,6 +21,10 @@ const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 pub struct Loaded {
     /// The tree. Values that came from variables stand where they were referred to.
     pub root: Node,
+    /// The CPI config of a file of its own.
+    pub cpi_config: Option<Node>,
+    /// Of the cloud config what is of use here: `azs`.
+    pub cloud_config: Option<Node>,
     /// Every text and number that came from a variable or is in the vars store, nested ones included;
     /// certificates and public keys excepted. For redaction.
     pub secrets: Vec<String>,
@@ -32,6 +37,38 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether there are several CPIs.
+    pub fn has_cpi_config(&self) -> bool {
+        self.cpi_config.is_some() || self.own_cpis().is_some()
+    }
+
+    fn own_cpis(&self) -> Option<&Node> {
+        self.root.get("cpis").filter(|cpis| !cpis.is_null())
+    }
+
+    /// The CPI config: that of the file, or the manifest's `cpis`.
+    pub fn cpis(&self) -> Result<Option<CpiConfig>> {
+        match (&self.cpi_config, self.own_cpis()) {
+            (None, None) => Ok(None),
+            (Some(file), None) => CpiConfig::parse(file).map(Some),
+            (None, Some(_)) => CpiConfig::parse(&self.root).map(|config| Some(config.in_manifest())),
+            (Some(_), Some(own)) => Err(Error::invalid(format!(
+                "{}: `cpis` of the manifest and a --cpi-config cannot both be given",
+                own.position.describe()
+            ))),
+        }
+    }
+
+    /// What is to be deployed.
+    pub fn deployment(&self) -> Result<Deployment> {
+        Deployment::parse(&self.root, self.cloud_config.as_ref())
+    }
+
+    /// The availability zone of the instance group.
+    pub fn az(&self) -> Result<Option<Az>> {
+        Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
+    }
+
     /// Tells the operator the notes and warnings.
     pub fn tell(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
@@ -72,6 +109,16 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     resolver.generate()?;
     resolver.take_satisfied_definitions(&mut root)?;
     resolver.interpolate(&mut root)?;
+    let mut cpi_config = inputs.cpi_config.as_ref().map(|path| read_config(path, CPI_CONFIG)).transpose()?;
+    if let Some(config) = &mut cpi_config {
+        resolver.interpolate(config)?;
+    }
+    let mut cloud_config =
+        inputs.cloud_config.as_ref().map(|path| read_config(path, CLOUD_CONFIG)).transpose()?;
+    if let Some(config) = &mut cloud_config {
+        notes.extend(leave_zones(config));
+        resolver.interpolate(config)?;
+    }
     notes.extend(resolver.take_notes());
     let missing = resolver.missing_error(options.all_found);
     let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
@@ -91,9 +138,15 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         root = ops::find(&root, &path)?.into_owned();
     }
     let values = || sources.iter().chain(store.iter().flat_map(Store::iter));
+    let mut known = secrets::collect(values().map(|(_, value)| value));
+    known.extend(secrets::of_cpis(cpi_config.as_ref().unwrap_or(&root)));
+    let names = secrets::names(cpi_config.iter().chain(&cloud_config).chain([&root]));
+    known.retain(|secret| !names.contains(secret));
     Ok(Loaded {
         root,
-        secrets: secrets::collect(values().map(|(_, value)| value)),
+        cpi_config,
+        cloud_config,
+        secrets: known,
         notes,
         warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
@@ -117,6 +170,9 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
+    let configs = [(&inputs.cpi_config, CPI_CONFIG), (&inputs.cloud_config, CLOUD_CONFIG)];
+    let mut documents: Vec<Node> =
+        configs.iter().filter_map(|(path, what)| read_config(path.as_ref()?, what).ok()).collect();
     if let Ok(root) = document(inputs).or(raw) {
         found.extend(secrets::named(&root));
         let provider = root.get("cloud_provider");
@@ -126,7 +182,11 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
                 found.extend(secrets::texts(&properties).into_iter().filter(|text| !text.contains("((")));
             }
         }
+        documents.push(root);
     }
+    found.extend(documents.iter().flat_map(secrets::of_cpis));
+    let names = secrets::names(documents.iter());
+    found.retain(|secret| !names.contains(secret));
     found
 }
 
@@ -155,6 +215,42 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
     Ok(declared)
 }
 
+/// What a CPI config is called where it cannot be read.
+const CPI_CONFIG: &str = "CPI config";
+const CLOUD_CONFIG: &str = "cloud config";
+
+fn read_config(path: &Path, what: &str) -> Result<Node> {
+    let config = yaml::load(&files::read(path, what)?, path)?;
+    match config.as_map() {
+        Some(_) => Ok(config),
+        None => Err(Error::invalid(format!(
+            "{}: a {what} must be a hash, not a {}",
+            config.position.describe(),
+            config.kind()
+        ))),
+    }
+}
+
+/// Leaves nothing but the availability zones of a cloud config, and says what else there was.
+fn leave_zones(config: &mut Node) -> Option<String> {
+    let Data::Map(map) = &mut config.data else { return None };
+    let others: Vec<String> = map
+        .iter()
+        .filter_map(|(key, _)| key.as_str())
+        .filter(|key| *key != "azs")
+        .map(str::to_owned)
+        .collect();
+    for key in &others {
+        map.remove(key);
+    }
+    (!others.is_empty()).then(|| {
+        let them = others.join(", ");
+        format!(
+            "of the cloud config only `azs` counts here, everything else is in the manifest; ignored: {them}"
+        )
+    })
+}
+
 /// The manifest with its ops files applied.
 fn document(inputs: &Inputs) -> Result<Node> {
     let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
@@ -166,12 +262,16 @@ fn document(inputs: &Inputs) -> Result<Node> {
 
 /// The store that was named; else the default one, if something declared has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
+    let open = |path| {
+        let store = Store::open(path)?;
+        Ok(Some(if inputs.discard_generated { store.detached() } else { store }))
+    };
     if let Some(path) = &inputs.vars_store {
-        return Store::open(path).map(Some);
+        return open(path);
     }
     let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
-        Some(path) if needed() => Store::open(path).map(Some),
+        Some(path) if needed() => open(path),
         _ => Ok(None),
     }
 }

@@ -3,19 +3,26 @@
 //!
 //! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
 
+pub mod cpi_config;
+mod deciding;
 pub mod deployment;
 mod files;
 mod inputs;
+mod leaves;
 mod load;
 pub mod ops;
+mod reader;
 mod secrets;
 pub mod variables;
 pub mod vars_store;
 mod words;
 pub mod yaml;
 
+pub use cpi_config::{CpiConfig, CpiEntry};
+pub use deciding::deciding;
 pub use deployment::Deployment;
 pub use inputs::Inputs;
+pub use leaves::{Leaf, leaves};
 pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with};
 pub use secrets::{
     named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,

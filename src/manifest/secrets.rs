@@ -29,6 +29,36 @@ pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<Str
     texts
 }
 
+/// Everything that the properties of CPIs hold. A reference to a variable is no secret; its value is known as one.
+pub fn of_cpis(config: &Node) -> Vec<String> {
+    let properties = list(config, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
+    // What a CPI takes it says itself, to everyone.
+    let values =
+        properties.flat_map(|map| map.iter()).filter(|(key, _)| key.as_str() != Some("stemcell_formats"));
+    let mut found = collect(values.map(|(_, value)| value));
+    found.retain(|text| !text.contains("(("));
+    found
+}
+
+/// Names and types of CPIs and availability zones. Hiding them would garble what is shown, so that a value which is one
+/// of them is none of the secrets, wherever it came from.
+pub fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
+    let mut names = std::collections::BTreeSet::new();
+    for config in configs {
+        let entries = list(config, "cpis").iter().chain(list(config, "azs"));
+        names.extend(
+            entries.flat_map(|entry| ["name", "type"].map(|key| entry.get(key).and_then(Node::as_str))),
+        );
+        let groups = list(config, "instance_groups").iter();
+        names.extend(groups.flat_map(|group| list(group, "azs")).map(Node::as_str));
+    }
+    names.into_iter().flatten().map(str::to_owned).collect()
+}
+
+fn list<'n>(config: &'n Node, key: &str) -> &'n [Node] {
+    config.get(key).and_then(Node::as_seq).unwrap_or_default()
+}
+
 /// What keys say is secret of what nobody declared to be: texts below a `password`, a `private_key` and the like,
 /// and the passwords of URLs. For what stands in a manifest as it is, and for the hints of disks.
 pub fn named(node: &Node) -> Vec<String> {
@@ -137,6 +167,24 @@ fn is_public(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_that_properties_of_cpis_hold_is_secret() {
+        let node = Node::from_json(&serde_json::json!({"cpis": [
+            {"name": "east", "type": "openstack", "properties": {
+                "auth_url": "https://cloud", "project": "east", "deep": [{"key": "s3cret"}], "pin": 12_345_678,
+                "port": 5000, "later": "((var))", "stemcell_formats": ["raw-format"],
+            }},
+            {"name": "west", "type": "openstack", "properties": 7},
+        ]}));
+        assert_eq!(of_cpis(&node), ["12345678", "east", "https://cloud", "s3cret"]);
+        let zones = Node::from_json(&serde_json::json!({
+            "azs": [{"name": "z1"}, 7], "cpis": 7, "instance_groups": [{"azs": ["z2"]}],
+        }));
+        let names: Vec<String> = names([&node, &zones].into_iter()).into_iter().collect();
+        assert_eq!(names, ["east", "openstack", "west", "z1", "z2"]);
+        assert!(of_cpis(&Node::from_json(&serde_json::json!({"name": "x"}))).is_empty());
+    }
 
     #[test]
     fn keys_and_urls_tell_what_is_secret() {

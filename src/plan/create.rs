@@ -2,70 +2,136 @@
 
 use std::collections::BTreeSet;
 
+use super::difference::Leaf;
+use super::reasons::{Reason, describe, disk_change, is_stemcell, reasons};
 use super::{DiskRef, Plan, Step};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Disk, State, Stemcell};
+use crate::state::{Disk, Handle, Ingredient, Ingredients, Kind, State, Stemcell};
+use crate::{Error, Result};
 
 /// What the manifest asks for, as far as a plan depends on it.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
     /// SHA-512 of the interpolated manifest, hex.
     pub manifest_sha: &'a str,
+    /// The leaves of the interpolated manifest.
+    pub leaves: &'a [Leaf],
+    /// What the VM is to be made from.
+    pub ingredients: &'a Ingredients,
     /// The stemcell.
     pub stemcell: &'a Identity,
     /// The releases.
     pub releases: &'a [Identity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,
+    /// The name of the CPI that VM, disk and stemcell are to be of; none for the default CPI.
+    pub cpi: Option<&'a str>,
+    /// The name of the availability zone, where the manifest has such.
+    pub az: Option<&'a str>,
 }
 
-/// What the operator asks for beyond the manifest.
-#[derive(Debug, Clone, Copy, Default)]
+/// How a change comes to a VM that exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Strategy {
+    /// In the VM that runs where that is possible; else with a new one
+    #[default]
+    InPlace,
+    /// Always with a new VM
+    Recreate,
+}
+
+/// What the operator asks for beyond the manifest, and what was found out.
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Deploy even if nothing changed.
     pub recreate: bool,
     /// Move the data to a new disk.
     pub recreate_persistent_disks: bool,
+    /// How a change comes to a VM that exists.
+    pub strategy: Strategy,
     /// The VM on record is known not to exist any more.
     pub vm_is_gone: bool,
+    /// Why the agent of the VM on record cannot be counted on.
+    pub agent_is_silent: Option<String>,
 }
 
-/// Plans a `create-env`.
-pub fn create(state: &State, wanted: &Wanted<'_>, options: Options) -> Plan {
+/// Plans a `create-env`. A persistent disk that would stay behind in another CPI or AZ is an error, unless its data
+/// may be lost.
+pub fn create(state: &State, wanted: &Wanted<'_>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::default();
-    let reason = match change(state, wanted, options) {
-        Some(reason) => reason,
-        None => return leftovers(state, plan),
-    };
+    let reasons = reasons(state, wanted, options);
+    if reasons.is_empty() {
+        return Ok(leftovers(state, plan));
+    }
+    let keeps_vm = options.strategy == Strategy::InPlace && !reasons.iter().any(|reason| reason.needs_vm);
+    match state.vm_handle().filter(|_| keeps_vm) {
+        Some(vm) => Ok(update(state, wanted, &reasons, vm, plan)),
+        None => {
+            recreate(state, wanted, &reasons, options, &mut plan)?;
+            Ok(plan)
+        }
+    }
+}
 
-    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted.stemcell));
+/// The VM stays, and gets its jobs anew.
+fn update(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], vm: Handle, mut plan: Plan) -> Plan {
+    let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
+    if made_of.is_some_and(|made_of| made_of.differences(wanted.ingredients).contains(&Ingredient::Tags)) {
+        plan.push(Step::SetMetadata(vm.clone()), "the tags change");
+    }
+    plan.push(Step::UpdateVm(vm), why(reasons));
+    leftovers(state, plan)
+}
+
+fn recreate(
+    state: &State,
+    wanted: &Wanted<'_>,
+    reasons: &[Reason],
+    options: &Options,
+    plan: &mut Plan,
+) -> Result<()> {
+    let reason = why(reasons);
+    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted));
     if stemcell.is_none() {
-        plan.push(Step::CreateStemcell, format!("stemcell {} is not uploaded", describe(wanted.stemcell)));
+        let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+        let reason = format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell));
+        plan.push(Step::CreateStemcell, reason);
     }
-    if let Some(cid) = state.vm_cid() {
-        plan.push(Step::StopVm { cid: cid.to_owned() }, reason.clone());
-        plan.push(Step::DeleteVm { cid: cid.to_owned() }, reason.clone());
+    if let Some(vm) = state.vm_handle() {
+        plan.push(Step::StopVm(vm.clone()), reason.clone());
+        plan.delete(Kind::Vm, vm, reason.clone());
     }
-    delete_earlier_vms(state, &mut plan);
+    delete_earlier_vms(state, plan);
     plan.push(Step::CreateVm, reason.clone());
     let current = state.current_disk();
-    let superseded = wanted.disk.is_some_and(|spec| disk_steps(&mut plan, current, spec, options));
+    let superseded = match wanted.disk {
+        Some(spec) => disk_steps(plan, state, spec, wanted, options)?,
+        None => None,
+    };
     plan.push(Step::DeployJobs, reason);
 
     // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
-    if let Some(current) = current.filter(|_| superseded) {
-        plan.push(Step::DeleteDisk { cid: current.cid.clone() }, "its data is on the new disk");
+    if let (Some(current), Some(why)) = (current, superseded) {
+        plan.delete(Kind::Disk, current.handle(), why);
     }
 
     // What an earlier run left behind, or this one replaces.
     for disk in
         state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()))
     {
-        plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
+        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(stemcell, state, &mut plan);
-    plan
+    delete_stemcells_but(stemcell.map(Stemcell::handle), state, plan);
+    Ok(())
+}
+
+/// The reasons in one line. Where some need a new VM, the others do not matter.
+fn why(reasons: &[Reason]) -> String {
+    let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
+    let texts: Vec<&str> =
+        reasons.iter().filter(|one| one.needs_vm == needs_vm).map(|one| one.text.as_str()).collect();
+    texts.join("; ")
 }
 
 /// When nothing changed, what earlier runs could not delete is tried again.
@@ -76,113 +142,99 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
         .iter()
         .filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty())
     {
-        plan.push(Step::DeleteDisk { cid: disk.cid.clone() }, "it is not in use");
+        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(state.current_stemcell(), state, &mut plan);
+    delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
     plan
 }
 
 /// VMs that were not found when they were to be deleted.
 fn delete_earlier_vms(state: &State, plan: &mut Plan) {
-    for cid in state.undeleted_vms() {
-        plan.push(Step::DeleteVm { cid: cid.to_owned() }, "it may still exist");
+    for vm in state.undeleted_vms() {
+        plan.delete(Kind::Vm, vm, "it may still exist");
     }
 }
 
 /// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
-fn delete_stemcells_but(used: Option<&Stemcell>, state: &State, plan: &mut Plan) {
-    let mut kept: BTreeSet<&str> = used.map(|used| used.cid.as_str()).into_iter().collect();
+fn delete_stemcells_but(used: Option<Handle>, state: &State, plan: &mut Plan) {
+    let mut kept: BTreeSet<Handle> = used.into_iter().collect();
     for known in &state.stemcells {
-        if kept.insert(&known.cid) {
-            plan.push(Step::DeleteStemcell { cid: known.cid.clone() }, "it is not in use any more");
+        if kept.insert(known.handle()) {
+            plan.delete(Kind::Stemcell, known.handle(), "it is not in use any more");
         }
     }
 }
 
-/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one.
-fn disk_steps(plan: &mut Plan, current: Option<&Disk>, spec: &DiskSpec, options: Options) -> bool {
-    let Some(current) = current else {
+/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one, and why.
+fn disk_steps(
+    plan: &mut Plan,
+    state: &State,
+    spec: &DiskSpec,
+    wanted: &Wanted<'_>,
+    options: &Options,
+) -> Result<Option<String>> {
+    let Some(current) = state.current_disk() else {
         plan.push(
             Step::CreateDisk(spec.clone()),
             format!("a persistent disk of {} MiB is wanted", spec.size),
         );
         plan.push(Step::AttachDisk(DiskRef::New), "it is new");
-        return false;
+        plan.push(Step::UseDisk, "it is new");
+        return Ok(None);
     };
-    plan.push(Step::AttachDisk(DiskRef::Existing(current.cid.clone())), "the VM is new");
-    let reason = if options.recreate_persistent_disks {
-        "--recreate-persistent-disks".to_owned()
-    } else if current.size != spec.size {
-        format!("its size changes from {} MiB to {} MiB", current.size, spec.size)
-    } else if current.cloud_properties != spec.cloud_properties {
-        "its cloud properties changed".to_owned()
-    } else {
-        return false;
-    };
+    if let Some(away) = stays_behind(current, wanted) {
+        if !options.recreate_persistent_disks {
+            return Err(left_behind(current, &away));
+        }
+        let reason = format!("disk {} stays behind: {away} (--recreate-persistent-disks)", current.handle());
+        plan.push(Step::CreateDisk(spec.clone()), reason.clone());
+        plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
+        plan.push(Step::UseDisk, reason);
+        return Ok(Some(format!("it stays behind: {away} (--recreate-persistent-disks)")));
+    }
+    plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
+    let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
+    let Some(reason) = asked.or_else(|| disk_change(state, Some(spec))) else { return Ok(None) };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
     plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
     plan.push(Step::MigrateDisk, reason.clone());
-    plan.push(Step::DetachDisk { cid: current.cid.clone() }, "its data is on the new disk");
-    true
+    plan.push(Step::UseDisk, "it has the data");
+    plan.push(Step::DetachDisk(current.handle()), "its data is on the new disk");
+    Ok(Some("its data is on the new disk".to_owned()))
 }
 
-/// Why a deploy is needed; `None` when nothing changed.
-fn change(state: &State, wanted: &Wanted<'_>, options: Options) -> Option<String> {
-    if options.recreate {
-        return Some("--recreate".to_owned());
+/// Whether a disk cannot follow to where the VM is wanted: in words, from where to where that is.
+fn stays_behind(disk: &Disk, wanted: &Wanted<'_>) -> Option<String> {
+    if disk.cpi.as_deref() != wanted.cpi {
+        return Some(format!(
+            "the environment moves from {} to {}",
+            cpi_name(disk.cpi.as_deref()),
+            cpi_name(wanted.cpi)
+        ));
     }
-    if options.recreate_persistent_disks {
-        return Some("--recreate-persistent-disks".to_owned());
-    }
-    if state.current_manifest_sha.is_empty() {
-        let reason =
-            if state.vm_cid().is_some() { "the last deploy did not finish" } else { "nothing is deployed" };
-        return Some(reason.to_owned());
-    }
-    if state.vm_cid().is_none() {
-        return Some("there is no VM".to_owned());
-    }
-    if options.vm_is_gone {
-        return Some("the VM does not exist any more".to_owned());
-    }
-    if state.current_manifest_sha != wanted.manifest_sha {
-        return Some("the manifest changed".to_owned());
-    }
-    if !state.current_stemcell().is_some_and(|current| is_stemcell(current, wanted.stemcell)) {
-        return Some(format!("the stemcell changes to {}", describe(wanted.stemcell)));
-    }
-    let deployed: Vec<_> = state.current_releases().collect();
-    for release in wanted.releases {
-        let known = deployed.iter().find(|known| known.name == release.name);
-        match known {
-            None => return Some(format!("release {} is new", describe(release))),
-            Some(known) if known.version != release.version => {
-                return Some(format!(
-                    "release {} changes from {} to {}",
-                    release.name, known.version, release.version
-                ));
-            }
-            Some(known) if differs(known.digest.as_deref(), release) => {
-                return Some(format!("release {} has new content under the same version", describe(release)));
-            }
-            Some(_) => {}
+    match (disk.az.as_deref(), wanted.az) {
+        (Some(from), Some(to)) if from != to => {
+            Some(format!("the environment moves from AZ '{from}' to AZ '{to}'"))
         }
+        // Where one of them is not known, it is taken for the same.
+        _ => None,
     }
-    if deployed.len() > wanted.releases.len() {
-        return Some("a release is no longer used".to_owned());
-    }
-    None
 }
 
-fn is_stemcell(known: &Stemcell, wanted: &Identity) -> bool {
-    known.name == wanted.name && known.version == wanted.version && !differs(known.digest.as_deref(), wanted)
+/// The disk that a move would leave behind, whose data is lost then.
+pub fn loses<'s>(state: &'s State, wanted: &Wanted<'_>) -> Option<&'s Disk> {
+    state.current_disk().filter(|disk| wanted.disk.is_some() && stays_behind(disk, wanted).is_some())
 }
 
-/// Records of other tools have no digest: then name and version must do.
-fn differs(recorded: Option<&str>, wanted: &Identity) -> bool {
-    recorded.is_some_and(|recorded| recorded != wanted.digest.to_string())
+fn left_behind(disk: &Disk, away: &str) -> Error {
+    Error::invalid(format!("{away}, and its persistent disk {} cannot go along", disk.handle()))
+        .with_hint("nothing was changed")
+        .with_hint(
+            "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and deletes \
+             the old one, with its data, once the jobs run",
+        )
 }
 
-fn describe(identity: &Identity) -> String {
-    format!("{}/{}", identity.name, identity.version)
+pub(super) fn cpi_name(cpi: Option<&str>) -> String {
+    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
 }

@@ -2,12 +2,14 @@
 //! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::handle::Handle;
+use super::salted::{Leaves, MadeOf};
 use crate::cpi::Contract;
 use crate::{Error, Result};
 
@@ -72,7 +74,27 @@ pub struct Disk {
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
+    /// The availability zone it was made in, where the manifest had such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub az: Option<String>,
     /// Keys of other tools.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// A snapshot of a persistent disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Its CID.
+    pub cid: String,
+    /// The CPI it belongs to; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// The CID of the disk it was taken of, which may be gone.
+    pub disk: String,
+    /// When it was taken, RFC 3339 UTC.
+    pub created_at: String,
+    /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -127,10 +149,22 @@ pub struct Extension {
     /// The VM, in more detail than its CID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm: Option<Vm>,
+    /// The CPI of the VM where no more is known of it; it counts only while the CID is `current_vm_cid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bare_vm: Option<Handle>,
+    /// Snapshots of persistent disks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     /// What was to be deleted and, as far as anybody can tell, was not. Of disks and stemcells these are marks on
     /// their records; a VM, of which there is one, is on record here alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<Undeleted>,
+    /// The leaves of the manifest last deployed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Leaves>,
+    /// How long the steps of earlier deploys took, in milliseconds, by the name of the step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub durations: BTreeMap<String, u64>,
     /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -138,7 +172,16 @@ pub struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        Extension { format: FORMAT, vm: None, undeleted: Vec::new(), unknown: Map::new() }
+        Extension {
+            format: FORMAT,
+            vm: None,
+            bare_vm: None,
+            snapshots: Vec::new(),
+            undeleted: Vec::new(),
+            manifest: None,
+            durations: BTreeMap::new(),
+            unknown: Map::new(),
+        }
     }
 }
 
@@ -152,6 +195,8 @@ pub enum Kind {
     Disk,
     /// A stemcell.
     Stemcell,
+    /// A snapshot of a disk.
+    Snapshot,
 }
 
 impl Kind {
@@ -161,6 +206,7 @@ impl Kind {
             Kind::Vm => "VM",
             Kind::Disk => "disk",
             Kind::Stemcell => "stemcell",
+            Kind::Snapshot => "snapshot",
         }
     }
 }
@@ -178,6 +224,9 @@ pub struct Undeleted {
     pub what: Kind,
     /// Its CID.
     pub cid: String,
+    /// The CPI it is on record with; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// What the CPI said, without secrets.
     pub said: String,
     /// When it was tried, RFC 3339 UTC.
@@ -207,6 +256,45 @@ pub struct Vm {
     /// The host key its sshd showed first, in OpenSSH's notation (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
+    /// What it was made from; absent in records of older versions and of imported VMs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<MadeOf>,
+    /// Agent and disks are as wanted: whatever may be missing are the jobs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ready: bool,
+}
+
+impl Disk {
+    /// What it is called.
+    pub fn handle(&self) -> Handle {
+        Handle::new(&self.cid, self.cpi.as_deref())
+    }
+}
+
+impl Stemcell {
+    /// What it is called.
+    pub fn handle(&self) -> Handle {
+        Handle::new(&self.cid, self.cpi.as_deref())
+    }
+}
+
+impl Snapshot {
+    /// What it is called.
+    pub fn handle(&self) -> Handle {
+        Handle::new(&self.cid, self.cpi.as_deref())
+    }
+}
+
+impl Undeleted {
+    /// What it is called.
+    pub fn handle(&self) -> Handle {
+        Handle::new(&self.cid, self.cpi.as_deref())
+    }
+
+    /// Whether it is about this.
+    pub fn is(&self, what: Kind, handle: &Handle) -> bool {
+        self.what == what && self.cid == handle.cid && self.cpi == handle.cpi
+    }
 }
 
 impl State {
@@ -276,6 +364,9 @@ impl State {
         if let Some(blank) = self.monopile.undeleted.iter().find(|one| one.cid.trim().is_empty()) {
             return Some(("undeleted", format!("in `undeleted` there is a {} without a CID", blank.what)));
         }
+        if let Some(blank) = self.monopile.snapshots.iter().find(|one| one.cid.trim().is_empty()) {
+            return Some(("snapshots", format!("a snapshot of disk '{}' has no CID", blank.disk)));
+        }
         let disks = self.disks.iter().map(|disk| ("disk", disk.id.as_str(), disk.cid.as_str()));
         let stemcells =
             self.stemcells.iter().map(|known| ("stemcell", known.id.as_str(), known.cid.as_str()));
@@ -330,22 +421,44 @@ impl State {
         self.monopile.vm.as_ref().filter(|vm| Some(vm.cid.as_str()) == self.vm_cid())
     }
 
-    /// The mark on something that was to be deleted.
-    pub fn undeleted(&self, what: Kind, cid: &str) -> Option<&Undeleted> {
-        self.monopile.undeleted.iter().find(|one| one.what == what && one.cid == cid)
+    /// What the VM is called, if there is one. Of a VM that another tool recorded only the default CPI knows.
+    pub fn vm_handle(&self) -> Option<Handle> {
+        let cid = self.vm_cid()?;
+        let bare = self.monopile.bare_vm.as_ref().filter(|vm| vm.cid == cid);
+        let cpi = match self.vm() {
+            Some(vm) => vm.cpi.as_deref(),
+            None => bare.and_then(Handle::cpi),
+        };
+        Some(Handle::new(cid, cpi))
     }
 
-    /// The CIDs of earlier VMs that may still exist.
-    pub fn undeleted_vms(&self) -> impl Iterator<Item = &str> {
-        self.monopile.undeleted.iter().filter(|one| one.what == Kind::Vm).map(|one| one.cid.as_str())
+    /// The mark on something that was to be deleted.
+    pub fn undeleted(&self, what: Kind, handle: &Handle) -> Option<&Undeleted> {
+        self.monopile.undeleted.iter().find(|one| one.is(what, handle))
+    }
+
+    /// Earlier VMs that may still exist.
+    pub fn undeleted_vms(&self) -> impl Iterator<Item = Handle> {
+        self.monopile.undeleted.iter().filter(|one| one.what == Kind::Vm).map(Undeleted::handle)
     }
 
     /// Everything in the world that is recorded.
-    pub fn resources(&self) -> impl Iterator<Item = (Kind, &str)> {
-        let vms = self.vm_cid().into_iter().chain(self.undeleted_vms()).map(|cid| (Kind::Vm, cid));
-        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.cid.as_str()));
-        let stemcells = self.stemcells.iter().map(|stemcell| (Kind::Stemcell, stemcell.cid.as_str()));
-        vms.chain(disks).chain(stemcells)
+    pub fn resources(&self) -> impl Iterator<Item = (Kind, Handle)> {
+        let vms = self.vm_handle().into_iter().chain(self.undeleted_vms()).map(|vm| (Kind::Vm, vm));
+        let snapshots = self.monopile.snapshots.iter().map(|one| (Kind::Snapshot, one.handle()));
+        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.handle()));
+        let stemcells = self.stemcells.iter().map(|stemcell| (Kind::Stemcell, stemcell.handle()));
+        vms.chain(snapshots).chain(disks).chain(stemcells)
+    }
+
+    /// Whether this is on record.
+    pub fn records(&self, what: Kind, handle: &Handle) -> bool {
+        self.resources().any(|(kind, known)| kind == what && known == *handle)
+    }
+
+    /// The disk that is called so.
+    pub fn disk(&self, handle: &Handle) -> Option<&Disk> {
+        self.disks.iter().find(|disk| disk.handle() == *handle)
     }
 
     /// The disk in use.
@@ -358,9 +471,10 @@ impl State {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
-    /// The `api_version` of the stemcell in use, or of any other; 1 where none says.
-    pub fn stemcell_api_version(&self) -> u32 {
-        let stemcell = self.current_stemcell().or(self.stemcells.first());
+    /// The `api_version` of the stemcell in use, or of any other, of this CPI if it has one; 1 where none says.
+    pub fn stemcell_api_version(&self, cpi: Option<&str>) -> u32 {
+        let known = || self.current_stemcell().into_iter().chain(&self.stemcells);
+        let stemcell = known().find(|stemcell| stemcell.cpi.as_deref() == cpi).or_else(|| known().next());
         stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
     }
 

@@ -30,6 +30,9 @@ pub struct Intent<E> {
     pub method: String,
     /// What was in force: its answer is read by it.
     pub terms: Terms,
+    /// The name of the CPI that is called; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// Why it is called, for a person.
     pub why: String,
     /// What it will have done.
@@ -311,6 +314,7 @@ mod tests {
             request_id: "r".into(),
             method: "create_vm".into(),
             terms: Terms::new(2, None),
+            cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
         };

@@ -6,14 +6,18 @@
 
 mod change;
 mod file;
+mod handle;
 mod journal;
 mod lock;
+mod salted;
 mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
-pub use file::{Disk, Extension, FORMAT, Kind, Release, State, Stemcell, Undeleted, Vm};
+pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Undeleted, Vm};
+pub use handle::Handle;
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
+pub use salted::{Ingredient, Ingredients, Leaves, MadeOf};
 pub use store::{Store, resolve};
 pub use versions::{KEPT, Version, versions};

@@ -111,7 +111,7 @@ impl Store {
 
     /// Applies a change and makes it durable.
     pub fn commit(&mut self, change: Change) -> Result<()> {
-        let ends_vm = matches!(change, Change::VmDeleted { .. });
+        let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
         next.apply(change)
             .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
@@ -282,7 +282,14 @@ mod tests {
         let mut store = Store::open(&path, &holder()).unwrap();
         store.establish().unwrap();
         let first = fs::read(&path).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         assert_eq!(fs::read(backup_path(&path)).unwrap(), first);
         for file in [&path, &backup_path(&path)] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -291,8 +298,15 @@ mod tests {
         assert!(versions::versions(&path).unwrap().iter().all(|version| version.name == "bak"));
         drop(store);
         let mut store = Store::open(&path, &holder()).unwrap();
-        store.commit(Change::DeployBegun).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "def".into(), releases: Vec::new() }).unwrap();
+        store.commit(Change::DeployBegun { in_place: false }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "def".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         let kept = versions::versions(&path).unwrap();
         let said: Vec<_> = kept
             .iter()
@@ -310,7 +324,14 @@ mod tests {
         store.establish().unwrap();
         // Killed after the backup was kept and before the new version was written.
         fs::hard_link(&path, backup_path(&path)).unwrap();
-        store.commit(Change::Deployed { manifest_sha: "abc".into(), releases: Vec::new() }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
         drop(store);
         let mut left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -368,6 +389,7 @@ mod tests {
             request_id: "r".into(),
             method: "create_vm".into(),
             terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
         };
@@ -385,13 +407,15 @@ mod tests {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
+            made_of: None,
+            ready: false,
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         call.settle().unwrap();
         drop(store);
         let mut store = Store::open(&path, &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
-        store.commit(Change::VmDeleted { cid: "vm-1".into() }).unwrap();
+        store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1", None))).unwrap();
         assert!(!file.parent().unwrap().exists());
 
         // Left by a run that was killed between the deletion and this.
@@ -412,6 +436,7 @@ mod tests {
             request_id: "r".into(),
             method: "create_disk".into(),
             terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
         };

@@ -51,6 +51,17 @@ pub enum Event {
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
         elapsed: Duration,
     },
+    /// A step of the plan begins.
+    StepBegun {
+        /// Which, from 1.
+        number: usize,
+        /// How many there are.
+        count: usize,
+        /// What steps of its kind are called.
+        step: &'static str,
+        /// Why it is taken.
+        reason: String,
+    },
     /// Neither a stage nor a failure, but worth knowing.
     Note {
         /// The sentence.

@@ -103,6 +103,8 @@ impl Inner {
                     self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
                 }
             }
+            // What a person reads of it are the stages, and the summary of the plan before.
+            Event::StepBegun { .. } => {}
             Event::Note { text } => {
                 self.lines.news(&format!("{}note: {}", self.time(), text::clean(text)));
             }

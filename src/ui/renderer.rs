@@ -96,6 +96,9 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             },
             elapsed: *elapsed,
         },
+        Event::StepBegun { number, count, step, reason } => {
+            Event::StepBegun { number: *number, count: *count, step, reason: hide(reason) }
+        }
         Event::Note { text } => Event::Note { text: hide(text) },
         Event::Warning { text } => Event::Warning { text: hide(text) },
         Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings, log } => {
@@ -132,6 +135,7 @@ mod tests {
                 outcome: Outcome::Skipped { reason: secret() },
                 elapsed: Duration::ZERO,
             },
+            Event::StepBegun { number: 1, count: 1, step: "create_vm", reason: secret() },
             Event::Note { text: secret() },
             Event::Warning { text: secret() },
             Event::RunFinished {

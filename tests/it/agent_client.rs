@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monopile::agent::{Agent, AgentError, Drained, Endpoint};
+use monopile::agent::{Agent, AgentError, Before, Drained, Endpoint};
 use monopile::timing::Clock;
 use monopile::{Error, ErrorKind};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -257,7 +257,8 @@ fn an_old_agents_drain_is_asked_again_until_it_is_over() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
     let begun = Instant::now();
-    let drained = agent(&address.to_string(), &server.pem).drain(Duration::from_secs(30)).unwrap();
+    let drained =
+        agent(&address.to_string(), &server.pem).drain(Before::Shutdown, Duration::from_secs(30)).unwrap();
     assert_eq!(drained, Drained::Done);
     assert!(begun.elapsed() >= Duration::from_secs(1));
 }
@@ -267,7 +268,8 @@ fn an_old_agents_drain_ends_at_the_deadline() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -600)]);
     let begun = Instant::now();
-    let drained = agent(&address.to_string(), &server.pem).drain(Duration::from_millis(200)).unwrap();
+    let drained =
+        agent(&address.to_string(), &server.pem).drain(Before::Shutdown, Duration::from_millis(200)).unwrap();
     assert_eq!(drained, Drained::TimedOut);
     assert!(begun.elapsed() < Duration::from_secs(20));
 }

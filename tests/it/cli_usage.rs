@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::support::World;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "create-env",
+    "plan",
     "delete-env",
     "interpolate",
     "inspect-local-release",

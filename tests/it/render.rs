@@ -198,7 +198,7 @@ fn render_template_says_what_failed_and_where() {
 
     world.write("a.erb", "<% loop { } %>");
     let error = render_template(&world, &[]).failure(3).stderr;
-    assert!(error.contains("'a.erb' line 1: the template used more than"), "{error}");
+    assert!(error.contains("'a.erb' line 1: the template made more than"), "{error}");
 }
 
 #[test]

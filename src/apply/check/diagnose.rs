@@ -9,9 +9,10 @@ use super::{Problem, ProblemKind, Repair};
 use crate::Result;
 use crate::agent::AgentError;
 use crate::apply::connection::Presence;
+use crate::apply::cpis::of_cpi;
 use crate::apply::vm;
 use crate::cpi::{Answer, CpiError, Method};
-use crate::state::Kind;
+use crate::state::{Disk, Handle, Kind};
 
 /// What of the disks' whereabouts is known.
 struct Whereabouts {
@@ -28,30 +29,33 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
     let mut problems = Vec::new();
     let mut attachable = true;
     for disk in &state.disks {
-        if site.cloud.presence(&looking, Kind::Disk, &disk.cid)? == Presence::Gone {
+        let handle = disk.handle();
+        if site.cloud.presence(&looking, Kind::Disk, &handle)? == Presence::Gone {
             attachable &= disk.id != state.current_disk_id;
             problems.push(Problem {
                 kind: ProblemKind::MissingDisk,
-                cid: disk.cid.clone(),
-                description: format!("disk '{}' does not exist, and what was on it is lost", disk.cid),
+                description: format!("disk {handle} does not exist, and what was on it is lost"),
+                handle,
                 repairs: vec![Repair::DeleteDiskReference],
             });
         }
     }
-    if let Some(cid) = state.vm_cid() {
-        let mut of_vm = match site.cloud.presence(&looking, Kind::Vm, cid)? {
+    if let Some(vm) = state.vm_handle() {
+        let mut of_vm = match site.cloud.presence(&looking, Kind::Vm, &vm)? {
             Presence::Gone => vec![Problem {
                 kind: ProblemKind::MissingVm,
-                cid: cid.to_owned(),
-                description: format!("VM '{cid}' does not exist"),
+                description: format!("VM {vm} does not exist"),
+                handle: vm,
                 repairs: vec![Repair::RecreateVm],
             }],
-            Presence::There | Presence::Unknown(_) => match agent(site, cid, patience)? {
+            Presence::There | Presence::Unknown(_) => match agent(site, &vm, patience)? {
                 Err(problem) => vec![problem],
                 Ok(mounted) => {
-                    let places = Whereabouts { attached: attached(site, &looking, cid)?, mounted };
-                    let disk = state.current_disk().filter(|_| attachable);
-                    disk.and_then(|disk| place(&disk.cid, &places)).into_iter().collect()
+                    let places = Whereabouts { attached: attached(site, &looking, &vm)?, mounted };
+                    // A disk of another CPI is on its way to this one, which is create-env's to finish.
+                    let disk = state.current_disk().map(Disk::handle);
+                    let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
+                    disk.and_then(|disk| place(disk, &places)).into_iter().collect()
                 }
             },
         };
@@ -66,14 +70,14 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
 }
 
 /// The disks that the VM's own agent has mounted.
-fn agent(site: &Site<'_>, vm: &str, patience: Duration) -> Result<Result<Vec<String>, Problem>> {
+fn agent(site: &Site<'_>, vm: &Handle, patience: Duration) -> Result<Result<Vec<String>, Problem>> {
     let asking = site.environment.reporter.stage("Asking the agent");
-    let expected = site.cloud.state().vm().map(|vm| vm.agent_id.clone());
+    let expected = site.cloud.state().vm().map(|record| record.agent_id.clone());
     let answer = site
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
         .and_then(|()| expected.map_or(Ok(None), |expected| vm::stranger(&site.agent, &expected)));
-    let problem = |kind, description, repairs| Problem { kind, cid: vm.to_owned(), description, repairs };
+    let problem = |kind, description, repairs| Problem { kind, handle: vm.clone(), description, repairs };
     match answer {
         Ok(None) => {
             let mounted = site.agent.list_disk()?;
@@ -95,18 +99,18 @@ fn agent(site: &Site<'_>, vm: &str, patience: Duration) -> Result<Result<Vec<Str
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
             };
-            let description = format!("the agent of VM '{vm}' does not answer: {error}");
+            let description = format!("the agent of VM {vm} does not answer: {error}");
             Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
         }
     }
 }
 
 /// The disks that the CPI has attached to the VM; none if it cannot tell.
-fn attached(site: &Site<'_>, stage: &crate::ui::Stage, vm: &str) -> Result<Option<Vec<String>>> {
-    match site.cloud.ask(stage, Method::GetDisks, vec![json!(vm)])? {
+fn attached(site: &Site<'_>, stage: &crate::ui::Stage, vm: &Handle) -> Result<Option<Vec<String>>> {
+    match site.cloud.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Cids(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
-        Err(error @ CpiError::Abandoned { .. }) => Err(error.into()),
+        Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
         Err(error) => {
             stage.log_line(error.to_string());
             Ok(None)
@@ -115,12 +119,12 @@ fn attached(site: &Site<'_>, stage: &crate::ui::Stage, vm: &str) -> Result<Optio
 }
 
 /// What is wrong with where a disk is.
-fn place(cid: &str, places: &Whereabouts) -> Option<Problem> {
-    let has = |cids: &[String]| cids.iter().any(|known| known == cid);
+fn place(disk: Handle, places: &Whereabouts) -> Option<Problem> {
+    let has = |cids: &[String]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
-        cid: cid.to_owned(),
-        description: format!("disk '{cid}' {description}"),
+        description: format!("disk {disk} {description}"),
+        handle: disk.clone(),
         repairs: vec![repair],
     };
     match (places.attached.as_deref().map(has), has(&places.mounted)) {
@@ -143,8 +147,11 @@ mod tests {
     fn where_a_disk_is_says_what_is_wrong_with_it() {
         let of = |attached: Option<&[&str]>, mounted: &[&str]| {
             let owned = |cids: &[&str]| cids.iter().map(ToString::to_string).collect::<Vec<_>>();
-            place("d", &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) })
-                .map(|problem| (problem.kind, problem.repairs))
+            place(
+                Handle::new("d", None),
+                &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) },
+            )
+            .map(|problem| (problem.kind, problem.repairs))
         };
         assert_eq!(of(Some(&["d"]), &["d"]), None);
         assert_eq!(of(None, &["d"]), None);

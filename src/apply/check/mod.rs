@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::recreate::renew;
 use super::request::{CreateEnv, Environment};
+use crate::state::Handle;
 use crate::{Error, ErrorKind, Result};
 
 /// `cloud-check`.
@@ -85,16 +86,16 @@ impl Repair {
 
     /// As a question to whoever decides.
     pub fn question(self, problem: &Problem) -> String {
-        let cid = &problem.cid;
+        let handle = &problem.handle;
         match self {
-            Repair::RebootVm => format!("Reboot VM '{cid}'?"),
-            Repair::RecreateVm => format!("Make a new VM in the place of '{cid}'?"),
+            Repair::RebootVm => format!("Reboot VM {handle}?"),
+            Repair::RecreateVm => format!("Make a new VM in the place of {handle}?"),
             Repair::ReattachDisk => {
-                format!("Stop the jobs, attach disk '{cid}' to the VM, and start the jobs again?")
+                format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
             }
-            Repair::MountDisk => format!("Stop the jobs, mount disk '{cid}', and start the jobs again?"),
+            Repair::MountDisk => format!("Stop the jobs, mount disk {handle}, and start the jobs again?"),
             Repair::DeleteDiskReference => {
-                format!("Forget disk '{cid}'? The next VM that is made gets a new and empty one")
+                format!("Forget disk {handle}? The next VM that is made gets a new and empty one")
             }
         }
     }
@@ -105,8 +106,9 @@ impl Repair {
 pub struct Problem {
     /// What is wrong.
     pub kind: ProblemKind,
-    /// The CID of the VM or disk that it is about.
-    pub cid: String,
+    /// The VM or disk that it is about.
+    #[serde(flatten)]
+    pub handle: Handle,
     /// More, in words.
     pub description: String,
     /// What can be done about it, the gentlest first.
@@ -166,7 +168,8 @@ pub fn cloud_check(
     let mut checked = CloudChecked::default();
     loop {
         super::signals::check(environment)?;
-        let mut site = repair::Site::open(request, environment)?;
+        let (store, ground) = repair::Ground::open(request, environment)?;
+        let mut site = repair::Site::open(request, environment, &ground, store)?;
         let problems = diagnose::diagnose(&site, request.agent_timeout)?;
         for treated in &mut checked.problems {
             treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
@@ -201,8 +204,11 @@ pub fn cloud_check(
         let state = site.cloud.state().clone();
         drop(site);
         let outcome = match outcome {
-            // Only after the lock is free again: it is a run of its own.
-            Ok(repair::Outcome::NeedsNewVm) => renew(&request.deploy, environment, &state).map(drop),
+            // Only after the lock is free again: it is a run of its own. It has been agreed to.
+            Ok(repair::Outcome::NeedsNewVm) => {
+                let agreed = Environment { confirm: None, ..environment.clone() };
+                renew(&request.deploy, &agreed, &state).map(drop)
+            }
             outcome => outcome.map(drop),
         };
         let error = match outcome {
@@ -221,5 +227,5 @@ pub fn cloud_check(
 }
 
 fn is_same(one: &Problem, other: &Problem) -> bool {
-    one.kind == other.kind && one.cid == other.cid
+    one.kind == other.kind && one.handle == other.handle
 }

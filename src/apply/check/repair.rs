@@ -3,17 +3,19 @@
 use serde_json::json;
 
 use super::{CloudCheck, Problem, Repair};
-use crate::agent::Agent;
+use crate::agent::{Agent, Before, Endpoint};
 use crate::apply::cloud::Cloud;
+use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpis::{Cpis, of_cpi};
 use crate::apply::lifecycle::Jobs;
 use crate::apply::records::no_state;
 use crate::apply::registry::Registry;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_source, disk, lock, prepare, resume, vm};
+use crate::apply::{cpi_names, disk, lock, prepare, resume, vm};
 use crate::cpi::Method;
 use crate::manifest::Deployment;
-use crate::state::{Change, Kind};
+use crate::state::{Change, Handle, Kind, Store};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -23,8 +25,15 @@ pub(super) struct Site<'a> {
     pub(super) cloud: Cloud<'a>,
     pub(super) agent: Agent,
     request: &'a CloudCheck,
-    deployment: Deployment,
+    deployment: &'a Deployment,
     registry: Option<Registry<'a>>,
+}
+
+/// What the manifest says about it.
+pub(super) struct Ground {
+    deployment: Deployment,
+    endpoint: Endpoint,
+    alone: Alone,
 }
 
 /// What is to be done after a repair.
@@ -35,9 +44,9 @@ pub(super) enum Outcome {
     NeedsNewVm,
 }
 
-impl<'a> Site<'a> {
-    /// Locks the state, finishes what an interrupted run began, and finds or installs the CPI.
-    pub(super) fn open(request: &'a CloudCheck, environment: &'a Environment) -> Result<Self> {
+impl Ground {
+    /// Locks the state, finishes what an interrupted run began, and reads the manifest.
+    pub(super) fn open(request: &CloudCheck, environment: &Environment) -> Result<(Store, Self)> {
         let deploy = &request.deploy;
         let mut store = lock::open(environment, "cloud-check")?;
         if !store.exists() {
@@ -46,27 +55,35 @@ impl<'a> Site<'a> {
         resume::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &deploy.inputs)?;
-        let deployment = Deployment::parse(&loaded.root)?;
-        let provider = &deployment.cloud_provider;
-        prepare::redact_provider(environment, provider);
-        let endpoint = endpoint(environment, provider)?;
-        let located = cpi_source::locate_alone(
-            environment,
-            &deploy.inputs,
-            deploy.templates,
-            &loaded,
-            provider,
-            &validating,
-        )?;
+        let deployment = loaded.deployment()?;
+        let alone = Alone::open(environment, &deploy.inputs, deploy.templates, &loaded, &validating)?;
+        let endpoint = endpoint(environment, &alone.provider)?;
+        cpi_names::rename(environment, alone.config.as_ref(), &mut store)?;
         validating.finish();
-        let connecting = environment.reporter.stage("Asking the CPI what it is");
-        let mut cloud = Cloud::connect(environment, store, located, deploy.cpi_api_version, &connecting)?;
-        let version = cloud.state().stemcell_api_version();
-        let contract = cloud.negotiate(version);
-        connecting.finish();
-        let registry = Registry::start(environment, provider, &deploy.inputs.manifest, contract, &cloud)?;
-        let agent = connect(environment, endpoint, cloud.state());
-        Ok(Site { environment, cloud, agent, request, deployment, registry })
+        Ok((store, Ground { deployment, endpoint, alone }))
+    }
+}
+
+impl<'a> Site<'a> {
+    /// Finds or installs the CPI of the VM; others follow when they are asked.
+    pub(super) fn open(
+        request: &'a CloudCheck,
+        environment: &'a Environment,
+        ground: &'a Ground,
+        store: Store,
+    ) -> Result<Self> {
+        let deploy = &request.deploy;
+        let sources = Sources::find(environment, ground.alone.parts())?;
+        let cpis = Cpis::new(environment, sources, store.state(), deploy.cpi_api_version);
+        // The VM's comes first.
+        let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+        let first = first.as_deref();
+        let contract = cpis.get(first)?.negotiate(store.state().stemcell_api_version(first));
+        let cloud = Cloud::new(environment, cpis, store);
+        let manifest = &deploy.inputs.manifest;
+        let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &cloud)?;
+        let agent = connect(environment, ground.endpoint.clone(), cloud.state());
+        Ok(Site { environment, cloud, agent, request, deployment: &ground.deployment, registry })
     }
 
     /// Does what was chosen.
@@ -77,21 +94,22 @@ impl<'a> Site<'a> {
                 repairing.finish();
                 return Ok(Outcome::NeedsNewVm);
             }
-            Repair::RebootVm => self.reboot(&problem.cid, &repairing)?,
-            Repair::ReattachDisk | Repair::MountDisk => self.mount(&problem.cid, repair, &repairing)?,
+            Repair::RebootVm => self.reboot(&problem.handle, &repairing)?,
+            Repair::ReattachDisk | Repair::MountDisk => self.mount(&problem.handle, repair, &repairing)?,
             Repair::DeleteDiskReference => {
-                self.cloud.commit(Change::Forgotten { what: Kind::Disk, cid: problem.cid.clone() })?;
+                self.cloud.commit(Change::Forgotten { what: Kind::Disk, handle: problem.handle.clone() })?;
             }
         }
         repairing.finish();
         Ok(Outcome::Done)
     }
 
-    fn reboot(&self, cid: &str, stage: &Stage) -> Result<()> {
-        let rebooting = stage.reporter().stage(format!("Rebooting VM '{cid}'"));
-        self.cloud.ask(&rebooting, Method::RebootVm, vec![json!(cid)])??;
+    fn reboot(&self, vm: &Handle, stage: &Stage) -> Result<()> {
+        let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
+        let asked = self.cloud.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
+        asked.map_err(|error| of_cpi(vm.cpi(), error))?;
         rebooting.finish();
-        let waiting = stage.reporter().stage(format!("Waiting for the agent on VM '{cid}'"));
+        let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let patience = self.request.deploy.agent_timeout;
         let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.cloud.state(), patience));
         self.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
@@ -110,21 +128,21 @@ impl<'a> Site<'a> {
 
     /// The jobs must not write into a directory that a disk is about to be mounted over. They are not drained: what
     /// they would finish is on the disk that they have lost.
-    fn mount(&mut self, cid: &str, repair: Repair, stage: &Stage) -> Result<()> {
+    fn mount(&mut self, disk: &Handle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
-        self.jobs().stop(None, stage)?;
+        self.jobs().stop(None, Before::Shutdown, stage)?;
         let patience = self.request.deploy.agent_timeout;
         if repair == Repair::ReattachDisk {
-            let (deployment, agent) = (&self.deployment, &self.agent);
+            let (deployment, agent) = (self.deployment, &self.agent);
             // An agent that still has the lost disk mounted would not mount it again.
-            if agent.list_disk()?.iter().any(|mounted| mounted == cid) {
-                agent.unmount_disk(cid)?;
+            if agent.list_disk()?.contains(&disk.cid) {
+                agent.unmount_disk(&disk.cid)?;
             }
             let why = "it is not attached (cloud-check)";
-            disk::attach(deployment, patience, &mut self.cloud, agent, cid, why, stage)?;
+            disk::attach(deployment, patience, &mut self.cloud, agent, disk, why, stage)?;
         } else {
-            let mounting = stage.reporter().stage(format!("Mounting disk '{cid}'"));
-            disk::mount(&self.cloud, &self.agent, cid)?;
+            let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
+            disk::mount(&self.cloud, &self.agent, disk)?;
             mounting.finish();
         }
         self.jobs().start(self.deployment.update_watch_time, stage)

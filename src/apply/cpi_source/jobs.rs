@@ -4,20 +4,21 @@
 //! templates render, and only then whether their packages compile.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Located, Parts, with_directories};
+use super::{Located, Parts, Sources, private_directory, with_directories};
 use crate::apply::prepare::find;
-use crate::apply::request::Environment;
 use crate::apply::{render, signals};
 use crate::artifact::Release;
 use crate::artifact::release::Job;
 use crate::cpi::Executable;
-use crate::cpi::install::{CpiJob, Workshop, install as install_packages};
+use crate::cpi::install::{CpiJob, Installed, Workshop, install as install_packages};
 use crate::error::ResultExt;
+use crate::manifest::deployment::CpiSource;
 use crate::template::Context;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -31,14 +32,69 @@ struct Found<'r> {
     job: &'r Job,
 }
 
-/// Installs the jobs below `root`, with packages from the cache or `--package-dir`.
+/// Job and release.
+pub(super) type Name = (String, String);
+
+/// The job that makes CPIs of this type.
+pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
+    let named = |release: &Release| match &parts.provider.cpi {
+        CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+    };
+    let (first, others): (Vec<&Release>, Vec<&Release>) =
+        parts.releases.iter().partition(|release| named(release));
+    let release = first.into_iter().chain(others).find(|release| has_type(release, kind))?;
+    Some((job_of_type(kind), release.name.clone()))
+}
+
+/// Whether a release makes CPIs of this type.
+pub(super) fn has_type(release: &Release, kind: &str) -> bool {
+    release.job(&job_of_type(kind)).is_ok_and(makes_cpi)
+}
+
+fn job_of_type(kind: &str) -> String {
+    format!("{kind}_cpi")
+}
+
+fn makes_cpi(job: &Job) -> bool {
+    job.templates.iter().any(|template| template.target == CPI)
+}
+
+/// The jobs of the default CPI. Where there are several CPIs, `cloud_provider` may name the jobs of others as well:
+/// the first is the default.
+pub(super) fn of_default_cpi(wanted: &[Name], parts: &Parts<'_>) -> Result<Vec<Name>> {
+    if parts.config.is_none() {
+        return Ok(wanted.to_vec());
+    }
+    let found = find_jobs(wanted, parts.releases)?;
+    match found.iter().position(|found| makes_cpi(found.job)) {
+        Some(first) => Ok(with_plugins(&wanted[first], wanted, &found)),
+        None => Ok(wanted.to_vec()),
+    }
+}
+
+/// The jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
+pub(super) fn of_type(job: &Name, parts: &Parts<'_>) -> Result<Vec<Name>> {
+    match &parts.provider.cpi {
+        CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, parts.releases)?)),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => Ok(vec![job.clone()]),
+    }
+}
+
+fn with_plugins(job: &Name, wanted: &[Name], found: &[Found<'_>]) -> Vec<Name> {
+    let plugins = wanted.iter().zip(found).filter(|(_, found)| !makes_cpi(found.job));
+    std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
+}
+
+/// Installs the jobs below `root`, rendered with these properties, with packages from the cache or `--package-dir`.
 pub(super) fn install(
-    environment: &Environment,
-    parts: &Parts<'_>,
-    wanted: &[(String, String)],
+    sources: &Sources<'_>,
+    wanted: &[Name],
+    properties: &Map<String, Value>,
     root: &Path,
     stage: &Stage,
 ) -> Result<Located> {
+    let Sources { environment, parts, .. } = sources;
     let found = find_jobs(wanted, parts.releases)?;
     let cpi = the_cpi(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
@@ -47,24 +103,12 @@ pub(super) fn install(
 
     let rendering = installing.reporter().stage("Rendering the CPI's templates");
     for Found { job, .. } in &found {
-        render_job(parts, job, &jobs_dir)
+        render_job(parts, job, properties, &jobs_dir)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
     }
     rendering.finish();
 
-    let jobs: Vec<CpiJob<'_>> =
-        found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
-    let workshop = Workshop {
-        cache: &environment.paths.cache,
-        package_dir: environment.paths.package_dir.as_deref(),
-        work: root,
-        keep_work: environment.keep_work,
-        variables: &environment.variables,
-        parallel: environment.parallel,
-        interrupted: &|| signals::first(environment),
-        redactor: &environment.redactor,
-    };
-    let installed = install_packages(&jobs, &workshop, &installing)?;
+    let installed = packages(sources, wanted, &found, root, &installing)?;
     installing.finish();
     Ok(Located {
         executable: Executable {
@@ -76,6 +120,45 @@ pub(super) fn install(
         context: Map::new(),
         installed: Some(installed),
     })
+}
+
+/// The packages of these jobs, installed once.
+fn packages(
+    sources: &Sources<'_>,
+    wanted: &[Name],
+    found: &[Found<'_>],
+    root: &Path,
+    stage: &Stage,
+) -> Result<Rc<Installed>> {
+    let environment = sources.environment;
+    let mut installed = sources.installed.borrow_mut();
+    if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
+        return Ok(Rc::clone(known));
+    }
+    let jobs: Vec<CpiJob<'_>> =
+        found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
+    let is_default = match &sources.parts.provider.cpi {
+        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.parts)? == wanted,
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+    };
+    // A directory holds one package of each name, so the other CPIs' have directories of their own.
+    let package_dir = environment.paths.package_dir.as_ref().map(|directory| match wanted {
+        [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
+        _ => directory.clone(),
+    });
+    let workshop = Workshop {
+        cache: &environment.paths.cache,
+        package_dir: package_dir.as_deref(),
+        work: root,
+        keep_work: environment.keep_work,
+        variables: &environment.variables,
+        parallel: environment.parallel,
+        interrupted: &|| signals::first(environment),
+        redactor: &environment.redactor,
+    };
+    let new = Rc::new(install_packages(&jobs, &workshop, stage)?);
+    installed.push((wanted.to_vec(), Rc::clone(&new)));
+    Ok(new)
 }
 
 fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<Found<'r>>> {
@@ -94,8 +177,7 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
 
 /// The one job that makes the executable.
 fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
-    let makes_cpi = |found: &&Found<'_>| found.job.templates.iter().any(|template| template.target == CPI);
-    let cpis: Vec<&Found<'r>> = found.iter().filter(makes_cpi).collect();
+    let cpis: Vec<&Found<'r>> = found.iter().filter(|found| makes_cpi(found.job)).collect();
     let name = |found: &&Found<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
     match cpis.as_slice() {
         [one] => Ok(one.job),
@@ -129,9 +211,9 @@ fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
 }
 
 /// Renders a job's templates into `<jobs_dir>/<job>`: for this user alone, since they hold credentials.
-fn render_job(parts: &Parts<'_>, job: &Job, jobs_dir: &Path) -> Result<()> {
+fn render_job(parts: &Parts<'_>, job: &Job, properties: &Map<String, Value>, jobs_dir: &Path) -> Result<()> {
     private_directory(&jobs_dir.join(&job.name))?;
-    let context = Context::from_json(&context(parts, job))?;
+    let context = Context::from_json(&context(parts.deployment, job, properties))?;
     for file in render::templates(parts.renderer, job, &context, jobs_dir)? {
         if file.executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
@@ -143,26 +225,18 @@ fn render_job(parts: &Parts<'_>, job: &Job, jobs_dir: &Path) -> Result<()> {
 
 /// The evaluation context as upstream gives it to jobs it installs (`installation/job_renderer.go`): the CPI's
 /// properties stand where an instance group's would, and there is neither address nor network.
-pub(in crate::apply) fn context(parts: &Parts<'_>, job: &Job) -> Value {
+pub(in crate::apply) fn context(deployment: &str, job: &Job, properties: &Map<String, Value>) -> Value {
     json!({
         "index": 0,
         "id": uuid::Uuid::new_v4().to_string(),
         "az": "unknown",
         "bootstrap": true,
         "job": {"name": job.name},
-        "deployment": parts.deployment,
+        "deployment": deployment,
         "networks": {"default": {"ip": "", "netmask": "", "gateway": ""}},
         "global_properties": {},
-        "cluster_properties": parts.provider.properties,
+        "cluster_properties": properties,
         "job_properties": null,
         "default_properties": render::defaults(job),
     })
-}
-
-fn private_directory(path: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }

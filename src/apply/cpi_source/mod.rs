@@ -1,109 +1,128 @@
-//! From what the manifest says about the CPI to an executable.
-
+//! From what manifest and CPI config say about CPIs to executables.
 //!
-//! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`.
+//! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`. The CPI
+//! of `cloud_provider` is the default one and has no name; those of a CPI config have, see `entry`.
 
+mod entry;
 pub(super) mod jobs;
+mod parts;
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::prepare;
+pub(super) use parts::{Alone, Parts};
+
 use super::request::Environment;
-use crate::artifact::Release;
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
-use crate::durable::write_atomically;
+use crate::durable::{parent, write_atomically};
 use crate::manifest::deployment::{CloudProvider, CpiSource};
-use crate::manifest::{Deployment, Inputs, Loaded, yaml};
-use crate::template::{Mode, ModeRenderer, Renderer};
 use crate::ui::Stage;
 use crate::{Error, Result, builtin};
+use entry::Entry;
 
-/// What the CPI is made from.
-pub(super) struct Parts<'a> {
-    /// What the manifest says about it.
-    pub(super) provider: &'a CloudProvider,
-    /// The name of the deployment.
-    pub(super) deployment: &'a str,
-    /// The file that paths are relative to.
-    pub(super) manifest: &'a Path,
-    /// The releases its jobs are of, at least.
-    pub(super) releases: &'a [Release],
-    /// Renders their templates.
-    pub(super) renderer: &'a dyn Renderer,
-}
-
-/// The CPI and what its requests carry in their context.
+/// A CPI and what its requests carry in their context.
 pub(super) struct Located {
     pub(super) executable: Executable,
     pub(super) context: Map<String, Value>,
     /// Keeps its packages where they are.
-    pub(super) installed: Option<Installed>,
+    pub(super) installed: Option<Rc<Installed>>,
 }
 
-/// Finds or installs the CPI.
-pub(super) fn locate(environment: &Environment, parts: &Parts<'_>, stage: &Stage) -> Result<Located> {
-    let (provider, manifest) = (parts.provider, parts.manifest);
-    let root = environment.paths.work.join("cpi");
-    let variables = || with_directories(environment, &root.join("packages"), &root.join("jobs"));
-    match &provider.cpi {
-        CpiSource::Builtin(name) if builtin::CPIS.contains(&name.as_str()) => {
-            let config = environment.paths.work.join(format!("{name}-cpi.json"));
-            let text = builtin_config(environment, name, provider).to_string();
-            write_atomically(&config, text.as_bytes())
-                .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
-            Ok(Located {
-                executable: Executable {
-                    program: environment.paths.executable.clone(),
-                    arguments: vec![
-                        "cpi-exec".into(),
-                        name.clone(),
-                        "--config".into(),
-                        config.display().to_string(),
-                    ],
-                    environment: variables(),
-                },
-                context: Map::new(),
-                installed: None,
-            })
+/// Every CPI there is, found and not yet installed.
+pub(super) struct Sources<'a> {
+    environment: &'a Environment,
+    parts: Parts<'a>,
+    entries: Vec<Entry<'a>>,
+    /// By the jobs they are for: CPIs of one type share their packages.
+    installed: RefCell<Vec<(Vec<jobs::Name>, Rc<Installed>)>>,
+}
+
+impl<'a> Sources<'a> {
+    /// Finds out what makes each CPI of the config. Nothing is installed.
+    pub(super) fn find(environment: &'a Environment, parts: Parts<'a>) -> Result<Self> {
+        let cpis = parts.config.map_or(&[][..], |config| &config.cpis);
+        let entries = cpis.iter().map(|cpi| Entry::find(cpi, &parts)).collect::<Result<_>>()?;
+        Ok(Sources { environment, parts, entries, installed: RefCell::default() })
+    }
+
+    /// The names of all CPIs, the default one first.
+    pub(super) fn names(&self) -> impl Iterator<Item = Option<&str>> {
+        std::iter::once(None).chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
+    }
+
+    /// Installs a CPI where that is needed. No name means the default one.
+    pub(super) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<Located> {
+        let work = &self.environment.paths.work;
+        let Some(name) = name else { return self.default_cpi(&work.join("cpi"), stage) };
+        let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
+        match found {
+            Some((index, entry)) => entry.locate(self, &work.join("cpis").join(index.to_string()), stage),
+            None => Err(Error::invalid(format!("there is no CPI '{name}'"))),
         }
-        CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
-            .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
-        CpiSource::Path { path, arguments } => Ok(Located {
-            executable: Executable {
-                program: manifest.parent().unwrap_or(Path::new(".")).join(path),
-                arguments: arguments.clone(),
-                environment: variables(),
-            },
-            // A plain executable has no rendered job to take its properties from.
-            context: provider.properties.clone(),
-            installed: None,
-        }),
-        CpiSource::Jobs(jobs) => jobs::install(environment, parts, jobs, &root, stage),
+    }
+
+    fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<Located> {
+        let (provider, manifest) = (self.parts.provider, self.parts.manifest);
+        match &provider.cpi {
+            CpiSource::Builtin(name) if builtin::CPIS.contains(&name.as_str()) => {
+                let config = self.environment.paths.work.join(format!("{name}-cpi.json"));
+                let config = (config, builtin_config(self.environment, name, provider, &provider.properties));
+                self.builtin(name, config, Map::new(), root)
+            }
+            CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
+                .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
+            CpiSource::Path { path, arguments } => {
+                let program = parent(manifest).join(path);
+                // A plain executable has no rendered job to take its properties from.
+                Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
+            }
+            CpiSource::Jobs(wanted) => {
+                let wanted = jobs::of_default_cpi(wanted, &self.parts)?;
+                jobs::install(self, &wanted, &provider.properties, root, stage)
+            }
+        }
+    }
+
+    /// A CPI of this program, with its configuration and where that goes.
+    fn builtin(
+        &self,
+        name: &str,
+        (file, config): (PathBuf, Value),
+        context: Map<String, Value>,
+        root: &Path,
+    ) -> Result<Located> {
+        write_atomically(&file, config.to_string().as_bytes())
+            .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
+        let arguments =
+            vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
+        Ok(self.plain(self.environment.paths.executable.clone(), arguments, context, root))
+    }
+
+    fn plain(
+        &self,
+        program: PathBuf,
+        arguments: Vec<String>,
+        context: Map<String, Value>,
+        root: &Path,
+    ) -> Located {
+        let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
+        Located { executable: Executable { program, arguments, environment }, context, installed: None }
     }
 }
 
-/// Finds or installs the CPI for a command that needs nothing else: releases whose files are gone are no obstacle.
-pub(super) fn locate_alone(
-    environment: &Environment,
-    inputs: &Inputs,
-    templates: Mode,
-    loaded: &Loaded,
-    provider: &CloudProvider,
-    stage: &Stage,
-) -> Result<Located> {
-    let releases = Deployment::parse_cpi_releases(&loaded.root, &provider.cpi)?;
-    let releases = prepare::open_releases(environment, &releases, &inputs.manifest, stage)?;
-    let parts = Parts {
-        provider,
-        deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default(),
-        manifest: &inputs.manifest,
-        releases: &releases,
-        renderer: &ModeRenderer::new(templates, &environment.variables)?,
-    };
-    locate(environment, &parts, stage)
+/// Makes a directory for this user alone: credentials end up in it.
+fn private_directory(path: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 
 /// The environment of a CPI process: what this program has, and where packages and jobs are.
@@ -115,17 +134,28 @@ fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> 
     variables
 }
 
-fn builtin_config(environment: &Environment, name: &str, provider: &CloudProvider) -> Value {
+/// The configuration of a built-in CPI. All of them share one cloud, unless they say otherwise: a CPI that is
+/// renamed must find what it made.
+fn builtin_config(
+    environment: &Environment,
+    name: &str,
+    provider: &CloudProvider,
+    properties: &Map<String, Value>,
+) -> Value {
     let mut config = Map::new();
     if name == "local" {
         config.insert("root".into(), json!(environment.paths.data.join("local")));
     }
+    config.extend(properties.clone());
+    config.insert("agent".into(), agent(provider, properties));
+    Value::Object(config)
+}
+
+/// How agents are to be reached. What the properties say of it wins, as in a CPI release's job.
+fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
     let mut agent = json!({"mbus": provider.mbus, "cert": provider.cert});
-    // What the manifest says of the agent wins, as in a CPI release's job.
-    if let (Some(Value::Object(own)), Value::Object(agent)) = (provider.properties.get("agent"), &mut agent) {
+    if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {
         agent.extend(own.clone());
     }
-    config.extend(provider.properties.clone());
-    config.insert("agent".into(), agent);
-    Value::Object(config)
+    agent
 }

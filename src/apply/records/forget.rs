@@ -1,7 +1,6 @@
 //! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
 
-use super::show::unknown;
-use super::{Agree, no_state};
+use super::{Agree, find, no_state};
 use crate::apply::effect::Effect;
 use crate::apply::lock;
 use crate::apply::request::Environment;
@@ -11,8 +10,8 @@ use crate::{Error, Result};
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forgettable {
-    /// What this CID names.
-    Resource(Kind, String),
+    /// What this CID names: with this CPI, or with whichever knows it.
+    Resource(Kind, String, Option<String>),
     /// The open call with this request id.
     Call(String),
 }
@@ -25,14 +24,12 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
         return Err(no_state(store.path()));
     }
     match what {
-        Forgettable::Resource(kind, cid) => {
-            if !store.state().resources().any(|known| known == (*kind, cid.as_str())) {
-                return Err(unknown(*kind, cid, store.state()));
-            }
+        Forgettable::Resource(kind, cid, cpi) => {
+            let handle = find(store.state(), *kind, cid, cpi.as_deref())?;
             agree(&format!(
-                "Forget {kind} '{cid}'? If it exists, nothing will delete it, and nothing will know of it"
+                "Forget {kind} {handle}? If it exists, nothing will delete it, and nothing will know of it"
             ))?;
-            store.commit(Change::Forgotten { what: *kind, cid: cid.clone() })?;
+            store.commit(Change::Forgotten { what: *kind, handle })?;
             Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
         }
         Forgettable::Call(id) => {

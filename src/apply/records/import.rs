@@ -6,11 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError};
 use crate::apply::connection::{Connection, Presence};
+use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpis::Cpis;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_source, lock, prepare};
+use crate::apply::{cpi_names, lock, prepare};
 use crate::manifest::{Deployment, Inputs};
-use crate::state::{Change, Disk, Kind, State, Stemcell, Vm};
+use crate::state::{Change, Disk, Handle, Kind, State, Stemcell, Vm};
 use crate::template::Mode;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -76,46 +78,44 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     }
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
-    let deployment = Deployment::parse(&loaded.root)?;
-    let provider = &deployment.cloud_provider;
-    prepare::redact_provider(environment, provider);
-    let endpoint = endpoint(environment, provider)?;
+    let deployment = loaded.deployment()?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &alone.provider)?;
+    cpi_names::check_az(alone.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     records(&mut state, request, &deployment)?;
-    let located = cpi_source::locate_alone(
-        environment,
-        &request.inputs,
-        request.templates,
-        &loaded,
-        provider,
-        &validating,
-    )?;
+    let cpi = deployment.cpi();
+    let sources = Sources::find(environment, alone.parts())?;
+    let cpis = Cpis::new(environment, sources, &state, request.cpi_api_version);
+    cpis.install(cpi, &validating)?;
     validating.finish();
 
     let asking = environment.reporter.stage("Asking the CPI what exists");
-    let mut connection =
-        Connection::open(environment, located, &state.director_id, request.cpi_api_version, &asking)?;
+    let connection = cpis.connect(cpi, &asking)?;
     let contract = connection.negotiate(request.stemcell_api_version);
-    for (what, cid) in state.resources().chain(request.vm.as_deref().map(|cid| (Kind::Vm, cid))) {
-        check(&connection, &asking, what, cid)?;
+    let vm = request.vm.as_deref().map(|cid| Handle::new(cid, cpi));
+    for (what, handle) in state.resources().chain(vm.clone().map(|vm| (Kind::Vm, vm))) {
+        check(&connection, &asking, what, &handle)?;
     }
     asking.finish();
 
-    if let Some(cid) = &request.vm {
+    if let Some(handle) = vm {
         let agent = connect(environment, endpoint, &state);
         let vm = known_agent(environment, request, &agent)?.map(|agent_id| {
             let instance = deployment.instance();
             Box::new(Vm {
-                cid: cid.clone(),
+                cid: handle.cid.clone(),
                 agent_id,
                 contract,
                 networks: None,
-                cpi: None,
+                cpi: handle.cpi.clone(),
                 instance,
                 ssh_host_key: None,
+                made_of: None,
+                ready: false,
             })
         });
-        apply(&mut state, Change::VmAdopted { cid: cid.clone(), vm })?;
+        apply(&mut state, Change::VmAdopted { handle, vm })?;
     }
     store.commit(Change::Replaced(Box::new(state)))?;
     Ok(format!(
@@ -134,7 +134,7 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
             version: wanted.version.clone(),
             api_version: Some(request.stemcell_api_version),
             cid: wanted.cid.clone(),
-            cpi: None,
+            cpi: deployment.cpi().map(str::to_owned),
             digest: None,
             unknown: Map::new(),
         };
@@ -155,11 +155,13 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
             size: spec.size,
             cloud_properties: spec.cloud_properties.clone(),
             hint: None,
-            cpi: None,
+            cpi: deployment.cpi().map(str::to_owned),
+            az: deployment.az.as_ref().map(|az| az.name.clone()),
             unknown: Map::new(),
         };
+        let handle = record.handle();
         apply(state, Change::DiskCreated(record))?;
-        apply(state, Change::DiskUsed { cid: cid.clone() })?;
+        apply(state, Change::DiskUsed(handle))?;
     }
     Ok(())
 }
@@ -168,14 +170,14 @@ fn apply(state: &mut State, change: Change) -> Result<()> {
     state.apply(change).map_err(|rejected| Error::invalid("this cannot be recorded").with_source(rejected))
 }
 
-fn check(connection: &Connection<'_>, stage: &Stage, what: Kind, cid: &str) -> Result<()> {
-    match connection.presence(stage, what, cid)? {
+fn check(connection: &Connection<'_>, stage: &Stage, what: Kind, handle: &Handle) -> Result<()> {
+    match connection.presence(stage, what, &handle.cid)? {
         Presence::There => Ok(()),
-        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {what} '{cid}'")).with_hint(
+        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {what} {handle}")).with_hint(
             "nothing was recorded; check the CID, and that the manifest's CPI looks in the right place",
         )),
         Presence::Unknown(reason) => {
-            stage.reporter().warn(format!("{what} '{cid}' is recorded unseen: {reason}"));
+            stage.reporter().warn(format!("{what} {handle} is recorded unseen: {reason}"));
             Ok(())
         }
     }

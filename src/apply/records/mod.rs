@@ -1,12 +1,14 @@
 //! What is on record, for an operator: to look at it, to compare it with the world, to make it, to drop parts of it
 //! on purpose.
 
+mod find;
 mod forget;
 mod import;
 mod restore;
 mod show;
 mod verify;
 
+pub(super) use find::find;
 pub use forget::{Forgettable, forget};
 pub use import::{Import, ImportedStemcell, import};
 pub use restore::{keep_version, restore};

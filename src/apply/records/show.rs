@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::no_state;
+use crate::Result;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Journal, Kind, State, Undeleted, resolve};
-use crate::{Error, Result};
+use crate::state::{Journal, Snapshot, State, Undeleted, resolve};
 
 /// What a state file and its journal say.
 #[derive(Debug, Serialize)]
@@ -24,6 +24,9 @@ pub struct Overview {
     pub vm: Option<ShownVm>,
     /// Persistent disks.
     pub disks: Vec<ShownDisk>,
+    /// Snapshots of disks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     /// Stemcells.
     pub stemcells: Vec<ShownStemcell>,
     /// Releases last deployed: `name/version`.
@@ -39,6 +42,9 @@ pub struct Overview {
 pub struct ShownVm {
     /// Its CID.
     pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// The id of its agent, where known.
     pub agent_id: Option<String>,
     /// What runs on it: `bosh/0`.
@@ -52,6 +58,9 @@ pub struct ShownVm {
 pub struct ShownDisk {
     /// Its CID.
     pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// MiB.
     pub size: u64,
     /// Whether the VM uses it.
@@ -65,6 +74,9 @@ pub struct ShownDisk {
 pub struct ShownStemcell {
     /// Its CID.
     pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// Its name.
     pub name: String,
     /// Its version.
@@ -82,6 +94,9 @@ pub struct ShownCall {
     pub request_id: String,
     /// The CPI method.
     pub method: String,
+    /// The name of the CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// Why it was called.
     pub why: String,
 }
@@ -100,6 +115,7 @@ pub fn show(path: &Path) -> Result<Overview> {
         .map(|(intent, _)| ShownCall {
             request_id: intent.request_id,
             method: intent.method,
+            cpi: intent.cpi,
             why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
         })
         .collect();
@@ -107,10 +123,11 @@ pub fn show(path: &Path) -> Result<Overview> {
 }
 
 fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview {
-    let vm = state.vm_cid().map(|cid| {
+    let vm = state.vm_handle().map(|handle| {
         let vm = state.vm();
         ShownVm {
-            cid: cid.to_owned(),
+            cid: handle.cid,
+            cpi: handle.cpi,
             agent_id: vm.map(|vm| vm.agent_id.clone()),
             instance: vm.map(|vm| vm.instance.clone()),
             contract: vm.map(|vm| vm.contract),
@@ -121,6 +138,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
         .iter()
         .map(|disk| ShownDisk {
             cid: disk.cid.clone(),
+            cpi: disk.cpi.clone(),
             size: disk.size,
             in_use: disk.id == state.current_disk_id,
             hint: disk.hint.as_ref().map(without_credentials),
@@ -131,6 +149,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
         .iter()
         .map(|stemcell| ShownStemcell {
             cid: stemcell.cid.clone(),
+            cpi: stemcell.cpi.clone(),
             name: stemcell.name.clone(),
             version: stemcell.version.clone(),
             api_version: stemcell.api_version,
@@ -143,6 +162,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
         deployed: !state.current_manifest_sha.is_empty(),
         vm,
         disks,
+        snapshots: state.monopile.snapshots.clone(),
         stemcells,
         releases: state
             .current_releases()
@@ -190,28 +210,6 @@ fn without_credentials(hint: &Value) -> Value {
         // A device path, or the disk's id.
         plain => plain.clone(),
     }
-}
-
-impl Overview {
-    /// Everything in the world that is on record, with what it is called.
-    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &str)> {
-        let vms = self.vm.iter().map(|vm| (Kind::Vm, vm.cid.as_str()));
-        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.cid.as_str()));
-        let stemcells = self.stemcells.iter().map(|one| (Kind::Stemcell, one.cid.as_str()));
-        let earlier = self.undeleted.iter().filter(|one| one.what == Kind::Vm);
-        vms.chain(disks).chain(stemcells).chain(earlier.map(|one| (Kind::Vm, one.cid.as_str())))
-    }
-}
-
-/// The error for a CID that is not on record, with the one that was probably meant.
-pub(super) fn unknown(what: Kind, cid: &str, state: &State) -> Error {
-    let known: Vec<&str> = state.resources().filter(|(kind, _)| *kind == what).map(|(_, cid)| cid).collect();
-    Error::invalid(format!("no {what} '{cid}' is on record")).with_nearest(cid, known.iter().copied(), || {
-        Some(match known.is_empty() {
-            true => format!("no {what} is on record at all"),
-            false => format!("on record: {}", known.join(", ")),
-        })
-    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@ use serde::Serialize;
 use super::no_state;
 use crate::agent::AgentError;
 use crate::apply::connection::{Connection, Presence};
+use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpis::Cpis;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_source, lock, prepare, vm};
-use crate::manifest::{Deployment, Inputs};
-use crate::state::Kind;
+use crate::apply::{cpi_names, lock, prepare, vm};
+use crate::manifest::Inputs;
+use crate::state::{Handle, Kind};
 use crate::template::Mode;
 use crate::ui::Stage;
 use crate::{Error, ErrorKind, Result};
@@ -44,10 +46,13 @@ pub enum Status {
 /// Something on record and what is the case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// VM, disk, stemcell or agent.
+    /// VM, disk, stemcell, snapshot or agent.
     pub what: &'static str,
     /// Its CID; the VM's for an agent.
     pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
     /// What is the case.
     pub status: Status,
     /// More, in words.
@@ -84,34 +89,29 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     if !store.exists() {
         return Err(no_state(store.path()));
     }
-    let state = store.state();
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
-    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-    prepare::redact_provider(environment, &provider);
-    let endpoint = endpoint(environment, &provider)?;
-    let located = cpi_source::locate_alone(
-        environment,
-        &request.inputs,
-        request.templates,
-        &loaded,
-        &provider,
-        &validating,
-    )?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &alone.provider)?;
+    // What was renamed counts; the next run that changes something records it.
+    let (state, _) = cpi_names::renamed(alone.config.as_ref(), store.state())?;
+    let sources = Sources::find(environment, alone.parts())?;
+    let cpis = Cpis::new(environment, sources, &state, request.cpi_api_version);
+    cpis.install_all_of(&state, &validating)?;
     validating.finish();
     let asking = environment.reporter.stage("Asking the CPI what exists");
-    let mut connection =
-        Connection::open(environment, located, &state.director_id, request.cpi_api_version, &asking)?;
-    connection.negotiate(state.stemcell_api_version());
     let mut findings = Vec::new();
-    for (what, cid) in state.resources() {
-        findings.push(resource(&connection, &asking, what, cid, state.undeleted(what, cid).is_some())?);
+    for (what, handle) in state.resources() {
+        let connection = cpis.connect(handle.cpi(), &asking)?;
+        let to_be_deleted = state.undeleted(what, &handle).is_some();
+        findings.push(resource(&connection, &asking, what, handle, to_be_deleted)?);
     }
     asking.finish();
     for call in store.journal().open_calls::<crate::apply::effect::Effect>()? {
         findings.push(Finding {
             what: "open call",
             cid: call.0.request_id.clone(),
+            cpi: call.0.cpi.clone(),
             status: Status::Unknown,
             detail: format!(
                 "an interrupted `{}`: the next create-env or delete-env settles it",
@@ -119,9 +119,9 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             ),
         });
     }
-    if let Some(cid) = state.vm_cid() {
+    if let Some(vm) = state.vm_handle() {
         let asking = environment.reporter.stage("Asking the agent who it is");
-        let agent = connect(environment, endpoint, state);
+        let agent = connect(environment, endpoint, &state);
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let answer = agent
             .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -135,7 +135,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             Err(error) => (Status::Drifted, error.to_string()),
         };
         asking.finish();
-        findings.push(Finding { what: "agent", cid: cid.to_owned(), status, detail });
+        findings.push(Finding { what: "agent", cid: vm.cid, cpi: vm.cpi, status, detail });
     }
     Ok(Checked { findings })
 }
@@ -144,11 +144,11 @@ fn resource(
     connection: &Connection<'_>,
     stage: &Stage,
     what: Kind,
-    cid: &str,
+    Handle { cid, cpi }: Handle,
     to_be_deleted: bool,
 ) -> Result<Finding> {
     let mut detail = String::new();
-    let status = match connection.presence(stage, what, cid)? {
+    let status = match connection.presence(stage, what, &cid)? {
         Presence::There => Status::There,
         // That is what was wanted of it.
         Presence::Gone if to_be_deleted => {
@@ -167,5 +167,5 @@ fn resource(
     if to_be_deleted && detail.is_empty() {
         detail = "it was to be deleted; the next run tries again".to_owned();
     }
-    Ok(Finding { what: what.name(), cid: cid.to_owned(), status, detail })
+    Ok(Finding { what: what.name(), cid, cpi, status, detail })
 }

@@ -7,15 +7,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, Endpoint};
-use crate::apply::connection::{Connection, Presence};
-use crate::apply::cpi_source::{self, Located};
+use crate::apply::connection::Presence;
+use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpis::Cpis;
 use crate::apply::records::{self, Overview};
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
-use crate::apply::{prepare, vm};
+use crate::apply::{cpi_names, prepare, vm};
 use crate::history::{self, Run};
 use crate::manifest::{self, Deployment, Inputs};
-use crate::state::{Kind, State, resolve};
+use crate::state::{Handle, Kind, State, resolve};
 use crate::template::Mode;
 use crate::ui::Reporter;
 use crate::{Error, ErrorKind, Result};
@@ -86,8 +87,9 @@ pub enum There {
 /// The VM.
 #[derive(Debug, Serialize)]
 pub struct VmSeen {
-    /// Its CID.
-    pub cid: String,
+    /// Its CID, and its CPI's name.
+    #[serde(flatten)]
+    pub handle: Handle,
     /// `bosh/0`.
     pub instance: Option<String>,
     /// Whether it exists.
@@ -157,8 +159,9 @@ pub struct NetworkSeen {
 /// A persistent disk.
 #[derive(Debug, Serialize)]
 pub struct DiskSeen {
-    /// Its CID.
-    pub cid: String,
+    /// Its CID, and its CPI's name.
+    #[serde(flatten)]
+    pub handle: Handle,
     /// MiB.
     pub size: u64,
     /// Whether the VM uses it.
@@ -189,8 +192,8 @@ pub struct Observer<'a> {
     environment: &'a Environment,
     request: &'a StatusOf,
     endpoint: Option<Endpoint>,
-    located: Option<Located>,
-    connection: Option<Connection<'a>>,
+    /// What the CPIs are made from, where they are to be asked.
+    alone: Option<Alone>,
     manifests_networks: Map<String, Value>,
     certificates: Vec<CertificateSeen>,
     /// What the CPI said last, and what was the case when it was asked.
@@ -199,19 +202,18 @@ pub struct Observer<'a> {
 
 struct Asked {
     /// The VM on record, and whether its agent answered.
-    when: (Option<String>, bool),
-    findings: Vec<(Kind, String, There)>,
+    when: (Option<Handle>, bool),
+    findings: Vec<(Kind, Handle, There)>,
 }
 
 impl<'a> Observer<'a> {
-    /// Reads the manifest, and finds or installs its CPI.
+    /// Reads the manifest.
     pub fn new(request: &'a StatusOf, environment: &'a Environment) -> Result<Self> {
         let mut observer = Observer {
             environment,
             request,
             endpoint: None,
-            located: None,
-            connection: None,
+            alone: None,
             manifests_networks: Map::new(),
             certificates: Vec::new(),
             asked: None,
@@ -225,17 +227,11 @@ impl<'a> Observer<'a> {
         prepare::redact_provider(environment, &provider);
         observer.endpoint = Some(endpoint(environment, &provider)?);
         if request.ask_cpi {
-            observer.located = Some(cpi_source::locate_alone(
-                environment,
-                inputs,
-                request.templates,
-                &loaded,
-                &provider,
-                &preparing,
-            )?);
+            let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
+            observer.alone = Some(alone);
         }
         // One that cannot be deployed any more has no networks to show.
-        if let Ok(deployment) = Deployment::parse(&loaded.root) {
+        if let Ok(deployment) = loaded.deployment() {
             observer.manifests_networks = deployment.vm.networks;
         }
         observer.certificates = manifest::certificates(&loaded)
@@ -258,32 +254,35 @@ impl<'a> Observer<'a> {
         let state = State::read(&path)?.unwrap_or_default();
         let (agent, told, mounted) = self.ask_agent(&state, reporter)?;
         let answered = agent.answers == Answering::Yes;
-        self.ask_cpi(&state, &record, answered, reporter)?;
+        self.ask_cpis(&state, answered, reporter)?;
         let text = |key: &str| told.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = told.get("vitals").filter(|vitals| vitals.is_object()).cloned();
         let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
         let used = used.and_then(Value::as_str).map(str::to_owned);
+        let vm = record.vm.as_ref().map(|vm| {
+            let handle = Handle::new(&vm.cid, vm.cpi.as_deref());
+            VmSeen { instance: vm.instance.clone(), exists: self.there(Kind::Vm, &handle), handle }
+        });
         let disks = record
             .disks
             .iter()
             .map(|disk| {
-                let mounted = mounted.as_ref().map(|mounted| mounted.contains(&disk.cid));
+                let handle = Handle::new(&disk.cid, disk.cpi.as_deref());
+                // What the agent knows is of the VM's CPI.
+                let near =
+                    mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
+                let mounted = near.map(|mounted| mounted.contains(&handle.cid));
                 DiskSeen {
-                    cid: disk.cid.clone(),
                     size: disk.size,
                     in_use: disk.in_use,
-                    exists: self.there(Kind::Disk, &disk.cid),
+                    exists: self.there(Kind::Disk, &handle),
+                    handle,
                     mounted,
                     used_percent: used.clone().filter(|_| disk.in_use && mounted == Some(true)),
                     hint: disk.hint.clone(),
                 }
             })
             .collect();
-        let vm = record.vm.as_ref().map(|vm| VmSeen {
-            cid: vm.cid.clone(),
-            instance: vm.instance.clone(),
-            exists: self.there(Kind::Vm, &vm.cid),
-        });
         let runs = match &self.request.history {
             Some(directory) => {
                 let mut runs = history::list(directory, Some(&path))?;
@@ -351,32 +350,23 @@ impl<'a> Observer<'a> {
         Ok((seen, told, mounted))
     }
 
-    fn ask_cpi(
-        &mut self,
-        state: &State,
-        record: &Overview,
-        answered: bool,
-        reporter: &Reporter,
-    ) -> Result<()> {
-        let when = (state.vm_cid().map(str::to_owned), answered);
+    fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
+        let when = (state.vm_handle(), answered);
         if self.asked.as_ref().is_some_and(|asked| asked.when == when) {
             return Ok(());
         }
-        if self.connection.is_none() && self.located.is_none() {
-            return Ok(());
-        }
+        let Some(alone) = &self.alone else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
-        if let Some(located) = self.located.take() {
-            let highest = self.request.cpi_api_version;
-            let mut connection =
-                Connection::open(self.environment, located, &state.director_id, highest, &asking)?;
-            connection.negotiate(state.stemcell_api_version());
-            self.connection = Some(connection);
-        }
-        let Some(connection) = &self.connection else { return Ok(()) };
+        // What was renamed counts, and is found under its old name where it is on record.
+        let (renamed, _) = cpi_names::renamed(alone.config.as_ref(), state)?;
+        let sources = Sources::find(self.environment, alone.parts())?;
+        let cpis = Cpis::new(self.environment, sources, &renamed, self.request.cpi_api_version);
         let mut findings = Vec::new();
-        for (what, cid) in record.kinds().filter(|(what, _)| *what != Kind::Stemcell) {
-            let there = match connection.presence(&asking, what, cid)? {
+        for ((what, recorded), (_, handle)) in state.resources().zip(renamed.resources()) {
+            if !matches!(what, Kind::Vm | Kind::Disk) {
+                continue;
+            }
+            let there = match cpis.connect(handle.cpi(), &asking)?.presence(&asking, what, &handle.cid)? {
                 Presence::There => There::Yes,
                 Presence::Gone => There::No,
                 Presence::Unknown(reason) => {
@@ -384,16 +374,16 @@ impl<'a> Observer<'a> {
                     There::Unknown
                 }
             };
-            findings.push((what, cid.to_owned(), there));
+            findings.push((what, recorded, there));
         }
         asking.finish();
         self.asked = Some(Asked { when, findings });
         Ok(())
     }
 
-    fn there(&self, what: Kind, cid: &str) -> There {
+    fn there(&self, what: Kind, handle: &Handle) -> There {
         let findings = self.asked.iter().flat_map(|asked| &asked.findings);
-        let mut found = findings.filter(|(kind, known, _)| *kind == what && known == cid);
+        let mut found = findings.filter(|(kind, known, _)| *kind == what && known == handle);
         found.next().map_or(There::NotAsked, |(_, _, there)| *there)
     }
 
@@ -466,13 +456,13 @@ impl Status {
         };
         if vm.exists == There::No {
             return Some(
-                drift(format!("VM '{}' does not exist any more", vm.cid))
+                drift(format!("VM {} does not exist any more", vm.handle))
                     .with_hint("create-env puts a new one in its place; cloud-check looks closer"),
             );
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == There::No) {
             return Some(
-                drift(format!("disk '{}' does not exist any more", disk.cid))
+                drift(format!("disk {} does not exist any more", disk.handle))
                     .with_hint("cloud-check looks closer"),
             );
         }
@@ -489,7 +479,7 @@ impl Status {
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
             return Some(
-                drift(format!("disk '{}' is not mounted on the VM", disk.cid))
+                drift(format!("disk {} is not mounted on the VM", disk.handle))
                     .with_hint("cloud-check attaches it again"),
             );
         }

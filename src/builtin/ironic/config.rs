@@ -16,9 +16,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::storage;
-use crate::builtin::local::args::Hash;
-use crate::builtin::local::failure::{Failure, Outcome};
-use crate::builtin::local::files::read_json;
+use crate::builtin::cpi::agent::Agent;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::read_json;
 use crate::ironic::Settings;
 
 /// The configuration of one call.
@@ -37,15 +38,6 @@ pub struct Config {
     deploy_timeout: u64,
     #[serde(default = "power_timeout")]
     power_timeout: u64,
-}
-
-/// How agents are to be reached.
-#[derive(Default, Deserialize)]
-pub struct Agent {
-    /// The URL the agent listens at, credentials included.
-    pub mbus: Option<String>,
-    /// Its certificate: `ca`, `certificate`, `private_key`.
-    pub cert: Option<Hash>,
 }
 
 fn deploy_timeout() -> u64 {

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 
 use super::storage::Storage;
 use super::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
 
 /// As large as the smallest file system that takes any settings, in KiB.
 const SIZE: u32 = 4096;
 
 /// Makes the volume. mke2fs fills the file system while making it, so nothing is mounted.
-pub fn make(storage: &dyn Storage, volume: &Volume, settings: &Value) -> Outcome<()> {
+pub fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
     // With secrets in it: its owner's alone, and gone at the end.
     let scratch = tempfile::tempdir().map_err(|error| Failure::io("making a scratch directory", error))?;
     let tree = scratch.path().join("tree");
@@ -23,9 +24,9 @@ pub fn make(storage: &dyn Storage, volume: &Volume, settings: &Value) -> Outcome
     let metadata = json!({"instance-id": volume.cid(), "uuid": volume.cid()});
     for (path, content) in [
         ("ec2/latest/meta-data.json", &metadata),
-        ("ec2/latest/user-data.json", settings),
+        ("ec2/latest/user-data.json", &json!(settings)),
         ("openstack/latest/meta_data.json", &metadata),
-        ("openstack/latest/user_data", settings),
+        ("openstack/latest/user_data", &json!(settings)),
     ] {
         write(&tree.join(path), content)
             .map_err(|error| Failure::io(format_args!("writing '{path}'"), error))?;

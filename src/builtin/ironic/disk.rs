@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::machine::{Machine, own_disk, text};
 use super::rpc::Call;
-use super::storage::{Export, Login};
+use super::storage::{Export, Initiators, Login};
 use super::vm;
 use super::volume::{Kind, Volume};
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use crate::ironic::{Collection, Filter};
 
 /// `create_disk`.
@@ -66,7 +66,9 @@ pub fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
         machine.reconcile(&call.ironic)?;
     }
     let login = Login::new(disk)?;
-    let initiators = machine.initiators(&call.ironic)?;
+    let initiators = machine
+        .initiators(&call.ironic)?
+        .map_err(|lacking| Failure::cloud(format!("node '{}' has {lacking}", machine.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
     let attached = machine.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !attached {
@@ -75,7 +77,7 @@ pub fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
             taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is what the machine boots from, whether it is there or not.
         let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
-        let added = machine.add_target(&call.ironic, disk, Kind::Disk, index, export.properties(&login));
+        let added = machine.add_target(&call.ironic, disk, Kind::Disk, index, (&export, &login));
         if let Err(failure) = added {
             call.storage.unexport(disk)?;
             return Err(failure);
@@ -83,24 +85,27 @@ pub fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
     }
     call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
     let root_is_remote = machine.targets(&call.ironic)?.iter().any(|target| target.kind == Kind::Root);
-    let initiator = initiators.first().map(String::as_str).unwrap_or_default();
-    let hint = hint(&export, &login, initiator, root_is_remote);
+    let hint = hint(&export, &login, &initiators, root_is_remote);
     Ok(if call.v2 { hint } else { Value::Null })
 }
 
 /// How the agent finds the disk (disk settings of the agent). Its iSCSI resolver ends every session before it begins one,
 /// which would take the root away from a machine that has it over iSCSI: there the device is named, and no settings.
 /// The settings' `target` is the portal, which the agent asks for its targets.
-fn hint(export: &Export, login: &Login, initiator: &str, root_is_remote: bool) -> Value {
+fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
-    let (portal, iqn) = (first(&export.portals), first(&export.iqns));
-    if root_is_remote {
-        let lun = export.luns.first().copied().unwrap_or_default();
-        return json!({"path": format!("/dev/disk/by-path/ip-{portal}-iscsi-{iqn}-lun-{lun}")});
+    match (export, initiators) {
+        (Export::Iscsi(way), Initiators::Iscsi(names)) if !root_is_remote => json!({"iscsi_settings": {
+            "initiator_name": first(names), "username": login.user, "password": login.password,
+            "target": first(&way.portals),
+        }}),
+        (Export::Iscsi(way), _) => {
+            let (portal, iqn) = (first(&way.portals), first(&way.iqns));
+            let lun = way.luns.first().copied().unwrap_or_default();
+            json!({"path": format!("/dev/disk/by-path/ip-{portal}-iscsi-{iqn}-lun-{lun}")})
+        }
+        (Export::FibreChannel(way), _) => json!({"path": way.path}),
     }
-    json!({"iscsi_settings": {
-        "initiator_name": initiator, "username": login.user, "password": login.password, "target": portal,
-    }})
 }
 
 /// `detach_disk`: hidden first, whatever Ironic says.
@@ -166,20 +171,22 @@ fn holder(call: &Call, disk: &Volume) -> Outcome<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builtin::ironic::storage::Iscsi;
 
     #[test]
     fn the_hint_depends_on_where_the_root_is() {
-        let export = Export {
+        let export = Export::Iscsi(Iscsi {
             portals: vec!["10.0.0.2:3260".to_owned(), "10.0.1.2:3260".to_owned()],
             iqns: vec!["iqn.x:disk".to_owned(); 2],
             luns: vec![1, 1],
-        };
+        });
         let login = Login { user: "u".to_owned(), password: "p".to_owned() };
+        let initiators = Initiators::Iscsi(vec!["iqn.y".to_owned()]);
         let path = "/dev/disk/by-path/ip-10.0.0.2:3260-iscsi-iqn.x:disk-lun-1";
-        assert_eq!(hint(&export, &login, "iqn.y", true), json!({"path": path}));
+        assert_eq!(hint(&export, &login, &initiators, true), json!({"path": path}));
         let settings =
             json!({"initiator_name": "iqn.y", "username": "u", "password": "p", "target": "10.0.0.2:3260"});
-        assert_eq!(hint(&export, &login, "iqn.y", false), json!({"iscsi_settings": settings}));
+        assert_eq!(hint(&export, &login, &initiators, false), json!({"iscsi_settings": settings}));
         let properties = export.properties(&login);
         assert_eq!(properties["target_portals"], json!(["10.0.0.2:3260", "10.0.1.2:3260"]));
         assert_eq!(properties["target_luns"], json!([1, 1]));

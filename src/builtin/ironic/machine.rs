@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::storage::{Export, Initiators, Login};
 use super::volume::{Kind, Volume};
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete them.
@@ -63,11 +64,22 @@ impl Machine {
         capability(&self.object, name)
     }
 
-    /// The iSCSI initiators it may be.
-    pub fn initiators(&self, ironic: &Client) -> Outcome<Vec<String>> {
+    /// Who it is to the storage, over the network that its capabilities say it boots from. In words, what it lacks.
+    pub fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
+        let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let (kind, none): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
+            (true, _) => ("iqn", "no volume connector of type 'iqn', so it is nobody to the storage"),
+            (_, true) => ("wwpn", "no volume connector of type 'wwpn', so it is nobody to the storage"),
+            _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
+        };
         let connectors = ironic.list(Collection::Connectors, &Filter::of_node(&self.uuid))?;
-        let names = connectors.iter().filter(|connector| text(connector, "type") == "iqn");
-        Ok(names.map(|connector| text(connector, "connector_id").to_owned()).collect())
+        let names = connectors.iter().filter(|connector| text(connector, "type") == kind);
+        let names: Vec<String> = names.map(|connector| text(connector, "connector_id").to_owned()).collect();
+        Ok(match (names.is_empty(), kind) {
+            (true, _) => Err(none),
+            (false, "iqn") => Ok(Initiators::Iscsi(names)),
+            _ => Ok(Initiators::FibreChannel(names)),
+        })
     }
 
     /// Its targets as Ironic has them.
@@ -108,14 +120,14 @@ impl Machine {
         volume: &Volume,
         kind: Kind,
         boot_index: u64,
-        properties: Object,
+        (export, login): (&Export, &Login),
     ) -> Outcome<()> {
         let target = json!({
             "node_uuid": self.uuid,
-            "volume_type": "iscsi",
+            "volume_type": export.volume_type(),
             "volume_id": volume.cid(),
             "boot_index": boot_index,
-            "properties": properties,
+            "properties": export.properties(login),
             "extra": {ROLE: role(kind)},
         });
         let Value::Object(target) = target else { return Ok(()) };

@@ -10,10 +10,10 @@
 //! | `root-<vm cid>` | a clone of it, target 0 of the node | `delete_vm` |
 //! | `config-<vm cid>` | the agent's settings, target 1 | `delete_vm` |
 //! | `disk-<cid>` | a persistent disk, the next free target while attached | `delete_disk` |
-//! | `snapshot-<cid>` | a copy of one | `delete_snapshot` |
+//! | `snap-<cid>` | a copy of one | `delete_snapshot` |
 //!
-//! What belongs to a VM can be found from its CID alone, so that a call which was killed can be made good by
-//! `delete_vm`, whatever it had come to.
+//! What belongs to a VM can be found from its CID alone, so that `delete_vm` makes good a call which was killed,
+//! whatever it had come to. A `create_vm` that was killed told nobody the CID: `leftovers` finds those.
 
 #[cfg(target_os = "linux")]
 mod config;
@@ -21,6 +21,8 @@ mod config;
 mod config_drive;
 #[cfg(target_os = "linux")]
 mod disk;
+#[cfg(target_os = "linux")]
+mod leftovers;
 #[cfg(target_os = "linux")]
 mod machine;
 #[cfg(target_os = "linux")]

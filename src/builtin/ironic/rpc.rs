@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 use super::config::Config;
 use super::storage::Storage;
 use super::volume::{Kind, Volume, not_found};
-use super::{disk, stemcell, vm};
+use super::{disk, leftovers, stemcell, vm};
 use crate::Result;
-use crate::builtin::local::args::Arguments;
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::builtin::local::rpc::{Log, Request, exchange};
+use crate::builtin::cpi::agent::Agent;
+use crate::builtin::cpi::args::Arguments;
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use crate::ironic::Client;
-
-/// The highest contract spoken.
-const API_VERSION: u64 = 2;
 
 /// What every method may use.
 pub struct Call<'a, 'l> {
@@ -33,7 +31,7 @@ pub struct Call<'a, 'l> {
 
 /// What of the configuration goes into the agent's settings.
 pub struct CallConfig {
-    pub agent: super::config::Agent,
+    pub agent: Agent,
     pub ntp: Vec<String>,
 }
 
@@ -100,7 +98,10 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             stemcell::create(call, Path::new(&image))
         }
         "delete_stemcell" => match volume(&mut arguments, Kind::Stemcell)? {
-            Ok(stemcell) => stemcell::delete(call, &stemcell),
+            Ok(stemcell) => {
+                leftovers::sweep(call)?;
+                stemcell::delete(call, &stemcell)
+            }
             Err(failure) => Err(failure),
         },
         "create_vm" => {
@@ -112,7 +113,11 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             let env = arguments.hash("environment")?;
             vm::create(call, vm::Wanted { agent_id, stemcell, cloud_properties, networks, env })
         }
-        "delete_vm" => vm::delete(call, &vm_cid(&mut arguments)??),
+        "delete_vm" => {
+            let cid = vm_cid(&mut arguments)??;
+            leftovers::sweep(call)?;
+            vm::delete(call, &cid)
+        }
         "has_vm" => match vm_cid(&mut arguments)? {
             Ok(cid) => vm::has(call, &cid),
             Err(_) => Ok(json!(false)),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::rpc::Call;
 use super::volume::{Kind, Volume};
 use crate::artifact::archive::{Options, unpack_file};
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive, gzipped or not, with one in it, as stemcells for
 /// OpenStack have it (`root.img`).

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::config_drive;
+use super::leftovers;
 use super::machine::{METADATA, Machine, capability, text};
 use super::rpc::Call;
 use super::storage::Login;
 use super::volume::{Kind, Volume};
-use crate::builtin::local::args::Hash;
-use crate::builtin::local::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::builtin::cpi::agent::Identity;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use crate::ironic::{Collection, Filter, IronicError, Microversion, Object, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
@@ -36,6 +38,7 @@ pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
+    leftovers::sweep(call)?;
     let cid = Volume::new(Kind::Root).cid();
     match make(call, &cid, wanted) {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
@@ -54,7 +57,8 @@ pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
 
 fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     let failed = |message: String| Failure::new(FailureKind::VmCreationFailed, message);
-    let node = claim(call, cid, &wanted.cloud_properties)?;
+    let extra = leftovers::mark(call, &wanted.agent_id)?;
+    let node = claim(call, cid, &wanted.cloud_properties, extra)?;
     let machine = Machine::read(&call.ironic, &node)?;
     let name = format!(
         "node '{}'",
@@ -62,22 +66,14 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     );
     call.log(format_args!("VM '{cid}' gets {name}"));
 
-    match machine.capability("iscsi_boot") {
-        Some(value) if value.eq_ignore_ascii_case("true") => {}
-        _ => return Err(failed(format!("{name} has no capability 'iscsi_boot:true'"))),
-    }
     if !["", "external"].contains(&machine.text("storage_interface")) {
         let found = machine.text("storage_interface");
         return Err(failed(format!(
             "{name} has the storage interface '{found}'; booting from volume needs 'external'"
         )));
     }
-    let initiators = machine.initiators(&call.ironic)?;
-    if initiators.is_empty() {
-        return Err(failed(format!(
-            "{name} has no volume connector of type 'iqn', so it is nobody to the storage"
-        )));
-    }
+    let initiators =
+        machine.initiators(&call.ironic)?.map_err(|lacking| failed(format!("{name} has {lacking}")))?;
     if !machine.is_off() {
         call.ironic.power(&node, Power::Off, call.power_patience)?;
     }
@@ -93,12 +89,18 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
         call.storage.grow(&root, size)?;
     }
     let networks = with_addresses(call, &node, wanted.networks)?;
-    let settings = settings(call, cid, &wanted.agent_id, &networks, wanted.env)?;
+    let settings = call.config.agent.settings(Identity {
+        agent_id: &wanted.agent_id,
+        vm_cid: cid,
+        networks: &networks,
+        env: wanted.env,
+        ntp: &call.config.ntp,
+    })?;
     config_drive::make(call.storage.as_ref(), &config, &settings)?;
     for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
-        machine.add_target(&call.ironic, volume, kind, index, export.properties(&login))?;
+        machine.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
     }
 
     let fitness = call.ironic.validate(&node)?;
@@ -113,12 +115,13 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     call.ironic
         .provision(&node, Provision::Active, call.deploy_patience)
         .map_err(|error| failed(crate::Error::from(error).chain().join(": ")))?;
+    leftovers::unmark(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
     Ok(networks)
 }
 
 /// Claims a node; its UUID.
-fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
+fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
     let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
@@ -168,6 +171,7 @@ fn claim(call: &mut Call, cid: &str, properties: &Hash) -> Outcome<String> {
     allocation.insert("resource_class".into(), json!(class));
     allocation.insert("traits".into(), Value::Array(traits));
     allocation.insert("candidate_nodes".into(), json!(candidates));
+    allocation.insert("extra".into(), extra);
     let mut attempts = 1;
     loop {
         match allocate(call, cid, allocation.clone())? {
@@ -234,33 +238,6 @@ fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> 
         }
     }
     Ok(networks)
-}
-
-/// The agent's settings (docs-bosh, "agent-cpi-interactions").
-fn settings(call: &Call, cid: &str, agent_id: &str, networks: &Hash, mut env: Hash) -> Outcome<Value> {
-    if let Some(cert) = &call.config.agent.cert {
-        let mut at = &mut env;
-        for key in ["bosh", "mbus"] {
-            let next = at.entry(key).or_insert_with(|| json!({}));
-            let Value::Object(next) = next else {
-                return Err(Failure::call(format!("create_vm: '{key}' in the environment must be a hash")));
-            };
-            at = next;
-        }
-        at.entry("cert").or_insert_with(|| Value::Object(cert.clone()));
-    }
-    let mbus = call.config.agent.mbus.as_ref();
-    let mbus = mbus.ok_or_else(|| Failure::cloud("the CPI's configuration lacks agent.mbus"))?;
-    Ok(json!({
-        "agent_id": agent_id,
-        "vm": {"name": cid, "id": cid},
-        "mbus": mbus,
-        "networks": networks,
-        "disks": {"system": null, "ephemeral": null, "persistent": {}},
-        "env": env,
-        "ntp": call.config.ntp,
-        "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
-    }))
 }
 
 /// `delete_vm`: everything that can be found from the CID is unmade, in an order that a killed call can be repeated in.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::builtin::local::failure::{Failure, Kind as FailureKind};
+use crate::builtin::cpi::failure::{Failure, Kind as FailureKind};
 
 /// What a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,8 @@ impl Kind {
             Kind::Root => "root",
             Kind::Config => "config",
             Kind::Disk => "disk",
-            Kind::Snapshot => "snapshot",
+            // LVM keeps names that begin with "snapshot" for itself.
+            Kind::Snapshot => "snap",
         }
     }
 }

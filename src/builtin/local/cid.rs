@@ -3,7 +3,8 @@
 
 use uuid::Uuid;
 
-use super::failure::{Failure, Kind};
+use crate::builtin::cpi::args::Arguments;
+use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
 
 /// What a CID may name. Each kind has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,24 @@ impl std::fmt::Display for Cid {
     }
 }
 
+impl Arguments<'_> {
+    /// The CID of something that is looked for: malformed ones exist as little as unknown ones.
+    pub fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
+        let text = self.string(match resource {
+            Resource::Stemcell => "stemcell_cid",
+            Resource::Vm => "vm_cid",
+            Resource::Disk => "disk_cid",
+            Resource::Snapshot => "snapshot_cid",
+        })?;
+        Ok(resource.parse(&text).ok_or(text))
+    }
+
+    /// The CID of something that must be one of ours.
+    pub fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
+        self.cid(resource)?.map_err(|text| resource.not_found(&text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +130,11 @@ mod tests {
             assert_eq!(Resource::Vm.parse(text), None, "{text}");
         }
         assert_eq!(Resource::Disk.parse(good.as_str()), None);
+    }
+
+    #[test]
+    fn a_foreign_cid_is_not_found() {
+        let mut arguments = Arguments::new("m", vec!["../../etc".into()], 1, 1).unwrap();
+        assert_eq!(arguments.own_cid(Resource::Disk).unwrap_err().kind, Kind::DiskNotFound);
     }
 }

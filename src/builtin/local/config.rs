@@ -4,7 +4,8 @@
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
 //!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"],
-//!   "registry": {"host": "127.0.0.1", "port": 6901, "username": "user", "password": "password"}}
+//!   "registry": {"host": "127.0.0.1", "port": 6901, "username": "user", "password": "password"},
+//!   "stemcell_formats": ["local-directory", "local"]}
 //! ```
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,10 +14,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::args::Hash;
-use super::failure::{Failure, Outcome};
-use super::files::read_json;
+use crate::builtin::cpi::agent::Agent;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::read_json;
 use crate::builtin::registry::Client;
+
+/// Every stemcell format that can be used.
+const FORMATS: [&str; 2] = ["local-directory", "local"];
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
@@ -59,15 +64,6 @@ impl Registry {
     }
 }
 
-/// How agents are to be reached.
-#[derive(Debug, Default, Deserialize)]
-pub struct Agent {
-    /// The URL the agent listens at, credentials included.
-    pub mbus: Option<String>,
-    /// Its certificate: `ca`, `certificate`, `private_key`.
-    pub cert: Option<Hash>,
-}
-
 impl Config {
     /// Reads the file and lets the context override its keys.
     pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
@@ -96,12 +92,20 @@ impl Config {
     }
 }
 
+/// The stemcell formats this cloud takes: those of the configuration, or all that can be used.
+pub fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
+    let known = read_json::<Hash>(file)?.unwrap_or_default();
+    match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
+        None => Ok(FORMATS.map(str::to_owned).to_vec()),
+        Some(formats) => serde_json::from_value(formats.clone())
+            .map_err(|_| Failure::cloud("the CPI's stemcell_formats must be an array of strings")),
+    }
+}
+
 impl Agent {
-    /// The URL, and the addresses the agent will listen at.
-    pub fn listener(&self) -> Outcome<(&str, Vec<SocketAddr>)> {
-        let url = self.mbus.as_deref().ok_or_else(|| {
-            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
-        })?;
+    /// The addresses the agent will listen at.
+    pub fn listener(&self) -> Outcome<Vec<SocketAddr>> {
+        let url = self.url()?;
         // The URL holds a password: no message quotes more of it than host and port.
         let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");
         let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
@@ -116,7 +120,7 @@ impl Agent {
         let addresses = (host, port)
             .to_socket_addrs()
             .map_err(|error| Failure::io(format_args!("looking up '{host}' of agent.mbus"), error))?;
-        Ok((url, addresses.collect()))
+        Ok(addresses.collect())
     }
 }
 
@@ -140,6 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cloud_may_take_fewer_formats() {
+        let formats = |context: Value| {
+            stemcell_formats(Path::new("/nonexistent"), context.as_object().unwrap())
+                .map_err(|error| error.message)
+        };
+        assert_eq!(formats(json!({})).unwrap(), FORMATS);
+        assert_eq!(formats(json!({"stemcell_formats": ["a"]})).unwrap(), ["a"]);
+        assert!(formats(json!({"stemcell_formats": "a"})).is_err());
+    }
+
+    #[test]
     fn bad_roots_and_types_are_refused_without_quoting_values() {
         for bad in [json!({}), json!({"root": "rel"}), json!({"root": "/"}), json!({"root": 1})] {
             assert!(load(bad, json!({})).is_err());
@@ -152,7 +167,7 @@ mod tests {
     fn the_listener_is_read_from_the_url() {
         let listener = |url: &str| {
             let agent = Agent { mbus: Some(url.to_owned()), cert: None };
-            agent.listener().map(|(_, addresses)| addresses[0].to_string()).map_err(|error| error.message)
+            agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
         };
         assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
         assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");

@@ -13,13 +13,13 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::args::Hash;
 use super::cid::{Cid, Resource};
-use super::failure::{Failure, Kind, Outcome};
-use super::files::{read_json, write_json};
 use super::rpc::Call;
 use super::store::{Held, Store};
 use super::{settings, vm};
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
+use crate::builtin::cpi::files::{read_json, write_json};
 use crate::durable::sync_parent;
 
 /// The data below a disk's directory, while it is attached to nothing.

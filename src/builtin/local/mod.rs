@@ -14,27 +14,21 @@
 //!
 //! Whatever a killed call leaves is either whole or in `staging/`, which the next call clears.
 
-#[cfg(target_os = "linux")]
-pub(super) mod args;
 pub mod boot;
 #[cfg(target_os = "linux")]
 mod cid;
 #[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
+mod copy;
+#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(target_os = "linux")]
-pub(super) mod failure;
-#[cfg(target_os = "linux")]
-pub(super) mod files;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
-mod process;
-#[cfg(target_os = "linux")]
-pub(super) mod rpc;
+mod rpc;
 #[cfg(target_os = "linux")]
 mod settings;
 #[cfg(target_os = "linux")]

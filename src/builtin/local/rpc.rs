@@ -1,60 +1,18 @@
-//! The RPC: one request in, one answer out, whatever the request is.
+//! The methods: arguments taken, the right function called.
 
 use std::io::{Read, Write};
 use std::path::Path;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{Arguments, Hash, type_name};
 use super::cid::Resource;
-use super::config::Config;
-use super::failure::{Failure, Kind, Outcome};
+use super::config::{Config, stemcell_formats};
 use super::store::Store;
 use super::{disk, snapshot, stemcell, vm};
-use crate::{Error, Result};
-
-/// The highest contract spoken.
-const API_VERSION: u64 = 2;
-/// No request of a caller in its right mind is larger.
-const REQUEST_LIMIT: u64 = 16 << 20;
-
-/// What was asked.
-#[derive(Deserialize)]
-pub struct Request {
-    pub method: String,
-    #[serde(default)]
-    arguments: Value,
-    #[serde(default)]
-    context: Value,
-    #[serde(default)]
-    api_version: Value,
-}
-
-impl Request {
-    /// Its arguments and its context, and whether contract 2 is in force.
-    pub fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
-        let context = match self.context {
-            Value::Object(context) => context,
-            Value::Null => Hash::new(),
-            other => {
-                return Err(Failure::call(format!("'context' must be a hash, {} given", type_name(&other))));
-            }
-        };
-        let arguments = match self.arguments {
-            Value::Array(arguments) => arguments,
-            Value::Null => Vec::new(),
-            other => {
-                return Err(Failure::call(format!(
-                    "'arguments' must be an array, {} given",
-                    type_name(&other)
-                )));
-            }
-        };
-        let v2 = is_v2(&self.api_version, &context)?;
-        Ok((arguments, context, v2))
-    }
-}
+use crate::Result;
+use crate::builtin::cpi::args::Arguments;
+use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
+use crate::builtin::cpi::rpc::{API_VERSION, Log, Request, exchange};
 
 /// What every method may use.
 pub struct Call<'a, 'l> {
@@ -72,22 +30,6 @@ impl Call<'_, '_> {
     }
 }
 
-/// What is said while a request is carried out.
-pub struct Log<'a> {
-    stderr: &'a mut dyn Write,
-    text: String,
-}
-
-impl Log<'_> {
-    /// Says a line, on stderr and in the answer. Secrets have no place here.
-    pub fn line(&mut self, line: impl std::fmt::Display) {
-        let line = format!("{line}\n");
-        // A caller that closed stderr still gets its answer.
-        let _ = self.stderr.write_all(line.as_bytes());
-        self.text.push_str(&line);
-    }
-}
-
 /// Reads a request, carries it out, writes the answer.
 pub fn serve(
     config: &Path,
@@ -99,61 +41,17 @@ pub fn serve(
     exchange(request, response, log, |request, log| answer(config, executable, request, log))
 }
 
-/// The same for any CPI: `answer` carries the request out.
-pub fn exchange(
-    request: impl Read,
-    mut response: impl Write,
-    mut log: impl Write,
-    answer: impl FnOnce(Request, &mut Log) -> Outcome<Value>,
-) -> Result<()> {
-    let mut log = Log { stderr: &mut log, text: String::new() };
-    let outcome = read(request).and_then(|request| answer(request, &mut log));
-    let answer = match outcome {
-        Ok(result) => json!({"result": result, "error": null, "log": log.text}),
-        Err(failure) => {
-            log.line(format_args!("{}: {failure}", failure.kind.name()));
-            let error = json!({
-                "type": failure.kind.name(),
-                "message": failure.message,
-                "ok_to_retry": failure.ok_to_retry,
-            });
-            json!({"result": null, "error": error, "log": log.text})
-        }
-    };
-    let text = format!("{answer}\n");
-    response
-        .write_all(text.as_bytes())
-        .and_then(|()| response.flush())
-        .map_err(|error| Error::io("writing the CPI's answer", error))
-}
-
-fn read(request: impl Read) -> Outcome<Request> {
-    let mut text = Vec::new();
-    request
-        .take(REQUEST_LIMIT + 1)
-        .read_to_end(&mut text)
-        .map_err(|error| Failure::call(format!("the request cannot be read: {error}")))?;
-    if text.len() as u64 > REQUEST_LIMIT {
-        return Err(Failure::call(format!("the request is larger than {} MiB", REQUEST_LIMIT >> 20)));
-    }
-    let value: Value = serde_json::from_slice(&text)
-        .map_err(|error| Failure::call(format!("the request is not one JSON document: {error}")))?;
-    if !value.is_object() {
-        return Err(Failure::call(format!("the request must be a hash, {} given", type_name(&value))));
-    }
-    serde_json::from_value(value).map_err(|_| Failure::call("the request must have 'method', a string"))
-}
-
 fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let method = request.method.clone();
     let (arguments, context, v2) = request.parts()?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
-    // Neither needs the configuration: `info` is asked before anything is known.
+    // Neither needs a whole configuration: `info` is asked before anything is known.
     match method {
         "info" => {
             take(0, 0)?;
-            return Ok(json!({"stemcell_formats": ["local-directory", "local"], "api_version": API_VERSION}));
+            let formats = stemcell_formats(config, &context)?;
+            return Ok(json!({"stemcell_formats": formats, "api_version": API_VERSION}));
         }
         "calculate_vm_cloud_properties" => return vm::size(take(1, 1)?.hash("desired_instance_size")?),
         _ => {}
@@ -251,26 +149,6 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
         )),
     }
-}
-
-/// Contract 2 is in force when both sides speak it; a request that names no stemcell leaves it to the caller.
-fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
-    let version = |value: &Value, what: &str| match value {
-        Value::Null => Ok(None),
-        value => value.as_u64().map(Some).ok_or_else(|| {
-            Failure::call(format!("{what} must be a whole number, {} given", type_name(value)))
-        }),
-    };
-    let requested = version(requested, "'api_version'")?.unwrap_or(1);
-    if !(1..=API_VERSION).contains(&requested) {
-        return Err(Failure::call(format!(
-            "api_version {requested} is not spoken here, 1 to {API_VERSION} are"
-        )));
-    }
-    let stemcell =
-        context.get("vm").and_then(|vm| vm.pointer("/stemcell/api_version")).unwrap_or(&Value::Null);
-    let stemcell = version(stemcell, "the context's vm.stemcell.api_version")?;
-    Ok(requested >= 2 && stemcell.is_none_or(|version| version >= 2))
 }
 
 /// Makes something in the cloud, which is made when there is none, without the leftovers of killed calls. Where

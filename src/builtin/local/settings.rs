@@ -10,15 +10,15 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat, openat2, renameat, unlinkat};
 use serde_json::{Value, json};
 
-use super::args::Hash;
 use super::boot::{SETTINGS, USER_DATA};
 use super::cid::Cid;
 use super::disk;
-use super::failure::{Failure, Outcome};
-use super::files::{read_json, write_json};
 use super::rpc::Call;
 use super::store::Held;
 use super::vm;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::{read_json, write_json};
 use crate::builtin::registry::Client;
 
 /// Where the agent of a running VM has its file, below the VM's directory.

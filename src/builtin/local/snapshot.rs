@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::args::Hash;
 use super::cid::{Cid, Resource};
+use super::copy::copy_tree;
 use super::disk;
-use super::failure::Outcome;
-use super::files::{copy_tree, write_json};
 use super::rpc::Call;
 use super::store::Store;
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::Outcome;
+use crate::builtin::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
 /// caller stops the jobs first when it wants more.

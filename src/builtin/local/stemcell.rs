@@ -5,13 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::args::Hash;
 use super::cid::{Cid, Resource};
-use super::failure::{Failure, Outcome};
-use super::files::{copy_tree, write_json};
+use super::copy::copy_tree;
 use super::rpc::Call;
 use super::store::Store;
 use crate::artifact::archive::{Links, Options, unpack_file};
+use crate::builtin::cpi::args::Hash;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::write_json;
 
 /// The image below a stemcell's directory.
 pub const IMAGE: &str = "image";

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, Resource};
-use super::failure::{Failure, Outcome};
-use super::files::{private_dir, read_json};
 use super::launch;
-use super::process::Identity;
 use super::vm;
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::{private_dir, read_json};
+use crate::builtin::cpi::process::Identity;
 use crate::durable::sync_parent;
 use crate::tree;
 

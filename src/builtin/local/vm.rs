@@ -13,16 +13,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::args::{Arguments, Hash, type_name};
 use super::cid::{Cid, Resource};
+use super::copy::copy_tree;
 use super::disk;
-use super::failure::{Failure, Kind, Outcome};
-use super::files::{copy_tree, read_json, write_json};
 use super::launch;
-use super::process::Identity;
 use super::rpc::Call;
 use super::store::{self, Held, Store};
 use super::{network, settings, stemcell};
+use crate::builtin::cpi::agent;
+use crate::builtin::cpi::args::{Arguments, Hash, type_name};
+use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
+use crate::builtin::cpi::files::{read_json, write_json};
+use crate::builtin::cpi::process::Identity;
 use crate::tree;
 
 /// Attached disks, inside a VM's directory.
@@ -65,8 +67,7 @@ struct Document {
 /// `create_vm`: `[cid, networks]` under contract 2, the CID alone under contract 1.
 pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> {
     let namespace = network::namespace(&wanted.cloud_properties)?;
-    let (mbus, listener) = call.config.agent.listener()?;
-    let mbus = mbus.to_owned();
+    let listener = call.config.agent.listener()?;
     let networks = network::inside(namespace.as_deref(), || {
         let networks = assign_addresses(wanted.networks)?;
         check_port_is_free(&listener)?;
@@ -96,18 +97,13 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
             created_at: crate::notation::now(),
             metadata: Hash::new(),
         };
-        let env = env_with_certificate(wanted.env, call.config.agent.cert.as_ref())?;
-        let given = json!({
-            "agent_id": wanted.agent_id,
-            "vm": {"name": cid.as_str(), "id": cid.as_str()},
-            "mbus": mbus,
-            "networks": networks,
-            "disks": {"system": null, "ephemeral": null, "persistent": {}},
-            "env": env,
-            "ntp": call.config.ntp,
-            "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
-        });
-        let Value::Object(given) = given else { return Err(Failure::cloud("settings are a hash")) };
+        let given = call.config.agent.settings(agent::Identity {
+            agent_id: &wanted.agent_id,
+            vm_cid: cid.as_str(),
+            networks: &networks,
+            env: wanted.env,
+            ntp: &call.config.ntp,
+        })?;
         document.settings_in_registry = settings::deliver(call, &staged.path, &cid, given)?;
         write_json(&staged.path.join(DOCUMENT), &document)?;
         boot(call, &staged, namespace.as_deref())
@@ -333,27 +329,6 @@ fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
     Ok(())
 }
 
-/// `env` with the agent's certificate, unless it brings one.
-fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
-    let Some(cert) = cert else { return Ok(env) };
-    let mut at = &mut env;
-    for key in ["bosh", "mbus"] {
-        let next = at.entry(key).or_insert(Value::Null);
-        if next.is_null() {
-            *next = json!({});
-        }
-        let Value::Object(next) = next else {
-            return Err(Failure::call(format!("create_vm: '{key}' in the environment must be a hash")));
-        };
-        at = next;
-    }
-    let given = at.entry("cert").or_insert(Value::Null);
-    if given.is_null() {
-        *given = Value::Object(cert.clone());
-    }
-    Ok(env)
-}
-
 fn creation_failed(message: String) -> Failure {
     Failure::new(Kind::VmCreationFailed, message)
 }
@@ -379,16 +354,6 @@ mod tests {
         // TEST-NET-1 belongs to nobody's machine.
         let foreign = assign_addresses(hash(json!({"a": {"ip": "192.0.2.7"}}))).unwrap_err();
         assert_eq!(foreign.kind, Kind::VmCreationFailed);
-    }
-
-    #[test]
-    fn the_environment_s_certificate_wins() {
-        let cert = hash(json!({"ca": "config"}));
-        let env = env_with_certificate(hash(json!({"bosh": {"tags": {"a": "b"}}})), Some(&cert)).unwrap();
-        assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));
-        let own = hash(json!({"bosh": {"mbus": {"cert": {"ca": "env"}}}}));
-        assert_eq!(env_with_certificate(own.clone(), Some(&cert)).unwrap(), own);
-        assert!(env_with_certificate(hash(json!({"bosh": 1})), Some(&cert)).is_err());
     }
 
     #[test]

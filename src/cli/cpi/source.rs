@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::apply::{self, OpenCpi, OpenedCpi};
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{Session, Surroundings};
-use crate::cli::{CpiVersionArgs, duration, paths};
+use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::cpi::{Executable, HIGHEST_API_VERSION};
 use crate::manifest;
 use crate::template::Mode;
@@ -22,6 +22,13 @@ use crate::{Error, Result};
 pub struct SourceArgs {
     #[command(flatten)]
     flags: ManifestFlags,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    /// Use this CPI of the CPI config [default: that of the instance group's availability zone]
+    #[arg(long = "cpi", value_name = "NAME", conflicts_with_all = ["path", "replay"], value_hint = ValueHint::Other)]
+    cpi_name: Option<String>,
 
     /// Use this executable, without a manifest
     #[arg(long, value_name = "EXE", value_hint = ValueHint::ExecutablePath, conflicts_with = "replay")]
@@ -101,16 +108,22 @@ impl SourceArgs {
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 let request = OpenCpi {
-                    inputs: self.flags.inputs_beside(manifest, &state),
+                    inputs: self.configs.beside(self.flags.inputs_beside(manifest, &state)),
                     templates: self.templates,
+                    cpi: self.cpi_name.clone(),
                     life,
                     stemcell: stemcell.map(Path::to_owned),
                 };
                 let cpi = apply::open_cpi(&request, environment)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
-                name = format!("CPI of {}", manifest.display());
-                identity = format!("manifest {}", state.display());
+                let which = self.cpi_name.as_ref();
+                let which = which.map_or_else(|| "CPI".to_owned(), |name| format!("CPI '{name}'"));
+                name = format!("{which} of {}", manifest.display());
+                identity = match &self.cpi_name {
+                    None => format!("manifest {}", state.display()),
+                    Some(cpi) => format!("manifest {} {cpi}", state.display()),
+                };
                 source = Source::Program(cpi.executable.clone());
                 opened = Some(cpi);
             }

@@ -18,6 +18,10 @@ pub struct ForgetArgs {
     #[command(flatten)]
     what: WhatArgs,
 
+    /// Of this CPI, where several have the same CID
+    #[arg(long, value_name = "NAME", conflicts_with = "call")]
+    cpi: Option<String>,
+
     #[command(flatten)]
     agree: AgreeArgs,
 }
@@ -37,19 +41,27 @@ struct WhatArgs {
     #[arg(long, value_name = "CID")]
     stemcell: Option<String>,
 
+    /// A snapshot
+    #[arg(long, value_name = "CID")]
+    snapshot: Option<String>,
+
     /// An open call of an interrupted run
     #[arg(long, value_name = "REQUEST-ID")]
     call: Option<String>,
 }
 
 impl WhatArgs {
-    fn forgettable(self) -> Forgettable {
-        let resource = |kind| move |cid| Forgettable::Resource(kind, cid);
+    fn forgettable(self, cpi: Option<&str>) -> Forgettable {
+        let resource = |kind| move |cid| Forgettable::Resource(kind, cid, cpi.map(str::to_owned));
         let vm = self.vm.map(resource(Kind::Vm));
         let disk = self.disk.map(resource(Kind::Disk));
         let stemcell = self.stemcell.map(resource(Kind::Stemcell));
+        let snapshot = self.snapshot.map(resource(Kind::Snapshot));
         // clap saw to it that there is exactly one.
-        vm.or(disk).or(stemcell).unwrap_or_else(|| Forgettable::Call(self.call.unwrap_or_default()))
+        vm.or(disk)
+            .or(stemcell)
+            .or(snapshot)
+            .unwrap_or_else(|| Forgettable::Call(self.call.unwrap_or_default()))
     }
 }
 
@@ -57,6 +69,7 @@ impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let surroundings = self.place.surroundings(session, "state-forget")?;
         let agree = &mut |question: &str| self.agree.agree(session, question);
-        records::forget(&surroundings.environment, &self.what.forgettable(), agree).map(Finished::Summary)
+        records::forget(&surroundings.environment, &self.what.forgettable(self.cpi.as_deref()), agree)
+            .map(Finished::Summary)
     }
 }

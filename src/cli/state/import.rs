@@ -8,7 +8,7 @@ use crate::Result;
 use crate::apply::records::{self, ImportedStemcell};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration};
+use crate::cli::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
 use crate::template::Mode;
 
 /// Make a state file from CIDs, for an environment whose state is lost
@@ -17,6 +17,9 @@ use crate::template::Mode;
 pub struct ImportArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     /// The VM
     #[arg(long, value_name = "CID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -56,7 +59,7 @@ impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let path = self.state.path(&self.manifest.manifest)?;
         let request = records::Import {
-            inputs: self.manifest.inputs_beside(&path),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&path)),
             vm: self.vm,
             disk: self.disk,
             stemcells: self.stemcells,

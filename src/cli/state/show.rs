@@ -8,7 +8,7 @@ use crate::apply::records::{self, Overview};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::state::Kind;
+use crate::state::{Kind, Undeleted};
 
 /// Show what is on record: VM, disks, stemcells, releases, calls that are open
 #[derive(Debug, Clone, Args)]
@@ -29,30 +29,43 @@ impl ShowArgs {
 
 fn shown(overview: &Overview) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
-    let mark = |kind: Kind, cid: &str| {
-        let mark = overview.undeleted.iter().find(|one| one.what == kind && one.cid == cid);
+    let mark = |kind: Kind, cid: &str, cpi: Option<&str>| {
+        let known = |one: &&Undeleted| one.what == kind && one.cid == cid && one.cpi.as_deref() == cpi;
+        let mark = overview.undeleted.iter().find(known);
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.said)).unwrap_or_default()
     };
+    let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let mut table = Table::new(["What", "CID", "In use", "Details"]);
     if let Some(vm) = &overview.vm {
         let mut details: Vec<String> =
             vm.instance.iter().map(|instance| format!("instance {instance}")).collect();
         details.extend(vm.agent_id.iter().map(|id| format!("agent {id}")));
         details.extend(vm.contract.iter().map(|contract| format!("contract {contract}")));
+        details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
         table.row(["VM".to_owned(), vm.cid.clone(), used(true), details.join(", ")]);
     }
     for earlier in overview.undeleted.iter().filter(|one| one.what == Kind::Vm) {
-        let details = mark(Kind::Vm, &earlier.cid);
-        table.row(["VM".to_owned(), earlier.cid.clone(), used(false), details.trim_start().to_owned()]);
+        let cpi = earlier.cpi.as_deref();
+        let details = format!("{}{}", of(cpi), mark(Kind::Vm, &earlier.cid, cpi));
+        let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
+        table.row(["VM".to_owned(), earlier.cid.clone(), used(false), details]);
     }
     for disk in &overview.disks {
         let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
-        let details = format!("{} MiB{hint}{}", disk.size, mark(Kind::Disk, &disk.cid));
+        let cpi = disk.cpi.as_deref();
+        let details = format!("{} MiB{hint}{}{}", disk.size, of(cpi), mark(Kind::Disk, &disk.cid, cpi));
         table.row(["disk".to_owned(), disk.cid.clone(), used(disk.in_use), details]);
     }
+    for snapshot in &overview.snapshots {
+        let cpi = snapshot.cpi.as_deref();
+        let marked = mark(Kind::Snapshot, &snapshot.cid, cpi);
+        let details = format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, of(cpi));
+        table.row(["snapshot".to_owned(), snapshot.cid.clone(), used(false), details]);
+    }
     for stemcell in &overview.stemcells {
-        let details =
-            format!("{}/{}{}", stemcell.name, stemcell.version, mark(Kind::Stemcell, &stemcell.cid));
+        let cpi = stemcell.cpi.as_deref();
+        let marked = mark(Kind::Stemcell, &stemcell.cid, cpi);
+        let details = format!("{}/{}{}{marked}", stemcell.name, stemcell.version, of(cpi));
         table.row(["stemcell".to_owned(), stemcell.cid.clone(), used(stemcell.in_use), details]);
     }
     for release in &overview.releases {

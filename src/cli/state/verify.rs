@@ -9,7 +9,7 @@ use crate::apply::records::{self, Checked, Status};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::cli::{AgentArgs, CpiArgs, ManifestArgs, StateArgs, duration};
+use crate::cli::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
 use crate::template::Mode;
 
 /// Ask CPI and agent whether what is on record exists
@@ -18,6 +18,9 @@ use crate::template::Mode;
 pub struct VerifyArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
 
     #[command(flatten)]
     state: StateArgs,
@@ -41,7 +44,7 @@ impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let path = self.state.path(&self.manifest.manifest)?;
         let request = records::Verify {
-            inputs: self.manifest.inputs_beside(&path),
+            inputs: self.configs.beside(self.manifest.inputs_beside(&path)),
             templates: self.templates,
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
@@ -71,7 +74,10 @@ fn shown(checked: &Checked) -> String {
             Status::Drifted => "NOT AS RECORDED",
             Status::Unknown => "cannot tell",
         };
-        table.row([finding.what.to_owned(), finding.cid.clone(), status.to_owned(), finding.detail.clone()]);
+        let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
+        let details: Vec<String> =
+            cpi.chain(Some(finding.detail.clone()).filter(|text| !text.is_empty())).collect();
+        table.row([finding.what.to_owned(), finding.cid.clone(), status.to_owned(), details.join(", ")]);
     }
     table.print()
 }

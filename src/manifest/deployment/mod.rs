@@ -5,9 +5,9 @@
 //! Source of the format: `deployment/manifest` and `installation/manifest` of upstream's CLI, and
 //! `cli-env-deps.md` and `manifest-v2.md` of the documentation.
 
+mod az;
 mod network;
 mod parse;
-mod reader;
 mod registry;
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+pub use az::Az;
 pub use network::{Network, NetworkKind};
 pub use registry::{RegistryConfig, SshTunnel};
 
@@ -33,6 +34,9 @@ pub struct Deployment {
     pub disk: Option<DiskSpec>,
     /// The one instance group.
     pub group: InstanceGroup,
+    /// The availability zone that it is in, if the manifest has such. Its cloud properties are in those of VM, disk
+    /// and networks already.
+    pub az: Option<Az>,
     /// Properties of the whole manifest.
     pub properties: Map<String, Value>,
     /// Tags for the VM and its disks.
@@ -171,6 +175,17 @@ impl Deployment {
     /// `<instance group>/0`.
     pub fn instance(&self) -> String {
         format!("{}/0", self.group.name)
+    }
+
+    /// What templates and agent know the availability zone by.
+    pub fn az_name(&self) -> &str {
+        // As upstream says it where there is none.
+        self.az.as_ref().map_or("unknown", |az| az.name.as_str())
+    }
+
+    /// The name of the CPI of the availability zone; none for that of `cloud_provider`.
+    pub fn cpi(&self) -> Option<&str> {
+        self.az.as_ref()?.cpi.as_deref()
     }
 
     /// The VM's address where the manifest says it: the static IP of the network that is the default gateway.

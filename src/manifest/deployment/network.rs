@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-use super::reader::{Field, Problems};
+use super::az::Az;
+use crate::manifest::reader::{Field, Problems};
 
 /// How a network assigns addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Network {
     }
 
     /// The VM's interface in this network, as `create_vm` takes it.
-    fn interface(&self, ip: Option<&str>, defaults: &[String]) -> Value {
+    fn interface(&self, ip: Option<&str>, defaults: &[String], az: Option<&Az>) -> Value {
         let mut interface = Map::new();
         let kind = match self.kind {
             NetworkKind::Manual => "manual",
@@ -90,13 +91,15 @@ impl Network {
                 if !subnet.dns.is_empty() {
                     interface.insert("dns".into(), json!(subnet.dns));
                 }
-                interface.insert("cloud_properties".into(), subnet.cloud_properties.clone().into());
+                interface
+                    .insert("cloud_properties".into(), Az::under(az, subnet.cloud_properties.clone()).into());
             }
             None => {
                 if self.kind == NetworkKind::Dynamic && !self.dns.is_empty() {
                     interface.insert("dns".into(), json!(self.dns));
                 }
-                interface.insert("cloud_properties".into(), self.cloud_properties.clone().into());
+                interface
+                    .insert("cloud_properties".into(), Az::under(az, self.cloud_properties.clone()).into());
             }
         }
         if let Some(ip) = ip {
@@ -155,6 +158,7 @@ fn netmask(range: &IpNet) -> String {
 pub(super) fn interfaces(
     group: &Field<'_>,
     networks: &[Network],
+    az: Option<&Az>,
     problems: &mut Problems,
 ) -> Map<String, Value> {
     let mut interfaces = Map::new();
@@ -200,7 +204,7 @@ pub(super) fn interfaces(
         if interfaces.contains_key(&name) {
             membership.problem(problems, format!("names network '{name}' a second time"));
         }
-        interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults));
+        interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults, az));
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {

@@ -5,30 +5,45 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::az::{self, Az};
 use super::network::{self, Network};
-use super::reader::{Field, Problems};
 use super::registry;
 use super::{
     ArtifactRef, Certificate, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
     ReleaseRef, VmSpec, WatchTime,
 };
 use crate::Result;
+use crate::manifest::reader::{Field, Problems};
 use crate::manifest::yaml::Node;
 
 /// Upstream's default for `update_watch_time`.
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
 
 impl Deployment {
-    /// Reads and validates a manifest whose variables are resolved.
-    pub fn parse(manifest: &Node) -> Result<Self> {
+    /// Reads and validates a manifest whose variables are resolved. Availability zones are those of the cloud config
+    /// where there is one.
+    pub fn parse(manifest: &Node, cloud_config: Option<&Node>) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         if manifest.as_map().is_none() {
             root.problem(&mut problems, format!("must be a hash, not a {}", manifest.kind()));
             return problems.into_result(None);
         }
-        let deployment = read(&root, &mut problems);
+        let deployment = read(&root, &zones(&root, cloud_config, &mut problems), &mut problems);
         problems.into_result(deployment)
+    }
+
+    /// Reads only the availability zone of the instance group, and where it is defined.
+    pub fn parse_az<'n>(
+        manifest: &'n Node,
+        cloud_config: Option<&'n Node>,
+    ) -> Result<Option<(Az, &'n Node)>> {
+        let mut problems = Problems::default();
+        let root = Field::root(manifest);
+        let group = instance_group(&root, &mut Problems::default());
+        let defines = zones(&root, cloud_config, &mut problems);
+        let az = group.and_then(|group| az::of_group(&defines, &group, &mut problems));
+        problems.into_result(Some(az))
     }
 
     /// Reads only what `delete-env` needs: how VMs come about and what they are called.
@@ -39,14 +54,13 @@ impl Deployment {
         problems.into_result(provider)
     }
 
-    /// Reads the releases that the CPI's jobs are of, and no others.
-    pub fn parse_cpi_releases(manifest: &Node, cpi: &CpiSource) -> Result<Vec<ReleaseRef>> {
-        let CpiSource::Jobs(jobs) = cpi else { return Ok(Vec::new()) };
+    /// Reads the releases whose names are wanted, and no others.
+    pub fn parse_releases(manifest: &Node, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<ReleaseRef>> {
         let mut problems = Problems::default();
         let mut found: Vec<ReleaseRef> = Vec::new();
         for field in Field::root(manifest).list("releases", &mut problems) {
             let name = field.optional_text("name", &mut Problems::default());
-            let Some(name) = name.filter(|name| jobs.iter().any(|(_, release)| release == name)) else {
+            let Some(name) = name.filter(|name| wanted(name)) else {
                 continue;
             };
             if let Some(artifact) = artifact(&field, &mut problems) {
@@ -57,7 +71,16 @@ impl Deployment {
     }
 }
 
-fn read(root: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
+/// What has the `azs`: the cloud config, or the manifest.
+fn zones<'n>(root: &Field<'n>, cloud_config: Option<&'n Node>, problems: &mut Problems) -> Field<'n> {
+    let Some(config) = cloud_config else { return root.clone() };
+    if let Some(own) = root.get("azs") {
+        own.problem(problems, "and a --cloud-config cannot both be given");
+    }
+    Field::root(config)
+}
+
+fn read(root: &Field<'_>, zones: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
     let name = root.required_text("name", problems);
     let releases = releases(root, problems);
     let networks: Vec<Network> =
@@ -65,14 +88,20 @@ fn read(root: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
     let tags = tags(root, problems);
     let group_field = instance_group(root, problems);
     let group = group_field.as_ref().and_then(|field| group(field, &releases, problems));
+    let az = group_field.as_ref().and_then(|field| az::of_group(zones, field, problems)).map(|(az, _)| az);
     let pool = group_field.as_ref().and_then(|field| resource_pool(root, field, problems));
-    let interfaces = group_field.as_ref().map(|field| network::interfaces(field, &networks, problems));
-    let disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
+    let interfaces =
+        group_field.as_ref().map(|field| network::interfaces(field, &networks, az.as_ref(), problems));
+    let mut disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
+    if let Some(disk) = &mut disk {
+        disk.cloud_properties = Az::under(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
+    }
     let update_watch_time = watch_time(root, problems);
     let cloud_provider = cloud_provider(root, &releases, problems);
     let properties = root.object("properties", problems);
 
     let (stemcell, cloud_properties, mut env) = pool?;
+    let cloud_properties = Az::under(az.as_ref(), cloud_properties);
     if !tags.is_empty()
         && let Value::Object(bosh) = env.entry("bosh").or_insert_with(|| json!({}))
     {
@@ -85,6 +114,7 @@ fn read(root: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
         vm: VmSpec { cloud_properties, env, networks: interfaces? },
         disk,
         group: group?,
+        az,
         properties,
         tags,
         update_watch_time: update_watch_time?,

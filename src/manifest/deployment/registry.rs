@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::reader::{Field, Problems};
+use crate::manifest::reader::{Field, Problems};
 
 const HOST: &str = "127.0.0.1";
 const PORT: u16 = 6901;

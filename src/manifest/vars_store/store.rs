@@ -22,6 +22,8 @@ pub struct Store {
     changed: bool,
     lock: Option<File>,
     made_for_lock: bool,
+    /// Nothing is written.
+    detached: bool,
 }
 
 impl Store {
@@ -34,9 +36,15 @@ impl Store {
             changed: false,
             lock: None,
             made_for_lock: false,
+            detached: false,
         };
         store.read()?;
         Ok(store)
+    }
+
+    /// The same values, with nothing ever written to the file.
+    pub fn detached(self) -> Self {
+        Store { detached: true, ..self }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -94,6 +102,9 @@ impl Store {
     /// Waits until no other run writes this store, keeps others away until [`Self::unlock`], and reads it
     /// again. The lock dies with its process.
     pub fn lock(&mut self) -> Result<()> {
+        if self.detached {
+            return Ok(());
+        }
         let failed = |error| Error::io(format!("locking vars store '{}'", self.path.display()), error);
         let absent = !self.path.exists();
         loop {
@@ -128,7 +139,7 @@ impl Store {
     /// Writes the store if something was set: a new file, mode 0600, made durable before it takes the place
     /// of the old one.
     pub fn save(&mut self) -> Result<()> {
-        if !self.changed {
+        if !self.changed || self.detached {
             return Ok(());
         }
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);

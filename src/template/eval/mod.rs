@@ -243,7 +243,8 @@ impl Interp {
     pub(super) fn charge(&mut self, bytes: usize) -> R<()> {
         self.memory = self.memory.saturating_add(bytes as u64);
         if self.memory > self.limits.memory {
-            let text = format!("the template used more than {} MiB of memory", self.limits.memory >> 20);
+            let text =
+                format!("the template made more than {} MiB of values, all told", self.limits.memory >> 20);
             return Err(Flow::Stop(Box::new(Stop::Limit(text))));
         }
         Ok(())

@@ -78,6 +78,14 @@ impl Interp {
         }
     }
 
+    /// The base of digits: 2 to 36, or 0 for the one that the digits' prefix says.
+    pub(in crate::template) fn radix(&mut self, radix: i64) -> R<u32> {
+        match u32::try_from(radix) {
+            Ok(radix @ (0 | 2..=36)) => Ok(radix),
+            _ => self.argument_error(format!("invalid radix {radix}")),
+        }
+    }
+
     /// A value that is an array.
     pub(in crate::template) fn array_arg(&mut self, value: &Value) -> R<Vec<Value>> {
         match value {

@@ -1,12 +1,12 @@
 //! Iteration, and the methods every collection has.
 
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use super::enumerable_fold::{first, second};
 use crate::template::eval::{Args, Flow, Interp, R};
-use crate::template::value::{Data, ProcKind, RHash, Value};
+use crate::template::value::{Data, RHash, Value};
 
 impl Interp {
     /// Visits the elements of a collection until told to stop.
@@ -289,6 +289,7 @@ impl Interp {
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
             }
+            "tally" if !args.is_empty() => return Err(self.unsupported("tally into a hash")),
             "tally" => {
                 let counts = RHash::default();
                 for item in self.collect(over)? {
@@ -377,6 +378,7 @@ impl Interp {
                 }
                 Value::hash(hash)
             }
+            "to_set" if !args.is_empty() => return Err(self.unsupported("to_set with arguments")),
             "to_set" => {
                 let mut items = self.collect(over)?;
                 if let Some(block) = &args.block {
@@ -411,343 +413,8 @@ impl Interp {
         }))
     }
 
-    fn enumerable_search(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
-        let block = args.block.as_ref();
-        Ok(Some(match name {
-            "include?" | "member?" => {
-                let wanted = self.arg(args, 0)?;
-                let mut found = false;
-                self.each(over, &mut |it, item| {
-                    found = it.equal(&item, &wanted)?;
-                    Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-                })?;
-                Value::Bool(found)
-            }
-            "find" | "detect" | "find_index" => {
-                if block.is_none() && (args.is_empty() || name != "find_index") {
-                    return self.enumerator(over, name, args.list.clone()).map(Some);
-                }
-                let mut found = Value::Nil;
-                let mut index = 0;
-                self.each(over, &mut |it, item| {
-                    let hit = match (block, args.get(0)) {
-                        (_, Some(wanted)) if name == "find_index" => it.equal(&item, wanted)?,
-                        (Some(block), _) => it.yield_one(block, item.clone())?.truthy(),
-                        _ => false,
-                    };
-                    if hit {
-                        found = if name == "find_index" { Value::Int(index) } else { item };
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    index += 1;
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                found
-            }
-            "any?" | "all?" | "none?" | "one?" => {
-                let mut hits = 0;
-                let mut misses = 0;
-                self.each(over, &mut |it, item| {
-                    let hit = match (args.get(0), block) {
-                        (Some(pattern), _) => it.case_equal(pattern, &item, None)?,
-                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
-                        (None, None) => item.truthy(),
-                    };
-                    if hit {
-                        hits += 1
-                    } else {
-                        misses += 1
-                    }
-                    let done = match name {
-                        "any?" | "none?" => hits > 0,
-                        "all?" => misses > 0,
-                        _ => hits > 1,
-                    };
-                    Ok(if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-                })?;
-                Value::Bool(match name {
-                    "any?" => hits > 0,
-                    "none?" => hits == 0,
-                    "all?" => misses == 0,
-                    _ => hits == 1,
-                })
-            }
-            "count" => {
-                let mut count = 0;
-                self.each(over, &mut |it, item| {
-                    let hit = match (args.get(0), block) {
-                        (Some(wanted), _) => it.equal(&item, wanted)?,
-                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
-                        (None, None) => true,
-                    };
-                    count += i64::from(hit);
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                Value::Int(count)
-            }
-            "first" | "take" => {
-                let wanted = match args.get(0) {
-                    Some(count) => Some(self.int_arg(&count.clone())?),
-                    None if name == "take" => return Ok(Some(self.arg(args, 0)?)),
-                    None => None,
-                };
-                if wanted.is_some_and(|wanted| wanted < 0) {
-                    return self.argument_error("attempt to take negative size");
-                }
-                let limit = wanted.unwrap_or(1) as usize;
-                let mut items = Vec::new();
-                if limit > 0 {
-                    self.each(over, &mut |_, item| {
-                        items.push(item);
-                        Ok(if items.len() >= limit {
-                            ControlFlow::Break(())
-                        } else {
-                            ControlFlow::Continue(())
-                        })
-                    })?;
-                }
-                match wanted {
-                    Some(_) => Value::array(items),
-                    None => items.into_iter().next().unwrap_or(Value::Nil),
-                }
-            }
-            "drop" => {
-                let count = self.int_or(args, 0, 0)?;
-                if count < 0 {
-                    return self.argument_error("attempt to drop negative size");
-                }
-                Value::array(self.collect(over)?.into_iter().skip(count as usize).collect())
-            }
-            "take_while" | "drop_while" => {
-                let block = self.block(args)?;
-                let take = name == "take_while";
-                let mut items = Vec::new();
-                let mut dropping = true;
-                self.each(over, &mut |it, item| {
-                    if take {
-                        if !it.yield_one(&block, item.clone())?.truthy() {
-                            return Ok(ControlFlow::Break(()));
-                        }
-                        items.push(item);
-                    } else {
-                        if dropping {
-                            dropping = it.yield_one(&block, item.clone())?.truthy();
-                        }
-                        if !dropping {
-                            items.push(item);
-                        }
-                    }
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                Value::array(items)
-            }
-            "grep" | "grep_v" => {
-                let pattern = self.arg(args, 0)?;
-                let mut items = Vec::new();
-                // The block sees what the pattern matched.
-                let env = match block {
-                    Some(Value::Proc(block)) => match &block.kind {
-                        ProcKind::Block { env, .. } => Some(Rc::clone(env)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                for item in self.collect(over)? {
-                    if self.case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
-                        items.push(match block {
-                            Some(block) => self.yield_one(block, item)?,
-                            None => item,
-                        });
-                    }
-                }
-                Value::array(items)
-            }
-            "cycle" if block.is_none() => return Err(self.unsupported("cycle without a block")),
-            "cycle" => {
-                let block = self.block(args)?;
-                let rounds = match args.get(0) {
-                    Some(Value::Nil) | None => i64::MAX,
-                    Some(count) => self.int_arg(&count.clone())?,
-                };
-                let items = self.collect(over)?;
-                let mut round = 0;
-                while round < rounds && !items.is_empty() {
-                    for item in &items {
-                        self.yield_one(&block, item.clone())?;
-                    }
-                    round += 1;
-                }
-                Value::Nil
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    fn inject(&mut self, over: &Value, args: &Args) -> R<Value> {
-        let (mut total, operator) = match (args.list.as_slice(), &args.block) {
-            ([operator], None) => (None, Some(self.name_arg(operator)?)),
-            ([start, operator], _) => (Some(start.clone()), Some(self.name_arg(operator)?)),
-            ([start], Some(_)) => (Some(start.clone()), None),
-            _ => (None, None),
-        };
-        for item in self.collect(over)? {
-            total = Some(match total {
-                None => item,
-                Some(total) => match (&operator, &args.block) {
-                    (Some(operator), _) => self.call(&total, operator, vec![item])?,
-                    (None, Some(block)) => self.yield_to(block, vec![total, item])?,
-                    (None, None) => return Err(self.error("LocalJumpError", "no block given")),
-                },
-            });
-        }
-        Ok(total.unwrap_or(Value::Nil))
-    }
-
-    fn sum(&mut self, over: &Value, args: &Args) -> R<Value> {
-        let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
-        // Floats are added with compensation, as Ruby does.
-        let mut compensation = 0.0;
-        let mut floating = matches!(total, Value::Float(_));
-        for item in self.collect(over)? {
-            let item = match &args.block {
-                Some(block) => self.yield_one(block, item)?,
-                None => item,
-            };
-            match (&total, &item) {
-                (Value::Int(_) | Value::Float(_), Value::Float(_)) => floating = true,
-                (Value::Float(_), Value::Int(_)) => {}
-                _ => floating = false,
-            }
-            if floating {
-                let (sum, next) = (super::compare::to_f64(&total), super::compare::to_f64(&item));
-                let new = sum + next;
-                compensation += if sum.abs() >= next.abs() { (sum - new) + next } else { (next - new) + sum };
-                total = Value::Float(new);
-            } else {
-                total = self.call(&total, "+", vec![item])?;
-            }
-        }
-        match total {
-            Value::Float(float) if floating && compensation != 0.0 => Ok(Value::Float(float + compensation)),
-            other => Ok(other),
-        }
-    }
-
-    /// Sorted by `<=>` or by a block.
-    pub(in crate::template) fn sort_values(
-        &mut self,
-        items: Vec<Value>,
-        block: Option<&Value>,
-    ) -> R<Vec<Value>> {
-        match block {
-            None => self.sort_with(items, |it, a, b| it.order(a, b)),
-            Some(block) => {
-                let block = block.clone();
-                self.sort_with(items, move |it, a, b| it.block_order(&block, a, b))
-            }
-        }
-    }
-
-    fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> R<Ordering> {
-        match self.yield_to(block, vec![a.clone(), b.clone()])? {
-            Value::Nil => {
-                let (left, right) = (self.class_of(a).label(), self.class_of(b).label());
-                self.argument_error(format!("comparison of {left} with {right} failed"))
-            }
-            Value::Float(float) => Ok(float.partial_cmp(&0.0).unwrap_or(Ordering::Equal)),
-            other => Ok(self.int_arg(&other)?.cmp(&0)),
-        }
-    }
-
-    /// Without repetitions.
-    pub(in crate::template) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
-        let seen = RHash::default();
-        let mut out = Vec::new();
-        for item in items {
-            let key = match block {
-                Some(block) => self.yield_one(block, item.clone())?,
-                None => item.clone(),
-            };
-            if seen.get(&key).is_none() {
-                seen.insert(key, Value::Bool(true));
-                out.push(item);
-            }
-        }
-        Ok(out)
-    }
-
-    fn extreme(&mut self, over: &Value, name: &str, args: &Args) -> R<Value> {
-        let items = self.collect(over)?;
-        let by = name.ends_with("_by");
-        let block = args.block.clone();
-        let mut keyed = Vec::with_capacity(items.len());
-        for item in items {
-            let key = match &block {
-                Some(block) if by => self.yield_one(block, item.clone())?,
-                _ => item.clone(),
-            };
-            keyed.push((key, item));
-        }
-        let order = |it: &mut Interp, a: &Value, b: &Value| -> R<Ordering> {
-            match &block {
-                Some(block) if !by => it.block_order(block, a, b),
-                _ => it.order(a, b),
-            }
-        };
-        if let Some(count) = args.get(0) {
-            let count = self.int_arg(&count.clone())?.max(0) as usize;
-            let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
-            let sorted = self.sort_with(pairs, |it, a, b| {
-                let found = order(it, &first(a), &first(b))?;
-                Ok(if name.starts_with("max") { found.reverse() } else { found })
-            })?;
-            return Ok(Value::array(sorted.iter().take(count).map(second).collect()));
-        }
-        let mut least: Option<(Value, Value)> = None;
-        let mut most: Option<(Value, Value)> = None;
-        for (key, item) in keyed {
-            let replace = match &least {
-                None => true,
-                Some((best, _)) => order(self, &key, best)? == Ordering::Less,
-            };
-            if replace {
-                least = Some((key.clone(), item.clone()));
-            }
-            let replace = match &most {
-                None => true,
-                Some((best, _)) => order(self, best, &key)? == Ordering::Less,
-            };
-            if replace {
-                most = Some((key, item));
-            }
-        }
-        let least = least.map_or(Value::Nil, |(_, item)| item);
-        let most = most.map_or(Value::Nil, |(_, item)| item);
-        Ok(if name.starts_with("minmax") {
-            Value::array(vec![least, most])
-        } else if name.starts_with("min") {
-            least
-        } else {
-            most
-        })
-    }
-
     /// `loop` and friends end at `StopIteration`.
     pub(in crate::template) fn ends_iteration(&mut self, flow: &Flow) -> bool {
         self.raised(flow, "StopIteration")
-    }
-}
-
-fn first(pair: &Value) -> Value {
-    match pair {
-        Value::Array(pair) => pair.get(0).unwrap_or(Value::Nil),
-        _ => Value::Nil,
-    }
-}
-
-fn second(pair: &Value) -> Value {
-    match pair {
-        Value::Array(pair) => pair.get(1).unwrap_or(Value::Nil),
-        _ => Value::Nil,
     }
 }

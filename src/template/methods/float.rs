@@ -41,7 +41,7 @@ impl Interp {
         })
     }
 
-    fn float_to_int(&mut self, float: f64) -> R<Value> {
+    pub(super) fn float_to_int(&mut self, float: f64) -> R<Value> {
         if !float.is_finite() {
             return Err(self.error("FloatDomainError", float_to_s(float)));
         }
@@ -63,17 +63,7 @@ impl Interp {
             "to_f" | "+@" => this,
             "-@" => Value::Float(-float),
             "to_i" | "to_int" => self.float_to_int(float.trunc())?,
-            "round" | "floor" | "ceil" | "truncate" => {
-                let digits = match args.positional().first() {
-                    Some(digits) => self.int_arg(&digits.clone())?,
-                    None => 0,
-                };
-                let half = match args.options().and_then(|options| options.get_symbol("half")) {
-                    Some(half) if !half.is_nil() => self.text_of(&half)?,
-                    _ => "up".into(),
-                };
-                self.round_float(float, name, digits, &half)?
-            }
+            "round" | "floor" | "ceil" | "truncate" => self.round_float(float, name, args)?,
             "nan?" => Value::Bool(float.is_nan()),
             "infinite?" => match float {
                 f64::INFINITY => Value::Int(1),
@@ -103,60 +93,6 @@ impl Interp {
             }
             _ => return Ok(None),
         }))
-    }
-
-    fn round_float(&mut self, float: f64, name: &str, digits: i64, half: &str) -> R<Value> {
-        let rounded = |value: f64| match name {
-            "floor" => value.floor(),
-            "ceil" => value.ceil(),
-            "truncate" => value.trunc(),
-            _ if half == "even" => value.round_ties_even(),
-            _ if half == "down" => {
-                if (value.fract().abs() - 0.5).abs() < f64::EPSILON {
-                    value.trunc()
-                } else {
-                    value.round()
-                }
-            }
-            _ => value.round(),
-        };
-        if digits <= 0 {
-            let whole = self.float_to_int(rounded(float))?;
-            if digits == 0 {
-                return Ok(whole);
-            }
-            // The part after the point decides whether there is anything to cut.
-            let whole_part = match name {
-                "floor" => float.floor(),
-                "ceil" => float.ceil(),
-                _ => float.trunc(),
-            };
-            let cut = self.float_to_int(whole_part)?;
-            return self.call(&cut, name, vec![Value::Int(digits)]);
-        }
-        if digits >= 17 || !float.is_finite() {
-            return Ok(Value::Float(float));
-        }
-        let scale = 10f64.powi(digits as i32);
-        let scaled = float * scale;
-        if !scaled.is_finite() {
-            return Ok(Value::Float(float));
-        }
-        let mut whole = rounded(scaled);
-        // The product may be off by a hair: what counts is which neighbour is right for the value itself.
-        if name == "round" && half == "up" {
-            let lower = scaled.trunc();
-            if ((lower + 0.5_f64.copysign(float)) / scale).abs() <= float.abs() && whole == lower {
-                whole = lower + 1f64.copysign(float);
-            } else if ((lower + 0.5_f64.copysign(float)) / scale).abs() > float.abs() {
-                whole = lower;
-            }
-        } else if name == "floor" && ((whole + 1.0) / scale) <= float {
-            whole += 1.0;
-        } else if name == "ceil" && ((whole - 1.0) / scale) >= float {
-            whole -= 1.0;
-        }
-        Ok(Value::Float(whole / scale))
     }
 }
 

@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 
 use super::compare::{to_big, to_f64};
+use super::float_round::Half;
 use crate::template::eval::{Args, Interp, R};
 use crate::template::value::Value;
 
@@ -139,19 +140,25 @@ impl Interp {
                 if digits >= 0 {
                     return Ok(Some(this));
                 }
+                let half = if name == "round" { self.half(args)? } else { Half::Up };
                 let unit = BigInt::from(10).pow((-digits).min(400) as u32);
                 let value = to_big(receiver);
                 let down = div_floor(&value, &unit) * &unit;
                 let rest = &value - &down;
                 Value::big(match name {
                     "floor" => down,
-                    "ceil" if rest == BigInt::from(0) => down,
+                    // Ruby 3.1 leaves a multiple as it is only if it fits into 62 bits.
+                    "ceil" if rest == BigInt::from(0) && value.bits() <= 62 && unit.bits() <= 62 => down,
                     "ceil" => down + unit,
                     "truncate" => &value - (&value % &unit),
                     _ => {
                         let twice = rest * 2;
-                        let up = if value < BigInt::from(0) { twice > unit } else { twice >= unit };
-                        if up { down + unit } else { down }
+                        let tie_goes_up = match half {
+                            Half::Up => value >= BigInt::from(0),
+                            Half::Down => value < BigInt::from(0),
+                            Half::Even => (&down / &unit).bit(0),
+                        };
+                        if twice > unit || twice == unit && tie_goes_up { down + unit } else { down }
                     }
                 })
             }

@@ -221,7 +221,15 @@ impl Interp {
                 let strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
                 let radix = match args.positional().get(1) {
-                    Some(radix) => self.int_arg(&radix.clone())? as u32,
+                    // A negative one only lets a prefix say otherwise.
+                    Some(Value::Int(..0)) => return Err(self.unsupported("Integer() with a negative base")),
+                    Some(_) if !matches!(value, Value::Str(_)) => {
+                        return self.argument_error("base specified for non string value");
+                    }
+                    Some(radix) => {
+                        let radix = self.int_arg(&radix.clone())?;
+                        self.radix(radix)?
+                    }
                     None => 0,
                 };
                 match self.integer_of(&value, radix) {
@@ -233,23 +241,7 @@ impl Interp {
                 let value = self.arg(args, 0)?;
                 let strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
-                let result = match &value {
-                    Value::Float(_) => Ok(value),
-                    Value::Int(_) | Value::Big(_) => Ok(Value::Float(super::compare::to_f64(&value))),
-                    Value::Str(text) => match stdlib::number::float_strict(&text.get()) {
-                        Some(float) => Ok(Value::Float(float)),
-                        None => {
-                            let shown = self.inspect(&value)?;
-                            self.argument_error(format!("invalid value for Float(): {shown}"))
-                        }
-                    },
-                    Value::Nil => self.type_error("can't convert nil into Float"),
-                    other => {
-                        let class = self.class_of(other).label();
-                        self.type_error(format!("can't convert {class} into Float"))
-                    }
-                };
-                match result {
+                match self.float_of(&value) {
                     Err(Flow::Raise(_)) if !strict => Value::Nil,
                     other => other?,
                 }
@@ -331,8 +323,28 @@ impl Interp {
         }))
     }
 
+    /// `Float(value)`
+    pub(in crate::template) fn float_of(&mut self, value: &Value) -> R<Value> {
+        Ok(Value::Float(match value {
+            Value::Float(float) => *float,
+            Value::Int(_) | Value::Big(_) => super::compare::to_f64(value),
+            Value::Str(text) => match stdlib::number::float_strict(&text.get()) {
+                Some(float) => float,
+                None => {
+                    let shown = self.inspect(value)?;
+                    return self.argument_error(format!("invalid value for Float(): {shown}"));
+                }
+            },
+            Value::Nil => return self.type_error("can't convert nil into Float"),
+            other => {
+                let class = self.class_of(other).label();
+                return self.type_error(format!("can't convert {class} into Float"));
+            }
+        }))
+    }
+
     /// `Integer(value)`
-    fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
+    pub(in crate::template) fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
         match value {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),
             Value::Float(_) => self.call(value, "to_i", Vec::new()),

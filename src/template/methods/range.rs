@@ -95,7 +95,7 @@ impl Interp {
                     if visit(self, Value::str(at.clone()))?.is_break() || last {
                         return Ok(());
                     }
-                    at = super::string::successor(&at);
+                    at = super::successor::successor(&at, false);
                     if at.chars().count() > to.chars().count() {
                         return Ok(());
                     }

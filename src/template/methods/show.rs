@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use crate::template::eval::{Interp, R};
 use crate::template::stdlib;
@@ -291,45 +292,28 @@ pub(in crate::template) fn inspect_str(text: &str, binary: bool) -> String {
     out
 }
 
-/// Whether Ruby shows a character beyond ASCII as it is.
-fn is_printable(character: char) -> bool {
-    let code = character as u32;
-    // Unicode's control character for a line break counts as a blank.
-    code == 0x85
-        || !(character.is_control()
-            || matches!(code, 0x2028 | 0x2029 | 0xfff0..=0xfff8)
-            || (0xe0080..=0xe00ff).contains(&code)
-            || (0xe01f0..0xf0000).contains(&code)
-            || code & 0xfffe == 0xfffe
-            || (0xfdd0..=0xfdef).contains(&code))
+/// Whether Ruby shows a character beyond ASCII as it is: one of Unicode 13 that is no control character, no
+/// line break but U+0085, and not reserved for ever.
+pub(super) fn is_printable(character: char) -> bool {
+    #[expect(clippy::expect_used, reason = "the pattern is a constant")]
+    static SHOWN: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
+        fancy_regex::Regex::new(r"\A[\p{Age=13.0}--\p{Cc}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]\z")
+            .expect("a valid pattern")
+    });
+    character == '\u{85}' || SHOWN.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
 }
 
 /// A symbol as Ruby would write it in source.
 pub(in crate::template) fn inspect_symbol(name: &str) -> String {
-    if is_plain_symbol(name) {
+    if super::symbol_name::is_plain(name) {
         format!(":{name}")
     } else {
         format!(":{}", inspect_str(name, name.is_ascii()))
     }
 }
 
-fn is_plain_symbol(name: &str) -> bool {
-    const OPERATORS: &[&str] = &[
-        "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "<=>", "===", "[]", "[]=", "<<",
-        ">>", "!", "=~", "!~", "&", "|", "^", "~", "+@", "-@", "`",
-    ];
-    if OPERATORS.contains(&name) {
-        return true;
-    }
-    let variable = name.strip_prefix("@@").or(name.strip_prefix('@')).or(name.strip_prefix('$'));
-    let body = variable.unwrap_or(name);
-    let body = if variable.is_none() { body.strip_suffix(['?', '!', '=']).unwrap_or(body) } else { body };
-    let mut characters = body.chars();
-    characters.next().is_some_and(|first| first.is_alphabetic() || first == '_' || !first.is_ascii())
-        && characters.all(|rest| rest.is_alphanumeric() || rest == '_' || !rest.is_ascii())
-}
-
-/// A float as Ruby shows it: the shortest digits that read back, exponent form from 1e15 and below 1e-4.
+/// A float as Ruby shows it: the shortest digits that read back, in exponent form below 1e-4, and from 1e15 on
+/// unless some of the digits stand behind the point.
 pub(in crate::template) fn float_to_s(float: f64) -> String {
     if float.is_nan() {
         return "NaN".into();
@@ -340,12 +324,17 @@ pub(in crate::template) fn float_to_s(float: f64) -> String {
     if float == 0.0 {
         return if float.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
     }
-    let scientific = format!("{float:e}");
+    let shortest = format!("{float:e}");
+    let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    // Of two texts as short and as near, Ruby takes the one with the even digit.
+    let even = format!("{float:.*e}", digits - 1);
+    let scientific = if even.parse() == Ok(float) { even } else { shortest };
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..15).contains(&exponent) {
-        let text = format!("{float}");
-        return if text.contains('.') { text } else { format!("{text}.0") };
+    if exponent >= -4 && exponent < 15.max(digits as i32 - 1) {
+        // So many digits behind the point, or a zero.
+        let behind = (digits as i32 - 1 - exponent).max(0) as usize;
+        return if behind > 0 { format!("{float:.behind$}") } else { format!("{float:.1}") };
     }
     let mantissa = if mantissa.contains('.') { mantissa.to_owned() } else { format!("{mantissa}.0") };
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::successor::successor;
 use crate::template::eval::{Args, Env, Interp, R};
 use crate::template::stdlib;
 use crate::template::value::{RString, Value};
@@ -26,7 +27,8 @@ impl Interp {
             "to_sym" | "intern" => Value::symbol(&text),
             "to_i" => {
                 let radix = self.int_or(args, 0, 10)?;
-                stdlib::number::integer_prefix(&text, radix.clamp(0, 36) as u32)
+                let radix = self.radix(radix)?;
+                stdlib::number::integer_prefix(&text, radix)
             }
             "to_f" => Value::Float(stdlib::number::float_prefix(&text)),
             "hex" => stdlib::number::integer_prefix(&text, 16),
@@ -71,6 +73,9 @@ impl Interp {
                 let copy = string.copy();
                 copy.frozen.set(true);
                 Value::Str(Rc::new(copy))
+            }
+            "upcase" | "downcase" | "capitalize" | "swapcase" if !args.is_empty() => {
+                return self.case_option(name, args);
             }
             "upcase" => Value::str(text.to_uppercase()),
             "downcase" => Value::str(text.to_lowercase()),
@@ -119,7 +124,11 @@ impl Interp {
                     _ => fill(missing / 2) + &text + &fill(missing - missing / 2),
                 })
             }
-            "succ" | "next" => Value::str(successor(&text)),
+            "succ" | "next" => {
+                let next = RString::new(successor(&text, string.binary.get()));
+                next.binary.set(string.binary.get());
+                Value::Str(Rc::new(next))
+            }
             "tr" | "tr_s" | "delete" | "squeeze" | "count" => self.string_sets(&text, name, args)?,
             "delete_prefix" => {
                 let prefix = self.arg(args, 0)?;
@@ -162,6 +171,17 @@ impl Interp {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// `:ascii`, `:turkic` and the like, which are left to Ruby.
+    fn case_option(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+        for option in &args.list {
+            let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
+            if !matches!(&**option, "ascii" | "turkic" | "lithuanian" | "fold") {
+                return self.argument_error(format!("invalid option: {option}"));
+            }
+        }
+        Err(self.unsupported(format!("String#{name} with options")))
     }
 
     fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> R<Value> {
@@ -362,45 +382,4 @@ fn dump(text: &str) -> String {
     }
     out.push('"');
     out
-}
-
-/// The next string: the rightmost letter or digit goes up, with carry.
-pub(super) fn successor(text: &str) -> String {
-    let mut characters: Vec<char> = text.chars().collect();
-    if characters.is_empty() {
-        return String::new();
-    }
-    if !characters.iter().any(char::is_ascii_alphanumeric) {
-        if let Some(last) = characters.last_mut() {
-            *last = char::from_u32(*last as u32 + 1).unwrap_or('\u{0}');
-        }
-        return characters.into_iter().collect();
-    }
-    let mut at = characters.iter().rposition(char::is_ascii_alphanumeric);
-    while let Some(index) = at {
-        let (next, carry) = match characters[index] {
-            'z' => ('a', true),
-            'Z' => ('A', true),
-            '9' => ('0', true),
-            other => (char::from(other as u8 + 1), false),
-        };
-        characters[index] = next;
-        if !carry {
-            break;
-        }
-        let left = characters[..index].iter().rposition(char::is_ascii_alphanumeric);
-        // A carry does not jump over other characters unless letters or digits stand left of them.
-        match left {
-            Some(left) => at = Some(left),
-            None => {
-                let extra = match next {
-                    '0' => '1',
-                    other => other,
-                };
-                characters.insert(index, extra);
-                break;
-            }
-        }
-    }
-    characters.into_iter().collect()
 }

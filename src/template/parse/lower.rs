@@ -5,13 +5,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lib_ruby_parser::Node as Ast;
-use lib_ruby_parser::nodes;
 
-use super::ir::{
-    Argument, BlockArgument, Body, Call, ConstScope, Expr, InArm, Name, Node, Pair, Params, Part, RescueArm,
-    Slot, Target, When,
-};
-use crate::template::scanner::{BUFFER, TEXT_CALL};
+use super::call::group_names;
+use super::ir::{Body, Call, ConstScope, Expr, Name, Node, Params, Part, Slot, Target};
+use super::literal::number;
 
 /// The construct of an expression that is nested too deep.
 pub(super) const TOO_DEEP: &str = "an expression nested this deep";
@@ -36,9 +33,9 @@ pub(super) struct Lowerer {
     scopes: Vec<Scope>,
     names: HashSet<Name>,
     /// For each body we are in: how many loops around us in it.
-    loops: Vec<u32>,
+    pub(super) loops: Vec<u32>,
     /// The parameters of the method we are in, which a bare `super` passes on.
-    method: Vec<Ast>,
+    pub(super) method: Vec<Ast>,
     /// How deep the expression being lowered is nested.
     depth: u32,
 }
@@ -104,7 +101,7 @@ impl Lowerer {
     }
 
     /// Lowers a body in a scope of its own.
-    fn body(
+    pub(super) fn body(
         &mut self,
         transparent: bool,
         params: impl FnOnce(&mut Self) -> Lowered<Params>,
@@ -119,11 +116,11 @@ impl Lowerer {
         Ok(Body { params, code, locals })
     }
 
-    fn maybe(&mut self, ast: Option<&Ast>) -> Lowered<Option<Expr>> {
+    pub(super) fn maybe(&mut self, ast: Option<&Ast>) -> Lowered<Option<Expr>> {
         ast.map(|ast| self.expr(ast)).transpose()
     }
 
-    fn maybe_box(&mut self, ast: Option<&Ast>) -> Lowered<Option<Box<Expr>>> {
+    pub(super) fn maybe_box(&mut self, ast: Option<&Ast>) -> Lowered<Option<Box<Expr>>> {
         Ok(self.maybe(ast)?.map(Box::new))
     }
 
@@ -154,7 +151,7 @@ impl Lowerer {
         Ok(Expr { node, span: (loc.begin as u32, loc.end as u32) })
     }
 
-    fn node(&mut self, ast: &Ast) -> Lowered<Node> {
+    pub(super) fn node(&mut self, ast: &Ast) -> Lowered<Node> {
         Ok(match ast {
             Ast::Nil(_) | Ast::EmptyElse(_) => Node::Nil,
             Ast::True(_) => Node::True,
@@ -346,340 +343,8 @@ impl Lowerer {
         })
     }
 
-    fn sequence(&mut self, list: &[Ast]) -> Lowered<Node> {
-        let mut exprs = self.exprs(list)?;
-        Ok(match (exprs.len(), exprs.pop()) {
-            (1, Some(only)) => only.node,
-            (_, Some(last)) => {
-                exprs.push(last);
-                Node::Sequence(exprs)
-            }
-            _ => Node::Nil,
-        })
-    }
-
-    fn branch(&mut self, condition: &Ast, then: Option<&Ast>, otherwise: Option<&Ast>) -> Lowered<Node> {
-        Ok(Node::If {
-            condition: self.condition(condition)?,
-            then: self.maybe_box(then)?,
-            otherwise: self.maybe_box(otherwise)?,
-        })
-    }
-
-    fn condition(&mut self, ast: &Ast) -> Lowered<Box<Expr>> {
-        match ast {
-            Ast::IFlipFlop(_) | Ast::EFlipFlop(_) => refuse(ast, "a flip-flop"),
-            Ast::MatchCurrentLine(_) => refuse(ast, "a regular expression as a condition"),
-            _ => self.boxed(ast),
-        }
-    }
-
-    fn in_loop<T>(&mut self, inner: impl FnOnce(&mut Self) -> Lowered<T>) -> Lowered<T> {
-        if let Some(count) = self.loops.last_mut() {
-            *count += 1;
-        }
-        let result = inner(self);
-        if let Some(count) = self.loops.last_mut() {
-            *count -= 1;
-        }
-        result
-    }
-
-    fn inside_loop(&self) -> bool {
-        self.loops.last().is_some_and(|count| *count > 0)
-    }
-
-    fn repeat(
-        &mut self,
-        condition: &Ast,
-        body: Option<&Ast>,
-        until: bool,
-        body_first: bool,
-    ) -> Lowered<Node> {
-        let condition = self.condition(condition)?;
-        let body = self.in_loop(|it| it.maybe_box(body))?;
-        Ok(Node::While { condition, body, until, body_first })
-    }
-
     fn range(&mut self, from: Option<&Ast>, to: Option<&Ast>, exclusive: bool) -> Lowered<Node> {
         Ok(Node::Range { from: self.maybe_box(from)?, to: self.maybe_box(to)?, exclusive })
-    }
-
-    fn jump_value(&mut self, args: &[Ast]) -> Lowered<Option<Box<Expr>>> {
-        Ok(match args {
-            [] => None,
-            [Ast::Splat(_)] => {
-                let span = args[0].expression();
-                let list = self.exprs(args)?;
-                Some(Box::new(Expr { node: Node::Array(list), span: (span.begin as u32, span.end as u32) }))
-            }
-            [one] => Some(self.boxed(one)?),
-            [first, ..] => {
-                let span = first.expression();
-                let list = self.exprs(args)?;
-                Some(Box::new(Expr { node: Node::Array(list), span: (span.begin as u32, span.end as u32) }))
-            }
-        })
-    }
-
-    fn case(&mut self, case: &nodes::Case) -> Lowered<Node> {
-        let subject = self.maybe_box(case.expr.as_deref())?;
-        let mut whens = Vec::new();
-        for arm in &case.when_bodies {
-            if let Ast::When(when) = arm {
-                whens.push(When {
-                    patterns: self.exprs(&when.patterns)?,
-                    body: self.maybe(when.body.as_deref())?,
-                });
-            }
-        }
-        Ok(Node::Case { subject, whens, otherwise: self.maybe_box(case.else_body.as_deref())? })
-    }
-
-    fn case_in(&mut self, case: &nodes::CaseMatch) -> Lowered<Node> {
-        let subject = self.boxed(&case.expr)?;
-        let mut arms = Vec::new();
-        for arm in &case.in_bodies {
-            if let Ast::InPattern(arm) = arm {
-                let pattern = self.pattern(&arm.pattern)?;
-                let guard = match arm.guard.as_deref() {
-                    Some(Ast::IfGuard(guard)) => Some((self.expr(&guard.cond)?, true)),
-                    Some(Ast::UnlessGuard(guard)) => Some((self.expr(&guard.cond)?, false)),
-                    _ => None,
-                };
-                arms.push(InArm { pattern, guard, body: self.maybe(arm.body.as_deref())? });
-            }
-        }
-        let otherwise = match case.else_body.as_deref() {
-            None => None,
-            Some(Ast::EmptyElse(_)) => Some(None),
-            Some(body) => Some(Some(self.boxed(body)?)),
-        };
-        Ok(Node::CaseIn { subject, arms, otherwise })
-    }
-
-    fn rescue(&mut self, rescue: &nodes::Rescue) -> Lowered<Node> {
-        let body = self.maybe_box(rescue.body.as_deref())?;
-        let mut rescues = Vec::new();
-        for arm in &rescue.rescue_bodies {
-            if let Ast::RescueBody(arm) = arm {
-                let classes = match arm.exc_list.as_deref() {
-                    Some(Ast::Array(list)) => self.exprs(&list.elements)?,
-                    Some(other) => vec![self.expr(other)?],
-                    None => Vec::new(),
-                };
-                let target = arm.exc_var.as_deref().map(|target| self.target(target)).transpose()?;
-                rescues.push(RescueArm { classes, target, body: self.maybe(arm.body.as_deref())? });
-            }
-        }
-        Ok(Node::Rescue { body, rescues, otherwise: self.maybe_box(rescue.else_.as_deref())? })
-    }
-
-    fn send(&mut self, send: &nodes::Send) -> Lowered<Node> {
-        if let Some(special) = self.output(send)? {
-            return Ok(special);
-        }
-        if let Some(special) = self.named_groups(send)? {
-            return Ok(special);
-        }
-        let receiver = self.maybe(send.recv.as_deref())?;
-        let (args, block) = self.arguments(&send.args)?;
-        Ok(Node::Call(Box::new(Call {
-            receiver,
-            name: self.name(&send.method_name),
-            args,
-            block,
-            safe: false,
-        })))
-    }
-
-    /// `/(?<name>…)/ =~ value` makes local variables, which the parser does not know to be some.
-    fn named_groups(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
-        if send.recv.is_none() && send.args.is_empty() && send.begin_l.is_none() {
-            return Ok(self.find(&send.method_name).map(Node::Local));
-        }
-        let (Some(regexp @ Ast::Regexp(_)), "=~", [value]) =
-            (send.recv.as_deref(), send.method_name.as_str(), send.args.as_slice())
-        else {
-            return Ok(None);
-        };
-        let regexp = self.boxed(regexp)?;
-        let Node::Regexp { parts, .. } = &regexp.node else { return Ok(None) };
-        let names = match parts.as_slice() {
-            [Part::Text(source)] => group_names(source),
-            _ => Vec::new(),
-        };
-        let value = self.boxed(value)?;
-        let names = names.iter().map(|name| (self.name(name), self.slot(name))).collect();
-        Ok(Some(Node::MatchAssign { regexp, value, names }))
-    }
-
-    /// The two calls the scanner makes up: text, and `<%= … %>`.
-    fn output(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
-        if send.recv.is_none() && send.method_name == TEXT_CALL {
-            if let (Some(_), [Ast::Int(number)]) = (self.find(BUFFER), send.args.as_slice())
-                && let Ok(number) = number.value.parse()
-            {
-                return Ok(Some(Node::Text(number)));
-            }
-            // Inside a method there is no buffer: the same error as Ruby's.
-            let name = self.name(BUFFER);
-            let call = Call { receiver: None, name, args: Vec::new(), block: None, safe: false };
-            return Ok(Some(Node::Call(Box::new(call))));
-        }
-        if send.method_name != "<<" {
-            return Ok(None);
-        }
-        let (Some(Ast::Lvar(buffer)), [Ast::Begin(outer)]) = (send.recv.as_deref(), send.args.as_slice())
-        else {
-            return Ok(None);
-        };
-        let [Ast::Send(to_s)] = outer.statements.as_slice() else { return Ok(None) };
-        if buffer.name != BUFFER || to_s.method_name != "to_s" || !to_s.args.is_empty() {
-            return Ok(None);
-        }
-        match to_s.recv.as_deref() {
-            Some(value) => Ok(Some(Node::Emit(self.boxed(value)?))),
-            None => Ok(None),
-        }
-    }
-
-    pub(super) fn arguments(&mut self, list: &[Ast]) -> Lowered<(Vec<Argument>, Option<BlockArgument>)> {
-        let mut args = Vec::new();
-        let mut block = None;
-        for ast in list {
-            match ast {
-                Ast::BlockPass(pass) => {
-                    block = Some(BlockArgument::Pass(self.maybe_box(pass.value.as_deref())?))
-                }
-                Ast::Kwargs(hash) => args.push(Argument::Keywords(self.pairs(&hash.pairs)?)),
-                Ast::Splat(splat) => match splat.value.as_deref() {
-                    Some(value) => args.push(Argument::Splat(self.expr(value)?)),
-                    None => return refuse(ast, "an anonymous splat"),
-                },
-                Ast::ForwardedArgs(_) => return refuse(ast, "argument forwarding (...)"),
-                other => args.push(Argument::Value(self.expr(other)?)),
-            }
-        }
-        Ok((args, block))
-    }
-
-    fn with_block(&mut self, call: &Ast, body: Arc<Body>) -> Lowered<Node> {
-        let block = Some(BlockArgument::Literal(Arc::clone(&body)));
-        match call {
-            Ast::Lambda(_) => Ok(Node::Lambda(body)),
-            _ => match self.node(call)? {
-                Node::Call(mut call) => {
-                    call.block = block;
-                    Ok(Node::Call(call))
-                }
-                Node::Super { args, .. } => Ok(Node::Super { args, block }),
-                _ => refuse(call, "a block on this expression"),
-            },
-        }
-    }
-
-    fn block_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        Ok(Arc::new(self.body(true, |it| it.params(params), code)?))
-    }
-
-    fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        let own = match params {
-            Some(Ast::Args(list)) => list.args.clone(),
-            _ => Vec::new(),
-        };
-        let outer = std::mem::replace(&mut self.method, own);
-        let body = self.body(false, |it| it.params(params), code);
-        self.method = outer;
-        Ok(Arc::new(body?))
-    }
-
-    /// What a bare `super` passes: the parameters as they now are. None where one has no name.
-    fn passed_on(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
-        let span = (ast.expression().begin as u32, ast.expression().end as u32);
-        let method = std::mem::take(&mut self.method);
-        let mut args = Some(Vec::new());
-        let mut pairs = Vec::new();
-        for param in &method {
-            let (name, kind) = match param {
-                Ast::Arg(arg) => (Some(&arg.name), 'v'),
-                Ast::Optarg(arg) => (Some(&arg.name), 'v'),
-                Ast::Restarg(arg) => (arg.name.as_ref(), '*'),
-                Ast::Kwarg(arg) => (Some(&arg.name), 'k'),
-                Ast::Kwoptarg(arg) => (Some(&arg.name), 'k'),
-                Ast::Kwrestarg(arg) => (arg.name.as_ref(), 'h'),
-                _ => continue,
-            };
-            let Some((name, slot)) = name.and_then(|name| Some((name, self.find(name)?))) else {
-                args = None;
-                break;
-            };
-            let local = Expr { node: Node::Local(slot), span };
-            match (kind, &mut args) {
-                ('v', Some(args)) => args.push(Argument::Value(local)),
-                ('*', Some(args)) => args.push(Argument::Splat(local)),
-                ('k', _) => {
-                    pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.name(name)), span }, local));
-                }
-                _ => pairs.push(Pair::Splat(local)),
-            }
-        }
-        self.method = method;
-        if let (Some(args), false) = (&mut args, pairs.is_empty()) {
-            args.push(Argument::Keywords(pairs));
-        }
-        args
-    }
-
-    pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {
-        let mut pairs = Vec::new();
-        for ast in list {
-            pairs.push(match ast {
-                Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
-                Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
-                other => return refuse(other, construct_name(other)),
-            });
-        }
-        Ok(pairs)
-    }
-
-    fn parts(&mut self, list: &[Ast]) -> Lowered<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::new();
-        for ast in list {
-            match ast {
-                Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
-                    Ok(text) => parts.push(Part::Text(Arc::from(text))),
-                    Err(_) => return refuse(ast, "a string that is not UTF-8 and has parts"),
-                },
-                // Adjacent literals nest.
-                Ast::Dstr(inner) => parts.extend(self.parts(&inner.parts)?),
-                other => parts.push(Part::Code(self.expr(other)?)),
-            }
-        }
-        Ok(parts)
-    }
-
-    fn interpolated(&mut self, list: &[Ast]) -> Lowered<Node> {
-        let parts = self.parts(list)?;
-        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
-            let text: String =
-                parts.iter().map(|part| if let Part::Text(text) = part { &**text } else { "" }).collect();
-            return Ok(Node::Str(Arc::from(text)));
-        }
-        Ok(Node::Interpolated(parts))
-    }
-
-    fn regexp(&mut self, regexp: &nodes::Regexp) -> Lowered<Node> {
-        let options = match regexp.options.as_deref() {
-            Some(Ast::RegOpt(options)) => options.options.clone().unwrap_or_default(),
-            _ => String::new(),
-        };
-        let parts = match self.interpolated(&regexp.parts)? {
-            Node::Str(text) => vec![Part::Text(text)],
-            Node::Interpolated(parts) => parts,
-            _ => Vec::new(),
-        };
-        Ok(Node::Regexp { parts, options: Arc::from(options) })
     }
 
     /// The value an assignment target that is also an expression (`a ||= 1`) is read from.
@@ -688,50 +353,8 @@ impl Lowerer {
     }
 }
 
-fn number(text: &str) -> Node {
-    let clean = text.replace('_', "").to_ascii_lowercase();
-    let (negative, digits) = match clean.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, clean.as_str()),
-    };
-    let (radix, digits) = if let Some(hex) = digits.strip_prefix("0x") {
-        (16, hex)
-    } else if let Some(binary) = digits.strip_prefix("0b") {
-        (2, binary)
-    } else if let Some(octal) = digits.strip_prefix("0o") {
-        (8, octal)
-    } else if let Some(decimal) = digits.strip_prefix("0d") {
-        (10, decimal)
-    } else if digits.len() > 1 && digits.starts_with('0') {
-        (8, &digits[1..])
-    } else {
-        (10, digits)
-    };
-    match i64::from_str_radix(digits, radix) {
-        Ok(value) => Node::Int(if negative { -value } else { value }),
-        Err(_) => {
-            let value = num_bigint::BigInt::parse_bytes(digits.as_bytes(), radix).unwrap_or_default();
-            Node::BigInt(Arc::from((if negative { -value } else { value }).to_string()))
-        }
-    }
-}
-
-/// The names of the named groups of a regular expression, in order.
-fn group_names(source: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in source.match_indices("(?<") {
-        let rest = &source[at + 3..];
-        if let Some(end) = rest.find('>')
-            && !rest.starts_with(['=', '!'])
-        {
-            names.push(rest[..end].to_owned());
-        }
-    }
-    names
-}
-
 /// What an error calls a node kind that is not supported.
-fn construct_name(ast: &Ast) -> String {
+pub(super) fn construct_name(ast: &Ast) -> String {
     match ast {
         Ast::Xstr(_) | Ast::XHeredoc(_) => "running a command".into(),
         Ast::Redo(_) => "redo".into(),

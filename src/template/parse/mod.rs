@@ -1,6 +1,9 @@
 //! From template source to the tree the evaluator walks.
 
+mod call;
+mod flow;
 pub(super) mod ir;
+mod literal;
 mod lower;
 mod params;
 mod pattern;

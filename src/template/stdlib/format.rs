@@ -1,12 +1,15 @@
 //! `format` and `%`.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 use num_bigint::BigInt;
 
 use crate::template::eval::{Interp, R};
 use crate::template::methods::{to_big, to_f64};
 use crate::template::value::Value;
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Directive {
     left: bool,
     zero: bool,
@@ -22,62 +25,132 @@ const MAX_WIDTH: i64 = 1 << 20;
 /// Digits after the point of the float with the most of them.
 const MAX_DIGITS: usize = 1100;
 
+/// How a template says which of its values it wants. One does not go with another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    InOrder,
+    ByNumber,
+    ByName,
+}
+
+/// The values of a template.
+struct Values<'a> {
+    list: &'a [Value],
+    next: usize,
+    asks: Option<Asks>,
+}
+
+impl Values<'_> {
+    fn ask(&mut self, it: &mut Interp, how: Asks) -> R<()> {
+        if *self.asks.get_or_insert(how) == how {
+            return Ok(());
+        }
+        it.argument_error("numbered, unnumbered and named values are mixed")
+    }
+
+    fn next(&mut self, it: &mut Interp) -> R<Value> {
+        self.ask(it, Asks::InOrder)?;
+        self.next += 1;
+        match self.list.get(self.next - 1) {
+            Some(value) => Ok(value.clone()),
+            None => it.argument_error("too few arguments"),
+        }
+    }
+
+    fn numbered(&mut self, it: &mut Interp, number: i64) -> R<Value> {
+        self.ask(it, Asks::ByNumber)?;
+        match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
+            Some(value) => Ok(value.clone()),
+            None => it.argument_error("too few arguments"),
+        }
+    }
+
+    /// The value called so; how it stands in the template is for the error.
+    fn named(&mut self, it: &mut Interp, name: &str, shown: &str) -> R<Value> {
+        self.ask(it, Asks::ByName)?;
+        let [Value::Hash(hash)] = self.list else {
+            return it.argument_error("one hash required");
+        };
+        let hash = std::rc::Rc::clone(hash);
+        match hash.get_symbol(name) {
+            Some(value) => Ok(value),
+            None => match it.hash_get(&hash, &Value::symbol(name))? {
+                Value::Nil => Err(it.error("KeyError", format!("key{shown} not found"))),
+                default => Ok(default),
+            },
+        }
+    }
+}
+
 pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<String> {
     let mut out = String::new();
     let mut characters = template.chars().peekable();
-    let mut next = 0;
+    let mut values = Values { list: values, next: 0, asks: None };
     while let Some(character) = characters.next() {
         if character != '%' {
             out.push(character);
             continue;
         }
         let mut directive = Directive::default();
-        let mut named: Option<Value> = None;
+        let mut wanted: Option<Value> = None;
         loop {
+            let sized = directive.width.is_some() || directive.precision.is_some();
             let Some(flag) = characters.next() else {
+                if wanted.is_some() && directive == Directive::default() {
+                    out.push('%');
+                    break;
+                }
                 return it.argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
+                '-' | '0' | '+' | ' ' | '#' if sized => return it.argument_error("flag after width"),
                 '-' => directive.left = true,
                 '0' => directive.zero = true,
                 '+' => directive.plus = true,
                 ' ' => directive.space = true,
                 '#' => directive.alternate = true,
                 '1'..='9' => {
-                    let mut number = flag.to_string();
-                    while let Some(digit) = characters.peek().filter(|digit| digit.is_ascii_digit()) {
-                        number.push(*digit);
-                        characters.next();
-                    }
-                    let number: i64 = number.parse().unwrap_or(MAX_WIDTH + 1);
+                    let mut digits = flag.to_string();
+                    digits.push_str(&digits_of(&mut characters));
+                    let number: i64 = digits.parse().unwrap_or(MAX_WIDTH + 1);
                     if characters.peek() == Some(&'$') {
                         characters.next();
-                        named = Some(values.get((number - 1) as usize).cloned().unwrap_or(Value::Nil));
-                        if number as usize > values.len() {
-                            return it.argument_error("too few arguments");
+                        if wanted.is_some() {
+                            return it.argument_error("value given twice");
                         }
+                        wanted = Some(values.numbered(it, number)?);
                         continue;
+                    }
+                    if sized {
+                        return it.argument_error("width given twice");
                     }
                     directive.width = Some(limited(it, number)?);
                 }
                 '*' => {
-                    let width = argument(it, values, &mut next)?;
+                    if sized {
+                        return it.argument_error("width given twice");
+                    }
+                    if characters.peek().is_some_and(char::is_ascii_digit) {
+                        return Err(it.unsupported("a width by number"));
+                    }
+                    let width = values.next(it)?;
                     let width = it.int_arg(&width)?;
                     directive.left |= width < 0;
                     directive.width = Some(limited(it, width.saturating_abs())?);
                 }
                 '.' => {
-                    let mut number = String::new();
-                    if characters.peek() == Some(&'*') {
-                        characters.next();
-                        let value = argument(it, values, &mut next)?;
-                        number = it.int_arg(&value)?.max(0).to_string();
+                    if directive.precision.is_some() {
+                        return it.argument_error("precision given again");
                     }
-                    while let Some(digit) = characters.peek().filter(|digit| digit.is_ascii_digit()) {
-                        number.push(*digit);
+                    let number = if characters.peek() == Some(&'*') {
                         characters.next();
-                    }
-                    directive.precision = Some(limited(it, number.parse().unwrap_or(0))?);
+                        let value = values.next(it)?;
+                        it.int_arg(&value)?.max(0)
+                    } else {
+                        let digits = digits_of(&mut characters);
+                        if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH + 1) }
+                    };
+                    directive.precision = Some(limited(it, number)?);
                 }
                 '<' | '{' => {
                     let close = if flag == '<' { '>' } else { '}' };
@@ -89,29 +162,21 @@ pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Val
                             None => return it.argument_error("malformed name - unmatched parenthesis"),
                         }
                     }
-                    let Some(Value::Hash(hash)) = values.first() else {
-                        return it.argument_error("one hash required");
-                    };
-                    let hash = std::rc::Rc::clone(hash);
-                    let value = match hash.get_symbol(&name) {
-                        Some(value) => value,
-                        None => {
-                            let default = it.hash_get(&hash, &Value::symbol(&name))?;
-                            if default.is_nil() {
-                                let text = format!("key{flag}{name}{close} not found");
-                                return Err(it.error("KeyError", text));
-                            }
-                            default
-                        }
-                    };
+                    if wanted.is_some() {
+                        return it.argument_error(format!("named{flag}{name}{close} after another"));
+                    }
+                    let value = values.named(it, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
                         let text = it.text_of(&value)?;
                         pad(&mut out, &directive, &cut(text, &directive));
                         break;
                     }
-                    named = Some(value);
+                    wanted = Some(value);
                 }
                 '%' | '\n' | '\0' => {
+                    if directive != Directive::default() {
+                        return it.argument_error("invalid format character - %");
+                    }
                     out.push('%');
                     if flag != '%' {
                         out.push(flag);
@@ -119,9 +184,9 @@ pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Val
                     break;
                 }
                 conversion => {
-                    let value = match named.take() {
+                    let value = match wanted.take() {
                         Some(value) => value,
-                        None => argument(it, values, &mut next)?,
+                        None => values.next(it)?,
                     };
                     convert(it, &mut out, conversion, &directive, &value)?;
                     break;
@@ -134,22 +199,20 @@ pub(in crate::template) fn format(it: &mut Interp, template: &str, values: &[Val
     Ok(out)
 }
 
+fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
+    let mut digits = String::new();
+    while let Some(digit) = characters.next_if(char::is_ascii_digit) {
+        digits.push(digit);
+    }
+    digits
+}
+
 fn limited(it: &mut Interp, number: i64) -> R<usize> {
     if number > MAX_WIDTH {
         return it.argument_error("width too big");
     }
     it.charge(number.max(0) as usize)?;
     Ok(number.max(0) as usize)
-}
-
-fn argument(it: &mut Interp, values: &[Value], next: &mut usize) -> R<Value> {
-    match values.get(*next) {
-        Some(value) => {
-            *next += 1;
-            Ok(value.clone())
-        }
-        None => it.argument_error("too few arguments"),
-    }
 }
 
 fn cut(text: String, directive: &Directive) -> String {
@@ -177,19 +240,26 @@ fn convert(
         }
         'c' => {
             let text = match value {
-                Value::Int(code) => {
-                    u32::try_from(*code).ok().and_then(char::from_u32).map(String::from).unwrap_or_default()
+                Value::Str(text) => text.get().clone(),
+                code => {
+                    let code = it.int_arg(code)?;
+                    match u32::try_from(code).ok().and_then(char::from_u32) {
+                        Some(character) => character.to_string(),
+                        None => return it.argument_error("invalid character"),
+                    }
                 }
-                other => it.string_arg(other)?.chars().take(1).collect(),
             };
+            if text.chars().count() != 1 {
+                return it.argument_error("%c requires a character");
+            }
             pad(out, directive, &text);
         }
         'd' | 'i' | 'u' => {
-            let value = integer(it, value)?;
+            let value = to_big(&it.integer_of(value, 0)?);
             number(out, directive, &value, 10, "");
         }
         'x' | 'X' | 'o' | 'b' | 'B' => {
-            let value = integer(it, value)?;
+            let value = to_big(&it.integer_of(value, 0)?);
             if value < BigInt::from(0) && !directive.plus && !directive.space {
                 return Err(it.unsupported("a negative number in two's complement"));
             }
@@ -198,19 +268,13 @@ fn convert(
                 'o' => (8, "0"),
                 _ => (2, if conversion == 'b' { "0b" } else { "0B" }),
             };
+            let prefixed = directive.alternate && value != BigInt::from(0);
             let mut text = String::new();
-            number(&mut text, directive, &value, radix, if directive.alternate { prefix } else { "" });
+            number(&mut text, directive, &value, radix, if prefixed { prefix } else { "" });
             out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
         }
         'f' | 'e' | 'E' | 'g' | 'G' | 'a' => {
             let float = match value {
-                Value::Str(text) => match super::number::float_strict(&text.get()) {
-                    Some(float) => float,
-                    None => {
-                        let shown = it.inspect(value)?;
-                        return it.argument_error(format!("invalid value for Float(): {shown}"));
-                    }
-                },
                 // A whole number keeps all its digits.
                 Value::Int(_) | Value::Big(_) if conversion == 'f' => {
                     let value = to_big(value);
@@ -222,12 +286,7 @@ fn convert(
                     signed(out, directive, value < BigInt::from(0), "", &digits, true);
                     return Ok(());
                 }
-                Value::Int(_) | Value::Float(_) | Value::Big(_) => to_f64(value),
-                Value::Nil => return it.type_error("can't convert nil into Float"),
-                other => {
-                    let class = it.class_of(other).label();
-                    return it.type_error(format!("can't convert {class} into Float"));
-                }
+                other => to_f64(&it.float_of(other)?),
             };
             if conversion == 'a' {
                 return Err(it.unsupported("the format %a"));
@@ -237,28 +296,6 @@ fn convert(
         other => return it.argument_error(format!("malformed format string - %{other}")),
     }
     Ok(())
-}
-
-fn integer(it: &mut Interp, value: &Value) -> R<BigInt> {
-    match value {
-        Value::Int(_) | Value::Big(_) => Ok(to_big(value)),
-        Value::Float(float) => {
-            let whole = it.call(&Value::Float(*float), "to_i", Vec::new())?;
-            Ok(to_big(&whole))
-        }
-        Value::Str(text) => match super::number::integer_strict(&text.get(), 0) {
-            Some(number) => Ok(to_big(&number)),
-            None => {
-                let shown = it.inspect(value)?;
-                it.argument_error(format!("invalid value for Integer(): {shown}"))
-            }
-        },
-        Value::Nil => it.type_error("can't convert nil into Integer"),
-        other => {
-            let class = it.class_of(other).label();
-            it.type_error(format!("can't convert {class} into Integer"))
-        }
-    }
 }
 
 fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
@@ -294,7 +331,7 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
     let size = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
-        let plain = Directive { zero: false, precision: None, ..Directive { ..copy(directive) } };
+        let plain = Directive { zero: false, precision: None, ..*directive };
         return signed(out, &plain, negative, "", text, false);
     }
     let wanted = directive.precision.unwrap_or(6);
@@ -309,10 +346,6 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
         _ => general(size, precision.max(1), conversion, directive.alternate),
     };
     signed(out, directive, negative, "", &digits, true);
-}
-
-fn copy(directive: &Directive) -> Directive {
-    Directive { ..*directive }
 }
 
 fn exponent(size: f64, precision: usize, conversion: char) -> String {

@@ -6,65 +6,62 @@ use crate::template::value::Value;
 
 /// The integer a text starts with, 0 if none: `to_i`. A radix of 0 follows the prefix (`0x`, `0b`, `0`).
 pub(in crate::template) fn integer_prefix(text: &str, radix: u32) -> Value {
-    let text = text.trim_start();
-    let (negative, rest) = sign(text);
-    let (radix, rest) = match radix {
-        0 => strip_radix(rest, 8),
-        16 => (16, rest.strip_prefix("0x").or(rest.strip_prefix("0X")).unwrap_or(rest)),
-        2 => (2, rest.strip_prefix("0b").or(rest.strip_prefix("0B")).unwrap_or(rest)),
-        8 => (8, rest.strip_prefix("0o").or(rest.strip_prefix("0O")).unwrap_or(rest)),
-        other => (other, rest),
-    };
-    if !(2..=36).contains(&radix) {
-        return Value::Int(0);
-    }
-    let mut digits = String::new();
-    let mut last_underscore = true;
-    for character in rest.chars() {
-        if character == '_' && !last_underscore {
-            last_underscore = true;
-            continue;
-        }
-        if !character.is_digit(radix) {
-            break;
-        }
-        last_underscore = false;
-        digits.push(character);
-    }
+    let (negative, rest) = sign(text.trim_start_matches(is_space));
+    let (radix, rest) = strip_radix(rest, radix, 8);
+    let (digits, _) = digits_of(rest, radix);
     parse(negative, &digits, radix).unwrap_or(Value::Int(0))
 }
 
-/// The integer a text is, all of it: `Integer()`.
+/// The integer a text is, all of it: `Integer()`. A radix of 0 follows the prefix.
 pub(in crate::template) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
-    let text = text.trim();
-    let (negative, rest) = sign(text);
-    let (radix, rest) = match radix {
-        0 => strip_radix(rest, 10),
-        16 => (16, rest.strip_prefix("0x").unwrap_or(rest)),
-        2 => (2, rest.strip_prefix("0b").unwrap_or(rest)),
-        other => (other, rest),
-    };
-    if rest.is_empty() || rest.starts_with('_') || rest.ends_with('_') || rest.contains("__") {
-        return None;
-    }
-    let digits = rest.replace('_', "");
-    if !digits.chars().all(|digit| digit.is_digit(radix)) {
+    let (negative, rest) = sign(text.trim_matches(is_space));
+    let (radix, rest) = strip_radix(rest, radix, 10);
+    let (digits, length) = digits_of(rest, radix);
+    if length != rest.len() {
         return None;
     }
     parse(negative, &digits, radix)
 }
 
-fn strip_radix(text: &str, octal_or: u32) -> (u32, &str) {
-    let lower = text.get(..2).map(str::to_ascii_lowercase);
-    match lower.as_deref() {
-        Some("0x") => (16, &text[2..]),
-        Some("0b") => (2, &text[2..]),
-        Some("0o") => (8, &text[2..]),
-        Some("0d") => (10, &text[2..]),
-        _ if text.len() > 1 && text.starts_with('0') => {
-            (8, text.trim_start_matches('0').trim_start_matches('_'))
+/// What Ruby skips around a number: a no-break space is not among it.
+pub(in crate::template) fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
+}
+
+/// The digits a text starts with, without the single underscores between them, and how long they are with them.
+fn digits_of(text: &str, radix: u32) -> (String, usize) {
+    let mut digits = String::new();
+    let mut length = 0;
+    let mut underscore = true;
+    for (at, character) in text.char_indices() {
+        if character.is_digit(radix) {
+            digits.push(character);
+            length = at + 1;
+            underscore = false;
+        } else if character == '_' && !underscore {
+            underscore = true;
+        } else {
+            break;
         }
-        _ => (octal_or, text),
+    }
+    (digits, length)
+}
+
+/// The radix that a prefix says or confirms, and what follows the prefix. Without one, a radix of 0 is octal
+/// after a zero and else the given one.
+fn strip_radix(text: &str, radix: u32, otherwise: u32) -> (u32, &str) {
+    let said = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
+        Some("0x") => Some(16),
+        Some("0b") => Some(2),
+        Some("0o") => Some(8),
+        Some("0d") => Some(10),
+        _ => None,
+    };
+    match said {
+        Some(said) if radix == 0 || radix == said => (said, &text[2..]),
+        _ if radix == 0 && text.len() > 1 && text.starts_with('0') => (8, text),
+        _ if radix == 0 => (otherwise, text),
+        _ => (radix, text),
     }
 }
 
@@ -127,20 +124,41 @@ fn float_length(text: &str) -> usize {
 
 /// The float a text starts with: `to_f`.
 pub(in crate::template) fn float_prefix(text: &str) -> f64 {
-    let text = text.trim_start();
+    let text = text.trim_start_matches(is_space);
     text[..float_length(text)].replace('_', "").parse().unwrap_or(0.0)
 }
 
 /// The float a text is: `Float()`.
 pub(in crate::template) fn float_strict(text: &str) -> Option<f64> {
-    let text = text.trim();
-    if let Some(Value::Int(int)) =
-        text.to_ascii_lowercase().starts_with("0x").then(|| integer_strict(text, 16)).flatten()
-    {
-        return Some(int as f64);
+    let text = text.trim_matches(is_space);
+    let (negative, unsigned) = sign(text);
+    if let Some(hex) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
+        return hex_float(hex).map(|size| if negative { -size } else { size });
     }
     if text.is_empty() || float_length(text) != text.len() {
         return None;
     }
     text.replace('_', "").parse().ok()
+}
+
+/// A float in C's hexadecimal notation: `1.8p3` is 12.
+fn hex_float(text: &str) -> Option<f64> {
+    let (mantissa, power) = match text.split_once(['p', 'P']) {
+        Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
+        None if text.contains('.') => return None,
+        None => (text, 0),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((_, "")) => return None,
+        Some(parts) => parts,
+        None => (mantissa, ""),
+    };
+    if whole.is_empty() {
+        return None;
+    }
+    let mut size = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        size = size * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    Some(size * 2f64.powi(power.saturating_sub(fraction.len() as i32 * 4)))
 }

@@ -1,7 +1,9 @@
 //! Shellwords.
 
+use std::rc::Rc;
+
 use crate::template::eval::{Args, Interp, R};
-use crate::template::value::Value;
+use crate::template::value::{RString, Value};
 
 /// A word quoted for a POSIX shell.
 pub(in crate::template) fn escape(text: &str) -> String {
@@ -24,71 +26,59 @@ pub(in crate::template) fn escape(text: &str) -> String {
     out
 }
 
-/// The words of a command line.
+/// The words of a command line. Ruby's are bytes where they are ASCII.
 pub(in crate::template) fn split(it: &mut Interp, text: &str) -> R<Value> {
     let mut words = Vec::new();
-    let mut word = String::new();
-    let mut started = false;
+    let mut word: Option<String> = None;
     let mut characters = text.chars();
+    let blank = |character: char| matches!(character, ' ' | '\t'..='\r');
     while let Some(character) = characters.next() {
+        if blank(character) {
+            words.extend(word.take());
+            continue;
+        }
+        let word = word.get_or_insert_default();
         match character {
-            '\'' => {
-                started = true;
-                loop {
-                    match characters.next() {
-                        Some('\'') => break,
-                        Some(other) => word.push(other),
+            '\'' => loop {
+                match characters.next() {
+                    Some('\'') => break,
+                    Some(other) => word.push(other),
+                    None => return unmatched(it, text),
+                }
+            },
+            '"' => loop {
+                match characters.next() {
+                    Some('"') => break,
+                    Some('\\') => match characters.next() {
+                        Some(escaped @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(escaped),
+                        Some(other) => word.extend(['\\', other]),
                         None => return unmatched(it, text),
-                    }
+                    },
+                    Some(other) => word.push(other),
+                    None => return unmatched(it, text),
                 }
-            }
-            '"' => {
-                started = true;
-                loop {
-                    match characters.next() {
-                        Some('"') => break,
-                        Some('\\') => match characters.next() {
-                            Some(escaped @ ('$' | '`' | '"' | '\\')) => word.push(escaped),
-                            Some('\n') => {}
-                            Some(other) => {
-                                word.push('\\');
-                                word.push(other);
-                            }
-                            None => return unmatched(it, text),
-                        },
-                        Some(other) => word.push(other),
-                        None => return unmatched(it, text),
-                    }
-                }
-            }
-            '\\' => {
-                started = true;
-                if let Some(next) = characters.next()
-                    && next != '\n'
-                {
-                    word.push(next);
-                }
-            }
-            blank if blank.is_ascii_whitespace() => {
-                if started {
-                    words.push(Value::str(std::mem::take(&mut word)));
-                    started = false;
-                }
-            }
-            other => {
-                started = true;
-                word.push(other);
-            }
+            },
+            // Before the end of a line or of the text it stands for itself.
+            '\\' => match characters.next() {
+                Some('\n') => word.push_str("\\\n"),
+                Some(other) => word.push(other),
+                None => word.push('\\'),
+            },
+            other => word.push(other),
         }
     }
-    if started {
-        words.push(Value::str(word));
-    }
-    Ok(Value::array(words))
+    words.extend(word);
+    let words = words.into_iter().map(|word| {
+        let word = RString::new(word);
+        word.binary.set(word.get().is_ascii());
+        Value::Str(Rc::new(word))
+    });
+    Ok(Value::array(words.collect()))
 }
 
 fn unmatched(it: &mut Interp, text: &str) -> R<Value> {
-    it.argument_error(format!("Unmatched quote: {text}"))
+    let shown = it.inspect(&Value::str(text))?;
+    it.argument_error(format!("Unmatched quote: {shown}"))
 }
 
 pub(in crate::template) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {

@@ -25,6 +25,40 @@ fn a_life_without_trouble() {
 }
 
 #[test]
+fn properties_of_a_cpi_config() {
+    let mut canary = Canary::new();
+    canary.with_cpi_config();
+    let config = ["--cpi-config", "cpis.yml", "--skip-drain"];
+    for (mode, show) in [
+        ("error info", Show::Plain),
+        ("error create_stemcell", Show::Json),
+        ("retry create_vm", Show::Terminal),
+        ("error attach_disk", Show::Plain),
+    ] {
+        canary.mode(mode);
+        let _ = std::fs::remove_file(canary.hello.world.path("retried"));
+        canary.run("create-env", &config, show).failure(1);
+        canary.check(&[]);
+    }
+    canary.mode("");
+    canary.run("create-env", &config, Show::Plain).success();
+    assert!(canary.hello.world.read("state.json").contains("\"cpi\": \"leaky\""));
+    let shown = canary.all_that_was_shown();
+    assert!(shown.contains("External CPI request"), "{shown}");
+    // Nothing of it can be used: then it is what is in the file that must not be shown.
+    let text = canary.hello.world.read("cpis.yml");
+    canary.hello.world.write("cpis.yml", text.replace("type: leaky", "typ: leaky"));
+    canary.run("create-env", &config, Show::Plain).failure(3);
+    canary.hello.world.write("cpis.yml", text.replace("type: leaky", "type: [leaky"));
+    canary.run("create-env", &config, Show::Json).failure(3);
+    canary.check(&[]);
+    canary.hello.world.write("cpis.yml", text);
+    canary.run("delete-env", &["-n", "--cpi-config", "cpis.yml"], Show::Plain).success();
+    canary.check(&[]);
+    canary.hid_something();
+}
+
+#[test]
 fn errors_of_the_cpi() {
     let mut canary = Canary::new();
     for (mode, show) in [

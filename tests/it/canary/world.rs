@@ -129,6 +129,37 @@ impl Canary {
         self.known.push(self.hello.world.path(name));
     }
 
+    /// Has the environment's CPI described by a CPI config whose properties are secrets.
+    pub fn with_cpi_config(&mut self) {
+        let root = self.hello.world.path("cloud").display().to_string();
+        let ip = self.hello.ip();
+        let agent = format!("{{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}");
+        let config = format!(
+            r#"
+cpis:
+- name: other
+  type: local
+  properties: {{root: {root}-other, unused: "{MARK}-unused"}}
+- name: leaky
+  type: leaky
+  exec_path: leaky
+  properties:
+    root: {root}
+    agent: {agent}
+    api_key: "{MARK}-of-cpi & <key>"
+    list: [{{deep: {MARK}-of-cpi-list}}]
+    variable: ((given_secret))
+    certificate: ((generated_key.private_key))
+"#
+        );
+        self.write("cpis.yml", &config);
+        self.hello.ops(
+            "zones.yml",
+            "- {type: replace, path: /azs?, value: [{name: z1, cpi: leaky}]}\n\
+             - {type: replace, path: /instance_groups/name=hello/azs?, value: [z1]}\n",
+        );
+    }
+
     /// What the CPI is to do.
     pub fn mode(&self, mode: &str) {
         self.hello.world.write("mode", mode);

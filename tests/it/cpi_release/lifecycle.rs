@@ -52,6 +52,10 @@ fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Compiling package 'recorder/"), "{}", run.stdout);
     assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 2));
+    assert_eq!(Hello::methods(&env.hello.requests()), ["info"]);
+
+    env.create(&["--recreate"]).success();
+    assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 3));
     assert_eq!(
         Hello::methods(&env.hello.requests()),
         ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]

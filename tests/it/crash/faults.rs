@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Disturbance, full, lives, reference, sweep};
+use super::{Disturbance, Plot, full, lives, reference, sweep};
 
 /// What can go wrong with a call, and whether it stays so.
 const FAULTS: [(&str, &str, bool); 14] = [
@@ -26,7 +26,7 @@ const FAULTS: [(&str, &str, bool); 14] = [
 fn failing_system_calls_lose_nothing() {
     let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
     assert!(traced.is_ok_and(|status| status.success()), "this test needs strace, and the right to trace");
-    let reference = reference(true);
+    let reference = reference(Plot::Resize, true);
     let points = [0, 1, 2].map(|stage| {
         let mut points = Vec::new();
         for (name, errno, lasting) in FAULTS {

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use super::{Disturbance, full, lives, reference, sweep};
+use super::{Disturbance, Plot, full, lives, reference, sweep};
 use crate::support::scripted::When;
 
 #[test]
 fn killed_at_a_cpi_call_nothing_is_lost() {
-    let reference = reference(false);
+    let reference = reference(Plot::Resize, false);
     let points = if full() {
         [0, 1, 2].map(|stage| {
             let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
@@ -42,13 +42,42 @@ fn killed_at_a_cpi_call_nothing_is_lost() {
 }
 
 #[test]
+fn killed_while_it_moves_nothing_is_lost() {
+    let reference = reference(Plot::Move, false);
+    let points = if full() {
+        let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
+        let calls = 1..=reference.calls[1];
+        [
+            Vec::new(),
+            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect(),
+            Vec::new(),
+        ]
+    } else {
+        // 1 info of b and 2 of a, 3 create_stemcell, 4 has_vm, 5 delete_vm, 6 create_vm, 8 create_disk, 9 attach_disk,
+        // then has_disk and delete_disk, and delete_stemcell as the last one.
+        let last = reference.calls[1];
+        let moves = [
+            Disturbance::Call(3, When::After),
+            Disturbance::Call(5, When::After),
+            Disturbance::Call(6, When::Slow),
+            Disturbance::Call(8, When::After),
+            Disturbance::Call(9, When::After),
+            Disturbance::Call(last - 1, When::During),
+            Disturbance::Call(last, When::After),
+        ];
+        [Vec::new(), moves.to_vec(), Vec::new()]
+    };
+    sweep("kill sweep of a move", &reference, lives(points));
+}
+
+#[test]
 fn killed_between_calls_nothing_is_lost() {
     let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
     let traced = traced.is_ok_and(|status| status.success());
     if !traced {
         eprintln!("strace cannot be used here: the program is killed at random instants only");
     }
-    let reference = reference(traced);
+    let reference = reference(Plot::Resize, traced);
     let points = [0, 1, 2].map(|stage| {
         let syscalls = reference.syscalls[stage]
             .iter()

@@ -44,8 +44,18 @@ enum Disturbance {
     Signal { call: usize, signal: Signal, times: usize },
 }
 
+/// What happens in a life between its creation and its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Plot {
+    /// Its disk grows.
+    Resize,
+    /// It moves from one CPI to another and begins with an empty disk there.
+    Move,
+}
+
 /// How an undisturbed life went.
 struct Reference {
+    plot: Plot,
     states: [Value; 2],
     calls: [usize; 3],
     /// How often each of [`SYSCALLS`] was called.
@@ -68,6 +78,7 @@ struct Tally {
 
 /// One life in which each command is disturbed once.
 struct Life<'t> {
+    plot: Plot,
     hello: Hello,
     tally: &'t Tally,
     place: String,
@@ -76,8 +87,35 @@ struct Life<'t> {
 const STAGES: [&str; 3] = ["create", "redeploy", "delete"];
 
 impl<'t> Life<'t> {
-    fn new(tally: &'t Tally) -> Self {
-        Life { hello: Hello::new(), tally, place: String::new() }
+    fn new(plot: Plot, tally: &'t Tally) -> Self {
+        let mut hello = Hello::new();
+        if plot == Plot::Move {
+            let [a, b] = ["cloud", "cloud-b"].map(|root| {
+                let (root, ip) = (hello.world.path(root).display().to_string(), hello.ip());
+                format!("{{root: {root}, agent: {{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}}}")
+            });
+            hello.world.write(
+                "cpis.yml",
+                format!(
+                    "cpis:\n- {{name: a, type: x, exec_path: scripted, properties: {a}}}\n\
+                     - {{name: b, type: x, exec_path: scripted, properties: {b}}}\n"
+                ),
+            );
+            hello.ops(
+                "zones.yml",
+                "- {type: replace, path: /azs?, value: [{name: za, cpi: a}, {name: zb, cpi: b}]}\n\
+                 - {type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}\n",
+            );
+        }
+        Life { plot, hello, tally, place: String::new() }
+    }
+
+    /// What changes before the second stage.
+    fn turn(&mut self) {
+        if self.plot == Plot::Resize {
+            self.hello
+                .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+        }
     }
 
     fn leak(&self, what: impl std::fmt::Display) {
@@ -85,10 +123,15 @@ impl<'t> Life<'t> {
     }
 
     fn command(&self, stage: usize) -> Command {
-        match stage {
-            2 => self.hello.command("delete-env", &["-n"]),
-            _ => self.hello.command("create-env", &[]),
-        }
+        let zone = if stage == 0 { "az=za" } else { "az=zb" };
+        let several = ["--cpi-config", "cpis.yml", "-v", zone];
+        let several = if self.plot == Plot::Move { &several[..] } else { &[] };
+        let (name, own) = match (stage, self.plot) {
+            (2, _) => ("delete-env", &["-n"][..]),
+            (1, Plot::Move) => ("create-env", &["-n", "--recreate-persistent-disks"][..]),
+            _ => ("create-env", &[][..]),
+        };
+        self.hello.command(name, &[several, own].concat())
     }
 
     /// Runs a stage's command, disturbed as told, and says whether that kept it from its end.
@@ -266,15 +309,16 @@ impl<'t> Life<'t> {
         self.stage(0, &disturbances[0]);
         check(0, &self.hello.normalised_state(), &self.place);
         assert_eq!(self.hello.ask().1, 1, "{}", self.place);
-        self.hello
-            .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+        self.turn();
         self.stage(1, &disturbances[1]);
         check(1, &self.hello.normalised_state(), &self.place);
-        assert_eq!(self.hello.ask().1, 2, "{}: the disk's data is not what it was", self.place);
+        let counted = if self.plot == Plot::Move { 1 } else { 2 };
+        assert_eq!(self.hello.ask().1, counted, "{}: the disk's data is not what it was", self.place);
         self.stage(2, &disturbances[2]);
 
         // What was made was taken away once, and nothing was made that an undisturbed life does not need but
-        // where a VM or disk that no job ever ran on was replaced.
+        // where a VM or disk that no job ever ran on was replaced. (A move that is run again although it was done
+        // recreates the disk, as it is told to.)
         let (made, deleted) = self.hello.effects();
         if made.len() != made.iter().collect::<BTreeSet<_>>().len() {
             self.leak(format_args!("something was made twice: {made:?}"));
@@ -285,8 +329,9 @@ impl<'t> Life<'t> {
             self.leak(format_args!("made {made:?}, deleted {deleted:?}"));
         }
         let stemcells = made.iter().filter(|cid| cid.starts_with("stemcell-")).count();
-        assert_eq!(stemcells, 1, "the stemcell was uploaded again: {made:?}");
-        self.tally.replaced.fetch_add(made.len() - 5, Ordering::SeqCst);
+        let (clouds, needed) = if self.plot == Plot::Move { (2, 6) } else { (1, 5) };
+        assert_eq!(stemcells, clouds, "the stemcell was uploaded again: {made:?}");
+        self.tally.replaced.fetch_add(made.len() - needed, Ordering::SeqCst);
     }
 }
 
@@ -305,9 +350,9 @@ fn wrapped(mut wrapper: Command, command: &Command) -> Command {
 }
 
 /// Lives undisturbed and notes what there is to disturb. With `trace`, system calls are counted, too.
-fn reference(trace: bool) -> Reference {
+fn reference(plot: Plot, trace: bool) -> Reference {
     let tally = Tally::default();
-    let mut life = Life::new(&tally);
+    let mut life = Life::new(plot, &tally);
     let mut states = [Value::Null, Value::Null];
     let mut calls = [0; 3];
     let mut syscalls: [BTreeMap<&str, usize>; 3] = Default::default();
@@ -315,8 +360,7 @@ fn reference(trace: bool) -> Reference {
     for stage in 0..3 {
         if stage == 1 {
             assert_eq!(life.hello.ask().1, 1);
-            life.hello
-                .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+            life.turn();
         }
         life.hello.script(Script::speaking(Speaks::Local));
         let mut command = life.command(stage);
@@ -344,7 +388,7 @@ fn reference(trace: bool) -> Reference {
     }
     life.check_nothing_left();
     assert!(tally.leaks.lock().unwrap().is_empty());
-    Reference { states, calls, syscalls, times }
+    Reference { plot, states, calls, syscalls, times }
 }
 
 /// Lives the lives, two at a time, and tells what came of them.
@@ -356,7 +400,7 @@ fn sweep(name: &str, reference: &Reference, lives: Vec<[Disturbance; 3]>) {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(disturbances) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    Life::new(&tally).live(disturbances, |stage, state, place| {
+                    Life::new(reference.plot, &tally).live(disturbances, |stage, state, place| {
                         assert_eq!(
                             *state, reference.states[stage],
                             "{place}: another state than undisturbed"

@@ -2,11 +2,11 @@
 
 use rustix::process::Signal;
 
-use super::{Disturbance, full, lives, reference, sweep};
+use super::{Disturbance, Plot, full, lives, reference, sweep};
 
 #[test]
 fn told_to_stop_nothing_is_lost() {
-    let reference = reference(false);
+    let reference = reference(Plot::Resize, false);
     let signals = [Signal::INT, Signal::TERM, Signal::HUP];
     let points = [0, 1, 2].map(|stage| {
         let mut points = Vec::new();

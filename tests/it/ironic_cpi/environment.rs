@@ -1,6 +1,8 @@
 //! `create-env` on a machine of Ironic's: while its power is on, the agent runs with the settings that are on its
-//! config drive.
+//! config drive. Logging in to the storage needs the kernel of a machine: in its place a disk that tgtd shows is a
+//! directory at the path where the machine's udev would put its device.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,13 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{IQN, Metal};
-use crate::support::MONOPILE;
 use crate::support::hello::Hello;
 use crate::support::ironic::{Ironic, Node};
+use crate::support::scripted::until;
 use crate::support::tarballs::{StemcellTarball, sha1};
+use crate::support::{MONOPILE, Run};
 
 /// What a machine would do, if there were one.
 struct Machine {
@@ -28,9 +32,15 @@ impl Machine {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, ironic, uuid) = (Arc::clone(&stop), metal.ironic.for_thread(), node.uuid.clone());
         let (volumes, scratch) = (metal.world.path("volumes"), metal.world.path(""));
+        let portal = metal.tgtd.portal.clone();
+        std::fs::create_dir_all(scratch.join("by-path")).unwrap();
         let thread = std::thread::spawn(move || {
             let mut running: Option<Child> = None;
             while !stopped.load(Ordering::SeqCst) {
+                for _ in 0..PLUGS_PER_POLL {
+                    plug_disks(&volumes, &scratch, &portal);
+                    std::thread::sleep(PLUG_PAUSE);
+                }
                 let seen = ironic.call("GET", &format!("/v1/nodes/{uuid}"), None);
                 match (&mut running, seen["power_state"] == "power on") {
                     (None, true) => running = boot(ironic, &uuid, &volumes, &scratch),
@@ -40,7 +50,6 @@ impl Machine {
                     }
                     _ => {}
                 }
-                std::thread::sleep(Duration::from_millis(500));
             }
             if let Some(mut machine) = running {
                 end(&mut machine);
@@ -57,6 +66,31 @@ impl Drop for Machine {
     }
 }
 
+/// How often disks are looked for, and how often between two looks at the power.
+const PLUG_PAUSE: Duration = Duration::from_millis(20);
+const PLUGS_PER_POLL: u32 = 20;
+
+/// What is shown has a path, and nothing else has.
+fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
+    let names = |directory: &Path| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let device = |volume: &str| format!("ip-{portal}-iscsi-{IQN}:{volume}-lun-1");
+    let shown = names(&volumes.join("exports"));
+    let shown = shown.iter().filter_map(|name| name.strip_suffix(".conf"));
+    let shown: Vec<&str> = shown.filter(|name| name.starts_with("disk-")).collect();
+    let plugged = names(&scratch.join("by-path"));
+    for name in plugged.iter().filter(|name| !shown.iter().any(|volume| device(volume) == **name)) {
+        std::fs::remove_file(scratch.join("by-path").join(name)).unwrap();
+    }
+    for volume in shown.iter().filter(|volume| !plugged.contains(&device(volume))) {
+        let data = scratch.join("disks").join(volume);
+        std::fs::create_dir_all(&data).unwrap();
+        std::os::unix::fs::symlink(data, scratch.join("by-path").join(device(volume))).unwrap();
+    }
+}
+
 /// Reads the volume that target 1 names, and starts the agent, with a `/var` and processes of its own.
 fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<Child> {
     let path = format!("/v1/volume/targets?node={node}&detail=true&sort_key=boot_index");
@@ -68,7 +102,13 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
     let settings = scratch.join("settings.json");
     std::fs::write(&settings, content.stdout).unwrap();
     let root = rustix::process::geteuid().is_root();
-    let script = "mount -t tmpfs tmpfs /var && mkdir -p /var/vcap && exec \"$@\"";
+    let script = "set -e\n\
+        mount -t tmpfs tmpfs /mnt; mkdir -p /mnt/dev/disk/by-path\n\
+        for name in null zero full random urandom tty; do\n\
+            : >/mnt/dev/$name; mount --bind /dev/$name /mnt/dev/$name\n\
+        done\n\
+        ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind /mnt/dev /dev\n\
+        mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
     let log = std::fs::File::create(scratch.join("agent.log")).unwrap();
     let mut command = Command::new("unshare");
     command.arg(if root { "-mpf" } else { "-rmpf" }).args([
@@ -79,6 +119,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
         script,
         "init",
     ]);
+    command.arg(scratch.join("by-path"));
     command.args([MONOPILE, "agent", "--base", "/var/vcap", "--settings"]).arg(&settings);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
     Some(command.spawn().unwrap())
@@ -89,10 +130,8 @@ fn end(machine: &mut Child) {
     machine.wait().unwrap();
 }
 
-#[test]
-fn an_environment_is_created_updated_and_deleted() {
-    let metal = Metal::new();
-    let node = metal.ironic.node();
+/// The hello environment, on this machine.
+fn hello_on(metal: &Metal, node: &Node) -> Hello {
     let mut hello = Hello::new();
     let image = [&[7; 512][..], &vec![0; 1 << 20]].concat();
     let stemcell = StemcellTarball {
@@ -115,17 +154,28 @@ fn an_environment_is_created_updated_and_deleted() {
         replace("/resource_pools/name=vms/cloud_properties", json!({"resource_class": node.resource_class})),
         replace("/resource_pools/name=vms/stemcell/url", json!(format!("file://{}", path.display()))),
         replace("/resource_pools/name=vms/stemcell/sha1?", json!(sha1(&stemcell))),
-        // Its device would be there only after a login to the storage, which needs the kernel of a machine.
-        {"type": "remove", "path": "/instance_groups/name=hello/persistent_disk_pool"},
-        {"type": "remove", "path": "/disk_pools"},
     ]);
     hello.ops("ironic.yml", &ops.to_string());
+    hello
+}
 
-    let machine = Machine::plug_in(&metal, &node);
-    let run = hello.create(&[]);
+#[track_caller]
+fn created(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
+    let run = hello.create(more);
     let log = std::fs::read_to_string(metal.world.path("agent.log")).unwrap_or_default();
     assert_eq!(run.code, 0, "{}\n{}\n{log}", run.stdout, run.stderr);
-    assert!(hello.ask().0.contains("Hello"));
+    run
+}
+
+#[test]
+fn an_environment_is_created_updated_and_deleted() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let hello = hello_on(&metal, &node);
+    let machine = Machine::plug_in(&metal, &node);
+    let run = created(&metal, &hello, &[]);
+    let (greeting, first) = hello.ask();
+    assert!(greeting.contains("Hello"));
     let seen = metal.node(&node);
     let cid = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     assert_eq!((&seen["instance_uuid"], &seen["provision_state"]), (&json!(cid), &json!("active")));
@@ -133,12 +183,100 @@ fn an_environment_is_created_updated_and_deleted() {
     let secret: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!format!("{}{}", run.stdout, run.stderr).contains(secret));
+    // The disk is the third target, and what the state says of it has a path.
+    let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
+    assert_eq!(metal.targets(&node)[2]["volume_id"], json!(disk));
+    assert_eq!(metal.call("get_disks", json!([cid])), json!([disk]));
 
-    hello.create(&[]).success();
+    created(&metal, &hello, &[]);
     assert_eq!(hello.state()["current_vm_cid"], json!(cid));
-    hello.create(&["--recreate"]).success();
+    created(&metal, &hello, &["--recreate"]);
     assert_ne!(hello.state()["current_vm_cid"], json!(cid));
+    assert_eq!(hello.ask().1, first + 1, "the disk came along");
+    let targets = metal.targets(&node);
+    assert_eq!((targets.len(), &targets[2]["volume_id"]), (3, &json!(disk)));
     hello.delete(&[]).success();
     drop(machine);
+    metal.assert_clean(&node, &[]);
+}
+
+/// Kills the program while its CPI makes the VM.
+fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
+    let mut command = hello.command("create-env", &[]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    until("a node is claimed", || metal.node(node)["instance_uuid"].is_string());
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
+/// The CPI's processes of this environment.
+fn cpis(hello: &Hello) -> Vec<Pid> {
+    let world = format!("MONOPILE_TEST_WORLD={}", hello.world.root().display());
+    let read = |pid: i32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let has = |bytes: Vec<u8>, text: &str| bytes.split(|byte| *byte == 0).any(|part| part == text.as_bytes());
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| has(read(*pid, "cmdline"), "cpi-exec") && has(read(*pid, "environ"), &world))
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+#[test]
+fn a_run_that_is_killed_while_its_vm_is_made_leaks_nothing() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let hello = hello_on(&metal, &node);
+    let machine = Machine::plug_in(&metal, &node);
+    let vm = || metal.node(&node)["instance_uuid"].clone();
+    // Its CPI lives on, and the next run reads its answer.
+    kill_while_the_vm_is_made(&metal, &node, &hello);
+    created(&metal, &hello, &[]);
+    assert_eq!(hello.state()["current_vm_cid"], vm());
+    assert_eq!(metal.volumes().len(), 4, "stemcell, root, config, disk: {:?}", metal.volumes());
+    hello.delete(&[]).success();
+    metal.assert_clean(&node, &[]);
+
+    // Nor does its CPI live: what it did is not known, until the next VM is made.
+    kill_while_the_vm_is_made(&metal, &node, &hello);
+    let killed = cpis(&hello);
+    assert_eq!(killed.len(), 1);
+    kill_process(killed[0], Signal::KILL).unwrap();
+    let lost = vm();
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
+    assert_eq!(vm(), lost);
+    created(&metal, &hello, &["--forget-open-calls"]);
+    assert_ne!(vm(), lost);
+    assert_eq!(hello.state()["current_vm_cid"], vm());
+    assert_eq!(metal.volumes().len(), 4, "{:?}", metal.volumes());
+    hello.delete(&[]).success();
+    drop(machine);
+    metal.assert_clean(&node, &[]);
+}
+
+#[test]
+fn the_cpi_passes_the_conformance_run() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let hello = hello_on(&metal, &node);
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &["--json"]));
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
+    let with = |result: &str| -> BTreeSet<String> {
+        let checks = report["checks"].as_array().unwrap().iter().filter(|check| check["result"] == result);
+        checks.map(|check| check["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(with("fail"), BTreeSet::new(), "{report:#}");
+    run.success();
+    let not_there = [
+        "calculate_vm_cloud_properties",
+        "configure_networks",
+        "current_vm_id",
+        "set_disk_metadata",
+        "set_disk_metadata of a deleted disk",
+        "update_disk",
+    ];
+    assert_eq!(with("skip"), not_there.map(str::to_owned).into());
+    assert_eq!(report["left_behind"], json!([]));
     metal.assert_clean(&node, &[]);
 }

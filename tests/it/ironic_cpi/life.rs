@@ -56,7 +56,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     };
     inquire(&node.initiator, &password).unwrap();
     assert!(inquire(&node.initiator, "wr0ngpassw0rd").is_err());
-    assert!(inquire("iqn.2026-11.test:stranger", &password).is_err());
+    assert!(inquire("iqn.2026-11.test.monopile:stranger", &password).is_err());
 
     // What is on the volumes.
     let image = std::fs::read(metal.world.path("image")).unwrap();
@@ -254,4 +254,62 @@ fn an_image_may_be_in_an_archive_and_must_be_raw() {
         metal.error("Bosh::Clouds::CloudError", "create_stemcell", json!([metal.world.path("qcow2"), {}]));
     assert!(message.contains("qcow2"), "{message}");
     assert_eq!(metal.volumes().len(), 1);
+}
+
+#[test]
+fn a_machine_may_boot_over_fibre_channel() {
+    let metal = Metal::with_command();
+    let node = metal.ironic.node();
+    // To Ironic it boots from its own disk, which fake hardware cannot.
+    let replace = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
+    let changes = json!([
+        replace("/driver", "manual-management"),
+        replace("/management_interface", "noop"),
+        replace("/power_interface", "fake"),
+        replace("/storage_interface", "external"),
+        replace("/properties/capabilities", "fibre_channel_boot:true"),
+    ]);
+    metal.ironic.call("PATCH", &format!("/v1/nodes/{}?reset_interfaces=true", node.uuid), Some(changes));
+    let stemcell = metal.stemcell();
+    // The initiator of iSCSI that it has does not count.
+    let message =
+        metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
+    assert!(message.contains("no volume connector of type 'wwpn'"), "{message}");
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+    let ports = ["10:00:00:90:fa:00:00:01", "10:00:00:90:fa:00:00:02"];
+    for port in ports {
+        let connector = json!({"node_uuid": node.uuid, "type": "wwpn", "connector_id": port});
+        metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
+    }
+
+    let vm = metal.vm(&stemcell, &node);
+    let disk = metal.call("create_disk", json!([8, {}, vm]));
+    let volume = format!("disk-{}", disk.as_str().unwrap());
+    let hint = json!({"path": format!("/dev/disk/by-id/wwn-{volume}")});
+    assert_eq!(metal.call("attach_disk", json!([vm, disk])), hint);
+    let targets = metal.targets(&node);
+    assert_eq!(targets.len(), 3);
+    let wwns = ["50:06:01:60:3b:a0:00:01", "50:06:01:68:3b:a0:00:01"];
+    for target in &targets {
+        assert_eq!(target["volume_type"], "fibre_channel");
+        let expected =
+            json!({"target_wwn": wwns[0], "target_wwns": wwns, "target_lun": 3, "target_luns": [3, 3]});
+        assert_eq!(target["properties"], expected);
+    }
+    let shown = |volume: &str| metal.world.read(format!("volumes/{volume}.img.shown"));
+    let mut seen: Vec<String> = serde_json::from_str(&shown(&format!("root-{vm}"))).unwrap();
+    seen.sort();
+    assert_eq!(seen, ports);
+    assert_eq!(metal.node(&node)["provision_state"], "active");
+    metal.call("detach_disk", json!([vm, disk]));
+    assert!(!metal.world.path(format!("volumes/{volume}.img.shown")).exists());
+    metal.call("delete_vm", json!([vm]));
+    metal.call("delete_disk", json!([disk]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+
+    // tgt knows iSCSI alone.
+    metal.configure(&json!({}));
+    let stemcell = metal.stemcell();
+    let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
+    assert!(message.contains("cannot be shown over fibre channel"), "{message}");
 }

@@ -4,17 +4,26 @@
 
 mod environment;
 mod failures;
+mod faults;
 mod life;
+mod lvm;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use crate::support::World;
 use crate::support::ironic::{Node, Shared, shared};
 use crate::support::tgt::Tgtd;
+
+/// A request as callers of contract 2 write it.
+fn request(method: &str, arguments: Value) -> String {
+    let context = json!({"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": 3}}});
+    json!({"method": method, "arguments": arguments, "context": context, "api_version": 2}).to_string()
+}
 
 const IQN: &str = "iqn.2026-11.test.monopile";
 
@@ -68,17 +77,21 @@ impl Metal {
         self.world.write("ironic.json", config.to_string());
     }
 
-    fn answer(&self, method: &str, arguments: Value) -> Value {
-        let mut command = self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"]);
+    fn command(&self) -> Command {
+        self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"])
+    }
+
+    /// Asks a CPI that `started` is told of before; all that it answers.
+    fn exchange(mut command: Command, method: &str, arguments: Value, started: impl FnOnce(Pid)) -> String {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let context =
-            json!({"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": 3}}});
-        let request = json!({"method": method, "arguments": arguments, "context": context, "api_version": 2})
-            .to_string();
-        child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        started(Pid::from_child(&child));
+        child.stdin.take().unwrap().write_all(request(method, arguments).as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    }
+
+    fn answer(&self, method: &str, arguments: Value) -> Value {
+        let text = Metal::exchange(self.command(), method, arguments, |_| ());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 

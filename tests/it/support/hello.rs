@@ -268,9 +268,10 @@ impl Hello {
         let begun = Instant::now();
         loop {
             let mut left = self.world.leftovers();
-            let cloud = self.world.path("cloud");
-            if cloud.exists() {
-                left.push(format!("cloud: {:?}", tree(&cloud)));
+            for cloud in ["cloud", "cloud-b"].map(|cloud| self.world.path(cloud)) {
+                if cloud.exists() {
+                    left.push(format!("cloud: {:?}", tree(&cloud)));
+                }
             }
             if left.is_empty() || begun.elapsed() > Duration::from_secs(5) {
                 return left;

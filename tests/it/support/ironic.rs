@@ -203,7 +203,7 @@ impl Ironic {
         let uuid = self.call("POST", "/v1/nodes", Some(body))["uuid"].as_str().unwrap().to_owned();
         let address = format!("52:54:00:00:{:02x}:{:02x}", number / 256, number % 256);
         self.call("POST", "/v1/ports", Some(json!({"node_uuid": uuid, "address": address})));
-        Node { initiator: format!("iqn.2026-11.test:{name}"), name, uuid, resource_class }
+        Node { initiator: format!("iqn.2026-11.test.monopile:{name}"), name, uuid, resource_class }
     }
 
     /// Sends a machine to a power state.

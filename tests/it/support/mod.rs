@@ -23,6 +23,7 @@ pub mod proxy;
 pub mod scripted;
 pub mod tarballs;
 pub mod tgt;
+pub mod uml;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

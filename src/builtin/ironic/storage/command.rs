@@ -9,9 +9,9 @@ use std::process::Stdio;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Export, Login, Storage};
+use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::builtin::ironic::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
 
 /// The version of the contract.
 const VERSION: u64 = 1;
@@ -123,23 +123,37 @@ impl Storage for Command {
         self.ask("delete", volume, json!({})).map(drop)
     }
 
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export> {
-        let login = json!({"user": login.user, "password": login.password});
-        let export = self.ask("export", volume, json!({"initiators": initiators, "login": login}))?;
-        let export: Option<Export> = serde_json::from_value(export).ok();
-        let ways = |export: &Export| export.portals.len();
-        export
-            .filter(|export| ways(export) > 0 && export.iqns.len() == ways(export) && export.luns.len() == ways(export))
-            .ok_or_else(|| {
-                Failure::cloud(format!(
-                    "the export of volume '{volume}' must be `portals`, `iqns` and `luns`, lists of the same length"
-                ))
-            })
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+        let bad = |what: &str| Failure::cloud(format!("the export of volume '{volume}' must be {what}"));
+        match initiators {
+            Initiators::Iscsi(names) => {
+                let login = json!({"user": login.user, "password": login.password});
+                let more = json!({"transport": "iscsi", "initiators": names, "login": login});
+                let way: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
+                way.filter(|way| same_length([way.portals.len(), way.iqns.len(), way.luns.len()]))
+                    .map(Export::Iscsi)
+                    .ok_or_else(|| bad("`portals`, `iqns` and `luns`, lists of the same length"))
+            }
+            Initiators::FibreChannel(names) => {
+                let more = json!({"transport": "fibre_channel", "initiators": names});
+                let way: Option<FibreChannel> =
+                    serde_json::from_value(self.ask("export", volume, more)?).ok();
+                way.filter(|way| same_length([way.wwns.len(), way.luns.len(), way.luns.len()]))
+                    .filter(|way| way.path.starts_with("/dev/"))
+                    .map(Export::FibreChannel)
+                    .ok_or_else(|| bad("`wwns` and `luns`, lists of the same length, and `path`, a device"))
+            }
+        }
     }
 
     fn unexport(&self, volume: &Volume) -> Outcome<()> {
         self.ask("unexport", volume, json!({})).map(drop)
     }
+}
+
+/// One entry at least, and as many in each list.
+fn same_length(lengths: [usize; 3]) -> bool {
+    lengths[0] > 0 && lengths.iter().all(|length| *length == lengths[0])
 }
 
 #[cfg(test)]
@@ -181,10 +195,14 @@ mod tests {
             r#"{"s3cret": 1}"#,
             r#"{"result": {"portals": [], "iqns": [], "luns": []}}"#,
             r#"{"result": {"portals": ["s3cret"], "iqns": [], "luns": [1]}}"#,
+            r#"{"result": {"wwns": ["s3cret"], "luns": [], "path": "/dev/x"}}"#,
+            r#"{"result": {"wwns": ["s3cret"], "luns": [1], "path": "x"}}"#,
         ] {
             let (_dir, command) = tool(answer);
-            let failure = command.export(&volume, &[], &login).err().unwrap();
-            assert!(!failure.message.contains("s3cret"), "{failure}");
+            for initiators in [Initiators::Iscsi(Vec::new()), Initiators::FibreChannel(Vec::new())] {
+                let failure = command.export(&volume, &initiators, &login).err().unwrap();
+                assert!(!failure.message.contains("s3cret"), "{failure}");
+            }
         }
         let (_dir, command) = tool(r#"{"error": "the array is full"}"#);
         assert!(command.create(&volume, 1).unwrap_err().message.contains("the array is full"));

@@ -1,10 +1,11 @@
 //! Storage tools: who keeps volumes and shows them to machines. Each is an external, well-known program.
 
 mod command;
+mod lvm;
 mod tgt;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use aws_lc_rs::rand;
 use base64::Engine;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
+use crate::builtin::cpi::failure::{Failure, Outcome};
 use crate::ironic::Object;
 
 /// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume
@@ -32,7 +33,7 @@ pub trait Storage {
     /// Deletes a volume; it must not be shown to anybody.
     fn delete(&self, volume: &Volume) -> Outcome<()>;
     /// Shows a volume to exactly these initiators, with this login. Whoever had it before has it no more.
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export>;
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export>;
     /// Hides a volume from everybody.
     fn unexport(&self, volume: &Volume) -> Outcome<()>;
 }
@@ -43,6 +44,9 @@ pub trait Storage {
 pub enum Settings {
     /// The Linux target framework, with files.
     Tgt(tgt::Settings),
+    /// Thin volumes of LVM's, shown by the kernel.
+    #[serde(rename = "lvm+targetcli")]
+    Lvm(lvm::Settings),
     /// A program of the operator's.
     Command(command::Settings),
 }
@@ -52,6 +56,7 @@ impl Settings {
     pub fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
             Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
+            Settings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
             Settings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
         }
     }
@@ -73,44 +78,145 @@ impl Login {
     }
 }
 
-/// How a volume is reached over iSCSI. The lists are parallel: one entry per way to it, one way at least.
+/// Who a volume is shown to, and over which network.
+#[derive(Debug)]
+pub enum Initiators {
+    /// Names of iSCSI initiators.
+    Iscsi(Vec<String>),
+    /// World-wide names of the ports of host bus adapters.
+    FibreChannel(Vec<String>),
+}
+
+impl Initiators {
+    /// The names, to a tool that knows nothing but iSCSI. They are such names, with nothing that a command or a file
+    /// would take for more.
+    fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
+        match self {
+            Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
+                Ok(names)
+            }
+            Initiators::Iscsi(_) => Err(Failure::cloud(format!(
+                "volume '{volume}' can be shown only to initiators with a name of iSCSI"
+            ))),
+            Initiators::FibreChannel(_) => Err(Failure::cloud(format!(
+                "volume '{volume}' cannot be shown over fibre channel by this storage tool; 'command' can"
+            ))),
+        }
+    }
+}
+
+/// How a volume is reached.
+pub enum Export {
+    Iscsi(Iscsi),
+    FibreChannel(FibreChannel),
+}
+
+/// Over iSCSI. The lists are parallel: one entry per way to it, one way at least.
 #[derive(Deserialize)]
-pub struct Export {
+pub struct Iscsi {
     pub portals: Vec<String>,
     pub iqns: Vec<String>,
     pub luns: Vec<u64>,
 }
 
+/// Over fibre channel. The lists are parallel, as those of [`Iscsi`].
+#[derive(Deserialize)]
+pub struct FibreChannel {
+    /// World-wide names of the storage's ports.
+    pub wwns: Vec<String>,
+    pub luns: Vec<u64>,
+    /// The device, as the machine will name it, such as `/dev/disk/by-id/wwn-0x6005…`.
+    pub path: String,
+}
+
 impl Export {
+    /// The type of its target in Ironic.
+    pub fn volume_type(&self) -> &'static str {
+        match self {
+            Export::Iscsi(_) => "iscsi",
+            Export::FibreChannel(_) => "fibre_channel",
+        }
+    }
+
     /// The properties of its target in Ironic (Ironic's documentation, "Boot From Volume").
     pub fn properties(&self, login: &Login) -> Object {
         let mut properties = Object::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
-        set("target_portal", json!(self.portals.first()));
-        set("target_iqn", json!(self.iqns.first()));
-        set("target_lun", json!(self.luns.first()));
-        if self.portals.len() > 1 {
-            set("target_portals", json!(self.portals));
-            set("target_iqns", json!(self.iqns));
-            set("target_luns", json!(self.luns));
+        let luns = match self {
+            Export::Iscsi(way) => {
+                set("target_portal", json!(way.portals.first()));
+                set("target_iqn", json!(way.iqns.first()));
+                set("auth_method", json!("CHAP"));
+                set("auth_username", json!(login.user));
+                set("auth_password", json!(login.password));
+                if way.luns.len() > 1 {
+                    set("target_portals", json!(way.portals));
+                    set("target_iqns", json!(way.iqns));
+                }
+                &way.luns
+            }
+            Export::FibreChannel(way) => {
+                set("target_wwn", json!(way.wwns.first()));
+                if way.luns.len() > 1 {
+                    set("target_wwns", json!(way.wwns));
+                }
+                &way.luns
+            }
+        };
+        set("target_lun", json!(luns.first()));
+        if luns.len() > 1 {
+            set("target_luns", json!(luns));
         }
-        set("auth_method", json!("CHAP"));
-        set("auth_username", json!(login.user));
-        set("auth_password", json!(login.password));
         properties
     }
 }
 
+/// What targets' names begin with, where nothing else is said.
+fn default_iqn() -> String {
+    "iqn.2016-06.org.monopile".to_owned()
+}
+
+/// Portals and the beginning of names, as they were configured.
+fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
+    let bad = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if portals.is_empty() || portals.iter().any(|portal| bad(portal)) {
+        return Err(Failure::cloud("storage.portals must name one 'address:port' at least"));
+    }
+    if !iqn.starts_with("iqn.") || !is_iscsi_name(iqn) {
+        return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
+    }
+    Ok(())
+}
+
+/// RFC 3720, 3.2.6.1: letters, digits, and three more.
+fn is_iscsi_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 223
+        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | ':' | '-'))
+}
+
+/// How many of the last lines of a program's standard error are told.
+const REASON_LINES: usize = 3;
+
 /// Runs a program to its end; its output. Its arguments are not told: there may be a password among them.
 fn run(command: &mut Command, what: &str) -> Outcome<String> {
+    let output = run_with(command, Stdio::null(), what)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The same, with something to read, and all that it says.
+fn run_with(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+    let output = command.stdin(stdin).output().map_err(|error| {
         Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
     })?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(output);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Some say why, and then where to read more.
+    let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
+    let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
     Err(Failure::cloud(format!("{what} failed: {program}: {reason}")))
 }

@@ -13,10 +13,10 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{Export, Login, Storage, run};
+use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::cpi::files::private_dir;
 use crate::builtin::ironic::volume::Volume;
-use crate::builtin::local::failure::{Failure, Outcome};
-use crate::builtin::local::files::private_dir;
 use crate::durable;
 
 /// Where volumes are, and the tgtd that shows them.
@@ -28,16 +28,12 @@ pub struct Settings {
     /// Where machines reach tgtd: `address:port`, several for several ways.
     portals: Vec<String>,
     /// What the targets' names begin with.
-    #[serde(default = "iqn")]
+    #[serde(default = "default_iqn")]
     iqn: String,
     /// Which tgtd, of several on one machine (`-C`).
     control_port: Option<u16>,
     /// Its socket, where that is not at the usual place (`TGT_IPC_SOCKET`).
     ipc_socket: Option<PathBuf>,
-}
-
-fn iqn() -> String {
-    "iqn.2016-06.org.monopile".to_owned()
 }
 
 /// The number of a target's only volume; 0 is the controller.
@@ -50,16 +46,10 @@ pub struct Tgt {
 
 impl Tgt {
     pub fn new(settings: Settings) -> Outcome<Tgt> {
-        let bad = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             return Err(Failure::cloud("storage.directory must be an absolute path below '/'"));
         }
-        if settings.portals.is_empty() || settings.portals.iter().any(|portal| bad(portal)) {
-            return Err(Failure::cloud("storage.portals must name one 'address:port' at least"));
-        }
-        if bad(&settings.iqn) || !settings.iqn.starts_with("iqn.") {
-            return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
-        }
+        check_names(&settings.portals, &settings.iqn)?;
         Ok(Tgt { settings })
     }
 
@@ -229,18 +219,12 @@ impl Storage for Tgt {
             .map_err(|error| Failure::io(format_args!("deleting volume '{volume}'"), error))
     }
 
-    fn export(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let _lock = self.lock()?;
         if self.size(volume)?.is_none() {
             return Err(volume.not_found());
         }
-        if initiators.is_empty()
-            || initiators.iter().any(|name| name.contains(|c: char| c.is_control() || c == ' '))
-        {
-            return Err(Failure::cloud(format!(
-                "volume '{volume}' can be shown only to initiators with a name"
-            )));
-        }
+        let initiators = initiators.over_iscsi(volume)?;
         self.hide(volume)?;
         if let Err(failure) = self.show(volume, initiators, login) {
             self.hide(volume)?;
@@ -248,7 +232,7 @@ impl Storage for Tgt {
         }
         let portals = self.settings.portals.clone();
         let ways = portals.len();
-        Ok(Export { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] })
+        Ok(Export::Iscsi(Iscsi { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] }))
     }
 
     fn unexport(&self, volume: &Volume) -> Outcome<()> {

@@ -35,7 +35,7 @@ pub(super) const USER_DATA: &str = "user_data.json";
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
     /// Init was started and is this process.
-    Init(super::process::Identity),
+    Init(crate::builtin::cpi::process::Identity),
     /// Something the VM has to do without.
     Note(String),
     /// Init and agent run.

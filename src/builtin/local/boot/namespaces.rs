@@ -10,8 +10,8 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{getegid, geteuid, setsid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::super::process::Identity;
 use super::Report;
+use crate::builtin::cpi::process::Identity;
 
 /// Sysctls that forbid user namespaces, with the value that does.
 const SWITCHES: [(&str, &str); 3] = [

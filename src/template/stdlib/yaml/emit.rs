@@ -44,11 +44,8 @@ pub(super) fn dump(it: &mut Interp, value: &Value) -> R<String> {
         open_ended: false,
     };
     emitter.indicator("---", true, false, false);
-    emitter.indent = -2;
-    emitter.node(&root, false, false, true);
-    if emitter.column > 0 || !emitter.out.ends_with('\n') {
-        emitter.line_break();
-    }
+    emitter.node(&root, false, false);
+    emitter.write_indent();
     if emitter.open_ended {
         emitter.out.push_str("...\n");
     }
@@ -248,8 +245,7 @@ impl Emitter {
         self.indention = true;
     }
 
-    fn node(&mut self, item: &Item, in_mapping: bool, simple_key: bool, root: bool) {
-        let _ = root;
+    fn node(&mut self, item: &Item, in_mapping: bool, simple_key: bool) {
         match item {
             Item::Alias(number) => {
                 let anchor = self.anchors.get(number).copied().unwrap_or_default();
@@ -273,7 +269,7 @@ impl Emitter {
                 for item in items {
                     self.write_indent();
                     self.indicator("-", true, false, true);
-                    self.node(item, false, false, false);
+                    self.node(item, false, false);
                 }
                 self.indent = outer;
             }
@@ -292,15 +288,15 @@ impl Emitter {
                 for (key, value) in pairs {
                     self.write_indent();
                     if is_simple_key(key) {
-                        self.node(key, true, true, false);
+                        self.node(key, true, true);
                         self.indicator(":", false, false, false);
                     } else {
                         self.indicator("?", true, false, true);
-                        self.node(key, true, false, false);
+                        self.node(key, true, false);
                         self.write_indent();
                         self.indicator(":", true, false, true);
                     }
-                    self.node(value, true, false, false);
+                    self.node(value, true, false);
                 }
                 self.indent = outer;
             }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::resolve::{self, Plain};
 use crate::manifest::yaml::tree::{self, Id, Kind, Tree};
 use crate::template::eval::{Args, Interp, R};
+use crate::template::stdlib::base64;
 use crate::template::value::{RArray, RHash, Value};
 
 /// What a document may have besides plain data.
@@ -86,7 +87,7 @@ impl Loader<'_> {
                 Ok(self.made.get(target).cloned().unwrap_or(Value::Nil))
             }
             Kind::Seq(items) => {
-                self.no_tag(it, raw.tag.as_deref(), "tag:yaml.org,2002:seq")?;
+                self.collection_tag(it, raw.tag.as_deref())?;
                 let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
                 self.made.insert(id, Value::Array(Rc::clone(&array)));
                 for item in items {
@@ -96,7 +97,7 @@ impl Loader<'_> {
                 Ok(Value::Array(array))
             }
             Kind::Map(entries) => {
-                self.no_tag(it, raw.tag.as_deref(), "tag:yaml.org,2002:map")?;
+                self.collection_tag(it, raw.tag.as_deref())?;
                 let hash = Rc::new(RHash::default());
                 self.made.insert(id, Value::Hash(Rc::clone(&hash)));
                 for (key, value) in entries {
@@ -108,7 +109,7 @@ impl Loader<'_> {
     }
 
     fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
-        let merges = self.tree.nodes[key].tag.is_none()
+        let merges = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
             && matches!(&self.tree.nodes[key].kind, Kind::Scalar { text, .. } if text == "<<");
         let by_list = matches!(self.tree.nodes[value].kind, Kind::Seq(_));
         let by_map = matches!(self.tree.nodes[value].kind, Kind::Map(_) | Kind::Alias(_));
@@ -146,22 +147,39 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn no_tag(&self, it: &mut Interp, tag: Option<&str>, usual: &str) -> R<()> {
-        match tag {
-            Some(tag) if tag != usual && tag != "!" => Err(it.unsupported(format!("the YAML tag {tag}"))),
-            _ => Ok(()),
+    /// A collection is what it is whatever its tag says, but for the tags that make something else of it.
+    fn collection_tag(&self, it: &mut Interp, tag: Option<&str>) -> R<()> {
+        let special = |tag: &&str| {
+            let name = tag.strip_prefix("tag:yaml.org,2002:").or(tag.strip_prefix('!')).unwrap_or(tag);
+            matches!(name, "omap" | "set" | "str")
+                || ["ruby/", "seq:", "map:", "str:"].iter().any(|prefix| name.starts_with(prefix))
+        };
+        match tag.filter(special) {
+            Some(tag) => Err(it.unsupported(format!("the YAML tag {tag}"))),
+            None => Ok(()),
         }
     }
 
+    /// A scalar with a tag is read as if it had no quotes, unless the tag says that it is text.
     fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
         match tag {
-            None | Some("!") => {}
-            Some("tag:yaml.org,2002:str") => return Ok(Value::str(text)),
-            Some(tag) => return Err(it.unsupported(format!("the YAML tag {tag}"))),
+            None if plain => self.plain(it, text),
+            None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
+            Some("tag:yaml.org,2002:binary" | "!binary") => {
+                Ok(base64::binary(&base64::decode_lenient(text.as_bytes())))
+            }
+            Some("tag:yaml.org,2002:float" | "!float") => {
+                let value = self.plain(it, text)?;
+                it.float_of(&value)
+            }
+            Some(tag) if tag.starts_with("!ruby/") || tag.starts_with("!str:") => {
+                Err(it.unsupported(format!("the YAML tag {tag}")))
+            }
+            Some(_) => self.plain(it, text),
         }
-        if !plain {
-            return Ok(Value::str(text));
-        }
+    }
+
+    fn plain(&self, it: &mut Interp, text: &str) -> R {
         let disallowed = |it: &mut Interp, class: &str| {
             Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };

@@ -217,9 +217,13 @@ impl Hello {
 
     /// The CIDs of what exists in the cloud.
     pub fn cloud(&self) -> BTreeSet<String> {
-        ["stemcells", "vms", "disks"]
-            .iter()
-            .flat_map(|kind| std::fs::read_dir(self.world.path("cloud").join(kind)).into_iter().flatten())
+        // A test with two CPIs has a second cloud.
+        let kinds =
+            |cloud: &'static str| ["stemcells", "vms", "disks"].map(|kind| self.world.path(cloud).join(kind));
+        ["cloud", "cloud-b"]
+            .into_iter()
+            .flat_map(kinds)
+            .flat_map(|kind| std::fs::read_dir(kind).into_iter().flatten())
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()
     }

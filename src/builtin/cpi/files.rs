@@ -1,10 +1,9 @@
-//! Durable files and whole trees: JSON documents replaced atomically, trees copied.
+//! Durable files: JSON documents replaced atomically.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,23 +36,6 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|error| Failure::io(format_args!("reading '{}'", path.display()), error))
-}
-
-/// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
-/// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.
-pub fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
-    let output = Command::new("cp")
-        .args(["-a", "--reflink=auto", "-T", "--"])
-        .args([from, to])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Failure::io("running 'cp'", error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let first = stderr.lines().next().unwrap_or("no message");
-    Err(Failure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
 }
 
 #[cfg(test)]

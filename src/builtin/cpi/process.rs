@@ -1,4 +1,4 @@
-//! Which process is a VM's init, beyond doubt: a pid alone may be somebody else's by now.
+//! Which process it was, beyond doubt: a pid alone may be somebody else's by now.
 
 use std::fs;
 use std::io;
@@ -39,6 +39,12 @@ impl Identity {
             boot_id: boot_id()?,
             pid_namespace: pid_namespace()?,
         })
+    }
+
+    /// Whether it was a process of this boot and pid namespace, and is no more. Of any other nothing is known.
+    pub fn has_ended_here(&self) -> io::Result<bool> {
+        let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
+        Ok(here && !self.is_running()?)
     }
 
     /// Whether the process runs.
@@ -174,8 +180,11 @@ mod tests {
         assert!(identity.is_running().unwrap(), "a namesake must not be signalled");
         let earlier_boot = Identity { boot_id: "x".into(), ..identity.clone() };
         assert!(!earlier_boot.is_running().unwrap());
+        assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());
+        assert!(!earlier_boot.has_ended_here().unwrap(), "it may run on another machine");
         let elsewhere = Identity { pid_namespace: "x".into(), ..identity.clone() };
         assert!(elsewhere.is_running().is_err());
+        assert!(!elsewhere.has_ended_here().unwrap());
 
         identity.stop(Duration::from_secs(5)).unwrap();
         assert!(!identity.is_running().unwrap(), "a zombie does not run");

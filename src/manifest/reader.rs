@@ -14,15 +14,20 @@ impl Problems {
         self.0.push(format!("{}: `{path}` {problem}", node.position.describe()));
     }
 
-    /// The result of a validation that made `value`.
+    /// The result of a validation that made `value` of the manifest.
     pub(super) fn into_result<T>(self, value: Option<T>) -> crate::Result<T> {
+        self.into_result_of("the manifest", value)
+    }
+
+    /// The result of a validation that made `value` of what is called `what`.
+    pub(super) fn into_result_of<T>(self, what: &str, value: Option<T>) -> crate::Result<T> {
         match (value, self.0.as_slice()) {
             (Some(value), []) => Ok(value),
-            (_, [only]) => Err(crate::Error::invalid("the manifest is not valid").with_source(only.clone())),
-            (_, many) => {
-                Err(crate::Error::invalid(format!("the manifest is not valid: {} problems", many.len()))
-                    .with_source(many.join("\n")))
+            (_, [only]) => {
+                Err(crate::Error::invalid(format!("{what} is not valid")).with_source(only.clone()))
             }
+            (_, many) => Err(crate::Error::invalid(format!("{what} is not valid: {} problems", many.len()))
+                .with_source(many.join("\n"))),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::cid::{Cid, Resource};
 use super::failure::{Failure, Outcome};
 
 /// A JSON object.
@@ -44,22 +43,6 @@ impl<'a> Arguments<'a> {
             Value::String(text) if !text.is_empty() => Ok(text),
             other => Err(self.mismatch(name, "a string that is not empty", &other)),
         }
-    }
-
-    /// The CID of something that is looked for: malformed ones exist as little as unknown ones.
-    pub fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
-        let text = self.string(match resource {
-            Resource::Stemcell => "stemcell_cid",
-            Resource::Vm => "vm_cid",
-            Resource::Disk => "disk_cid",
-            Resource::Snapshot => "snapshot_cid",
-        })?;
-        Ok(resource.parse(&text).ok_or(text))
-    }
-
-    /// The CID of something that must be one of ours.
-    pub fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
-        self.cid(resource)?.map_err(|text| resource.not_found(&text))
     }
 
     /// A hash; null stands for an empty one.
@@ -136,11 +119,5 @@ mod tests {
         }
         assert!(arguments(&[json!([1])]).strings("disk_cids").is_err());
         assert!(arguments(&[json!("")]).hash("env").is_err());
-    }
-
-    #[test]
-    fn a_foreign_cid_is_not_found() {
-        let error = arguments(&[json!("../../etc")]).own_cid(Resource::Disk).unwrap_err();
-        assert_eq!(error.kind, Kind::DiskNotFound);
     }
 }

@@ -1,91 +1,9 @@
-//! What Ruby's own classes are called, descend from and answer to: facts of Ruby 3.1, as its reflection
-//! lists them. A method named here that the evaluator lacks is not supported; one that is not named here does
-//! not exist.
+//! The classes and modules of Ruby 3.1, as its reflection lists them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
-
-/// One class or module.
-pub(in crate::template) struct ClassFact {
-    pub(in crate::template) name: &'static str,
-    pub(in crate::template) superclass: Option<&'static str>,
-    pub(in crate::template) is_module: bool,
-    /// Modules it includes, separated by blanks.
-    pub(in crate::template) includes: &'static str,
-    /// Public methods of its instances, separated by blanks; after a colon, how many arguments they take, where
-    /// that is known: `1`, `0..2`, `1+`.
-    pub(in crate::template) methods: &'static str,
-    /// Methods of its own, separated by blanks.
-    pub(in crate::template) own: &'static str,
-}
-
-/// The fact about a class.
-pub(in crate::template) fn fact(name: &str) -> Option<&'static ClassFact> {
-    FACTS.iter().find(|fact| fact.name == name)
-}
-
-/// Whether a list of methods has this one.
-pub(in crate::template) fn lists(list: &str, name: &str) -> bool {
-    list.split(' ').any(|known| known.split(':').next() == Some(name))
-}
-
-/// How many arguments a method takes, at least and at most.
-pub(in crate::template) type Arity = (usize, Option<usize>);
-
-/// How many arguments a method takes that instances of a class have by it, its modules or its superclasses. None
-/// where it is not known.
-pub(in crate::template) fn arity(class: &'static str, name: &str) -> Option<Arity> {
-    type Arities = HashMap<&'static str, Arity>;
-    static KNOWN: LazyLock<RwLock<HashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(class).cloned();
-    let arities = known.unwrap_or_else(|| {
-        let mut arities = HashMap::new();
-        collect_arities(class, &mut arities);
-        let arities = Arc::new(arities);
-        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(class, Arc::clone(&arities));
-        arities
-    });
-    arities.get(name).copied()
-}
-
-fn collect_arities(class: &'static str, into: &mut HashMap<&'static str, Arity>) {
-    let Some(fact) = fact(class) else { return };
-    for method in fact.methods.split(' ') {
-        let (name, count) = method.split_once(':').unwrap_or((method, "0+"));
-        let (least, most) = match (count.strip_suffix('+'), count.split_once("..")) {
-            (Some(least), _) => (least.parse(), None),
-            (None, Some((least, most))) => (least.parse(), most.parse().ok()),
-            (None, None) => (count.parse(), count.parse().ok()),
-        };
-        into.entry(name).or_insert((least.unwrap_or(0), most));
-    }
-    for module in fact.includes.split_whitespace().chain(fact.superclass) {
-        collect_arities(module, into);
-    }
-}
-
-/// The modules a class includes.
-pub(in crate::template) fn included(name: &str) -> impl Iterator<Item = &'static str> {
-    fact(name).map_or("", |fact| fact.includes).split_whitespace()
-}
-
-/// Constants Ruby or its libraries have and the evaluator lacks.
-#[rustfmt::skip]
-pub(in crate::template) const KNOWN_CONSTANTS: &[&str] = &[
-    "ARGF", "ARGV", "Addrinfo", "BasicSocket", "Benchmark", "BigMath", "Bignum", "CROSS_COMPILING",
-    "ConditionVariable", "Delegator", "ENV", "Errno", "Etc", "FiberError", "FileTest", "Fixnum",
-    "IPSocket", "Queue", "RUBYGEMS_ACTIVATION_MONITOR", "RUBY_COPYRIGHT", "RUBY_DESCRIPTION", "RUBY_ENGINE", "RUBY_ENGINE_VERSION", "RUBY_PATCHLEVEL",
-    "RUBY_PLATFORM", "RUBY_RELEASE_DATE", "RUBY_REVISION", "RUBY_VERSION", "RbConfig", "Refinement", "STDERR", "STDIN",
-    "STDOUT", "ScanError", "SimpleDelegator", "SingleForwardable", "SizedQueue", "SocketError", "SortedSet", "StringScanner",
-    "SystemCallError", "TCPServer", "TCPSocket", "TOPLEVEL_BINDING", "ThreadGroup", "TracePoint", "UDPSocket", "UNIXServer",
-    "UNIXSocket", "UnicodeNormalize", "Warning",
-];
-
-/// Private methods every object has.
-pub(in crate::template) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load local_variables loop open p pp print printf proc putc puts raise rand readline readlines require require_relative respond_to_missing? select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn";
+use super::ClassFact;
 
 #[rustfmt::skip]
-const FACTS: &[ClassFact] = &[
+pub(super) const FACTS: &[ClassFact] = &[
     ClassFact { name: "OpenSSL::Digest::MD5", superclass: Some("OpenSSL::Digest"), is_module: false, includes: "",
         methods: "",
         own: "digest hexdigest base64digest" },
@@ -102,40 +20,40 @@ const FACTS: &[ClassFact] = &[
         methods: "",
         own: "digest hexdigest base64digest" },
     ClassFact { name: "Object", superclass: Some("BasicObject"), is_module: false, includes: "",
-        methods: "!:0 !=:1 !~:1 <=>:1 ==:1 === =~:1 __id__:0 __send__ class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 equal?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_eval instance_exec instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap then to_enum to_json:0..1 to_s:0 to_yaml:0..1 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
+        methods: "!:0 !=:1 !~:1 <=>:1 ==:1 ===:1 =~:1 __id__:0 __send__ class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 equal?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_eval instance_exec instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap:0 then:0 to_enum to_json:0..1 to_s:0 to_yaml:0..1 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
         own: "yaml_tag" },
     ClassFact { name: "Comparable", superclass: None, is_module: true, includes: "",
         methods: "<:1 <=:1 ==:1 >:1 >=:1 between?:2 clamp:1..2",
         own: "" },
     ClassFact { name: "Kernel", superclass: None, is_module: true, includes: "",
-        methods: "!~:1 <=>:1 === =~:1 class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap then to_enum to_s:0 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
+        methods: "!~:1 <=>:1 ===:1 =~:1 class:0 clone:0 define_singleton_method:1..2 display dup:0 enum_for eql?:1 extend freeze:0 frozen?:0 hash:0 inspect:0 instance_of?:1 instance_variable_defined?:1 instance_variable_get:1 instance_variable_set:2 instance_variables:0 is_a?:1 itself:0 kind_of?:1 method:1 methods:0..1 nil?:0 object_id:0 private_methods:0..1 protected_methods:0..1 public_method:1 public_methods:0..1 public_send remove_instance_variable:1 respond_to?:1..2 send singleton_class:0 singleton_method:1 singleton_methods:0..1 taint:0 tainted?:0 tap:0 then:0 to_enum to_s:0 trust:0 untaint:0 untrust:0 untrusted?:0 yield_self:0",
         own: "Array BigDecimal Complex Float Hash Integer Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gets global_variables iterator? lambda load local_variables loop open p print printf proc putc puts raise rand readline readlines require require_relative select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn" },
     ClassFact { name: "Enumerable", superclass: None, is_module: true, includes: "",
         methods: "all?:0..1 any?:0..1 chain chunk:0 chunk_while:0 collect:0 collect_concat:0 compact:0 count:0..1 cycle detect:0..1 drop:1 drop_while:0 each_cons:1 each_entry each_slice:1 each_with_index each_with_object:1 entries:0 filter:0 filter_map:0 find:0..1 find_all:0 find_index:0..1 first:0..1 flat_map:0 grep:1 grep_v:1 group_by:0 include?:1 inject:0..2 lazy:0 map:0 max:0..1 max_by:0..1 member?:1 min:0..1 min_by:0..1 minmax:0 minmax_by:0 none?:0..1 one?:0..1 partition:0 reduce:0..2 reject:0 reverse_each select:0 slice_after slice_before:0..1 slice_when:0 sort:0 sort_by:0 sum:0..1 take:1 take_while:0 tally:0..1 to_a:0 to_h:0 to_set uniq:0 zip",
         own: "" },
     ClassFact { name: "NilClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "&:1 === =~:1 ^:1 inspect:0 nil?:0 rationalize:0..1 to_a:0 to_c:0 to_f:0 to_h:0 to_i:0 to_json:0..1 to_r:0 to_s:0 |:1",
+        methods: "&:1 ===:1 =~:1 ^:1 inspect:0 nil?:0 rationalize:0..1 to_a:0 to_c:0 to_f:0 to_h:0 to_i:0 to_json:0..1 to_r:0 to_s:0 |:1",
         own: "" },
     ClassFact { name: "TrueClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "&:1 === ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
+        methods: "&:1 ===:1 ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
         own: "" },
     ClassFact { name: "FalseClass", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "&:1 === ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
+        methods: "&:1 ===:1 ^:1 inspect:0 to_json:0..1 to_s:0 |:1",
         own: "" },
     ClassFact { name: "Integer", superclass: Some("Numeric"), is_module: false, includes: "",
-        methods: "%:1 &:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <<:1 <=:1 <=>:1 ==:1 === >:1 >=:1 >>:1 [] ^:1 abs:0 allbits?:1 anybits?:1 bit_length:0 ceil:0..1 chr:0..1 coerce:1 denominator:0 digits:0..1 div:1 divmod:1 downto:1 even?:0 fdiv:1 floor:0..1 gcd:1 gcdlcm:1 inspect:0..1 integer?:0 lcm:1 magnitude:0 modulo:1 next:0 nobits?:1 numerator:0 odd?:0 ord:0 pow:1..2 pred:0 rationalize:0..1 remainder:1 round:0..1 size:0 succ:0 times:0 to_bn:0 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0..1 truncate:0..1 upto:1 zero?:0 |:1 ~:0",
+        methods: "%:1 &:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <<:1 <=:1 <=>:1 ==:1 ===:1 >:1 >=:1 >>:1 [] ^:1 abs:0 allbits?:1 anybits?:1 bit_length:0 ceil:0..1 chr:0..1 coerce:1 denominator:0 digits:0..1 div:1 divmod:1 downto:1 even?:0 fdiv:1 floor:0..1 gcd:1 gcdlcm:1 inspect:0..1 integer?:0 lcm:1 magnitude:0 modulo:1 next:0 nobits?:1 numerator:0 odd?:0 ord:0 pow:1..2 pred:0 rationalize:0..1 remainder:1 round:0..1 size:0 succ:0 times:0 to_bn:0 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0..1 truncate:0..1 upto:1 zero?:0 |:1 ~:0",
         own: "sqrt try_convert" },
     ClassFact { name: "Float", superclass: Some("Numeric"), is_module: false, includes: "",
-        methods: "%:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <=:1 <=>:1 ==:1 === >:1 >=:1 abs:0 angle:0 arg:0 ceil:0..1 coerce:1 denominator:0 divmod:1 eql?:1 fdiv:1 finite?:0 floor:0..1 hash:0 infinite?:0 inspect:0 magnitude:0 modulo:1 nan?:0 negative?:0 next_float:0 numerator:0 phase:0 positive?:0 prev_float:0 quo:1 rationalize:0..1 round:0..1 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0 truncate:0..1 zero?:0",
+        methods: "%:1 *:1 **:1 +:1 -:1 -@:0 /:1 <:1 <=:1 <=>:1 ==:1 ===:1 >:1 >=:1 abs:0 angle:0 arg:0 ceil:0..1 coerce:1 denominator:0 divmod:1 eql?:1 fdiv:1 finite?:0 floor:0..1 hash:0 infinite?:0 inspect:0 magnitude:0 modulo:1 nan?:0 negative?:0 next_float:0 numerator:0 phase:0 positive?:0 prev_float:0 quo:1 rationalize:0..1 round:0..1 to_f:0 to_i:0 to_int:0 to_json:0..1 to_r:0 to_s:0 truncate:0..1 zero?:0",
         own: "" },
     ClassFact { name: "Numeric", superclass: Some("Object"), is_module: false, includes: "Comparable",
         methods: "%:1 +@:0 -@:0 <=>:1 abs:0 abs2:0 angle:0 arg:0 ceil:0..1 clone:0 coerce:1 conj:0 conjugate:0 denominator:0 div:1 divmod:1 dup:0 eql?:1 fdiv:1 finite?:0 floor:0..1 i:0 imag:0 imaginary:0 infinite?:0 integer?:0 magnitude:0 modulo:1 negative?:0 nonzero?:0 numerator:0 phase:0 polar:0 positive?:0 quo:1 real:0 real?:0 rect:0 rectangular:0 remainder:1 round:0..1 singleton_method_added:1 step:0..2 to_c:0 to_int:0 to_json:0..1 truncate:0..1 zero?:0",
         own: "" },
     ClassFact { name: "String", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "%:1 *:1 +:1 +@:0 -@:0 <<:1 <=>:1 ==:1 === =~:1 []:1..2 []=:2..3 ascii_only?:0 b:0 bytes:0 bytesize:0 byteslice:1..2 capitalize capitalize! casecmp:1 casecmp?:1 center:1..2 chars:0 chomp:0..1 chomp!:0..1 chop:0 chop!:0 chr:0 clear:0 codepoints:0 concat count:1+ crypt:1 delete:1+ delete!:1+ delete_prefix:1 delete_prefix!:1 delete_suffix:1 delete_suffix!:1 downcase downcase! dump:0 each_byte:0 each_char:0 each_codepoint:0 each_grapheme_cluster:0 each_line empty?:0 encode:0..2 encode!:0..2 encoding:0 end_with? eql?:1 force_encoding:1 freeze:0 getbyte:1 grapheme_clusters:0 gsub:1..2 gsub!:1..2 hash:0 hex:0 include?:1 index:1..2 insert:2 inspect:0 intern:0 length:0 lines:0..1 ljust:1..2 lstrip:0 lstrip!:0 match:1+ match?:1..2 next:0 next!:0 oct:0 ord:0 partition:1 prepend replace:1 reverse:0 reverse!:0 rindex:1..2 rjust:1..2 rpartition:1 rstrip:0 rstrip!:0 scan:1 scrub:0..1 scrub!:0..1 setbyte:2 shellescape:0 shellsplit:0 size:0 slice:1..2 slice!:1..2 split:0..2 squeeze squeeze! start_with? strip:0 strip!:0 sub:1..2 sub!:1..2 succ:0 succ!:0 sum:0..1 swapcase swapcase! to_c:0 to_f:0 to_i:0..1 to_json:0..1 to_json_raw:0..1 to_json_raw_object:0 to_r:0 to_s:0 to_str:0 to_sym:0 tr:2 tr!:2 tr_s:2 tr_s!:2 undump:0 unicode_normalize:0..1 unicode_normalize!:0..1 unicode_normalized?:0..1 unpack:1 unpack1:1 upcase upcase! upto:1..2 valid_encoding?:0",
+        methods: "%:1 *:1 +:1 +@:0 -@:0 <<:1 <=>:1 ==:1 ===:1 =~:1 []:1..2 []=:2..3 ascii_only?:0 b:0 bytes:0 bytesize:0 byteslice:1..2 capitalize capitalize! casecmp:1 casecmp?:1 center:1..2 chars:0 chomp:0..1 chomp!:0..1 chop:0 chop!:0 chr:0 clear:0 codepoints:0 concat count:1+ crypt:1 delete:1+ delete!:1+ delete_prefix:1 delete_prefix!:1 delete_suffix:1 delete_suffix!:1 downcase downcase! dump:0 each_byte:0 each_char:0 each_codepoint:0 each_grapheme_cluster:0 each_line empty?:0 encode:0..2 encode!:0..2 encoding:0 end_with? eql?:1 force_encoding:1 freeze:0 getbyte:1 grapheme_clusters:0 gsub:1..2 gsub!:1..2 hash:0 hex:0 include?:1 index:1..2 insert:2 inspect:0 intern:0 length:0 lines:0..1 ljust:1..2 lstrip:0 lstrip!:0 match:1+ match?:1..2 next:0 next!:0 oct:0 ord:0 partition:1 prepend replace:1 reverse:0 reverse!:0 rindex:1..2 rjust:1..2 rpartition:1 rstrip:0 rstrip!:0 scan:1 scrub:0..1 scrub!:0..1 setbyte:2 shellescape:0 shellsplit:0 size:0 slice:1..2 slice!:1..2 split:0..2 squeeze squeeze! start_with? strip:0 strip!:0 sub:1..2 sub!:1..2 succ:0 succ!:0 sum:0..1 swapcase swapcase! to_c:0 to_f:0 to_i:0..1 to_json:0..1 to_json_raw:0..1 to_json_raw_object:0 to_r:0 to_s:0 to_str:0 to_sym:0 tr:2 tr!:2 tr_s:2 tr_s!:2 undump:0 unicode_normalize:0..1 unicode_normalize!:0..1 unicode_normalized?:0..1 unpack:1 unpack1:1 upcase upcase! upto:1..2 valid_encoding?:0",
         own: "try_convert" },
     ClassFact { name: "Symbol", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "<=>:1 ==:1 === =~:1 []:1..2 capitalize casecmp:1 casecmp?:1 downcase empty?:0 encoding:0 end_with? id2name:0 inspect:0 intern:0 length:0 match:1+ match?:1..2 name:0 next:0 size:0 slice:1..2 start_with? succ:0 swapcase to_json:0..1 to_proc:0 to_s:0 to_sym:0 upcase",
+        methods: "<=>:1 ==:1 ===:1 =~:1 []:1..2 capitalize casecmp:1 casecmp?:1 downcase empty?:0 encoding:0 end_with? id2name:0 inspect:0 intern:0 length:0 match:1+ match?:1..2 name:0 next:0 size:0 slice:1..2 start_with? succ:0 swapcase to_json:0..1 to_proc:0 to_s:0 to_sym:0 upcase",
         own: "all_symbols" },
     ClassFact { name: "Array", superclass: Some("Object"), is_module: false, includes: "Enumerable",
         methods: "&:1 *:1 +:1 -:1 <<:1 <=>:1 ==:1 []:1..2 []=:2..3 all?:0..1 any?:0..1 append assoc:1 at:1 bsearch:0 bsearch_index:0 clear:0 collect:0 collect!:0 combination:1 compact:0 compact!:0 concat count:0..1 cycle deconstruct:0 delete:1 delete_at:1 delete_if:0 difference dig:1+ drop:1 drop_while:0 each:0 each_index:0 empty?:0 eql?:1 fetch:1..2 fill:0..3 filter:0 filter!:0 find_index:0..1 first:0..1 flatten:0..1 flatten!:0..1 hash:0 include?:1 index:0..1 insert:1+ inspect:0 intersect?:1 intersection join:0..1 keep_if:0 last:0..1 length:0 map:0 map!:0 max:0..1 min:0..1 minmax:0 none?:0..1 one?:0..1 pack:1 permutation pop:0..1 prepend product push rassoc:1 reject:0 reject!:0 repeated_combination:1 repeated_permutation:1 replace:1 reverse:0 reverse!:0 reverse_each:0 rindex:0..1 rotate:0..1 rotate!:0..1 sample:0..1 select:0 select!:0 shelljoin:0 shift:0..1 shuffle:0 shuffle!:0 size:0 slice:1..2 slice!:1..2 sort:0 sort!:0 sort_by!:0 sum:0..1 take:1 take_while:0 to_a:0 to_ary:0 to_h:0 to_json:0..1 to_s:0 transpose:0 union uniq:0 uniq!:0 unshift values_at zip |:1",
@@ -144,10 +62,10 @@ const FACTS: &[ClassFact] = &[
         methods: "<:1 <=:1 ==:1 >:1 >=:1 []:1 []=:2 any?:0..1 assoc:1 clear:0 compact:0 compact!:0 compare_by_identity:0 compare_by_identity?:0 deconstruct_keys:1 default:0..1 default=:1 default_proc:0 default_proc=:1 delete:1 delete_if:0 dig:1+ each:0 each_key:0 each_pair:0 each_value:0 empty?:0 eql?:1 except fetch:1..2 fetch_values filter:0 filter!:0 flatten:0..1 has_key?:1 has_value?:1 hash:0 include?:1 inspect:0 invert:0 keep_if:0 key:1 key?:1 keys:0 length:0 member?:1 merge merge! rassoc:1 rehash:0 reject:0 reject!:0 replace:1 select:0 select!:0 shift:0 size:0 slice store:2 to_a:0 to_h:0 to_hash:0 to_json:0..1 to_proc:0 to_s:0 transform_keys:0..1 transform_keys!:0..1 transform_values:0 transform_values!:0 update value?:1 values:0 values_at",
         own: "[] ruby2_keywords_hash ruby2_keywords_hash? try_convert" },
     ClassFact { name: "Range", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "%:1 ==:1 === begin:0 bsearch:0 count:0..1 cover?:1 each:0 end:0 entries:0 eql?:1 exclude_end?:0 first:0..1 hash:0 include?:1 inspect:0 last:0..1 max:0..1 member?:1 min:0..1 minmax:0 size:0 step:0..1 to_a:0 to_json:0..1 to_s:0",
+        methods: "%:1 ==:1 ===:1 begin:0 bsearch:0 count:0..1 cover?:1 each:0 end:0 entries:0 eql?:1 exclude_end?:0 first:0..1 hash:0 include?:1 inspect:0 last:0..1 max:0..1 member?:1 min:0..1 minmax:0 size:0 step:0..1 to_a:0 to_json:0..1 to_s:0",
         own: "" },
     ClassFact { name: "Regexp", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "==:1 === =~:1 casefold?:0 encoding:0 eql?:1 fixed_encoding?:0 hash:0 inspect:0 match:1..2 match?:1..2 named_captures:0 names:0 options:0 source:0 to_json:0..1 to_s:0 ~:0",
+        methods: "==:1 ===:1 =~:1 casefold?:0 encoding:0 eql?:1 fixed_encoding?:0 hash:0 inspect:0 match:1..2 match?:1..2 named_captures:0 names:0 options:0 source:0 to_json:0..1 to_s:0 ~:0",
         own: "compile escape last_match quote try_convert union" },
     ClassFact { name: "MatchData", superclass: Some("Object"), is_module: false, includes: "",
         methods: "==:1 [] begin:1 captures:0 end:1 eql?:1 hash:0 inspect:0 length:0 match:1 match_length:1 named_captures:0 names:0 offset:1 post_match:0 pre_match:0 regexp:0 size:0 string:0 to_a:0 to_json:0..1 to_s:0 values_at",
@@ -162,10 +80,10 @@ const FACTS: &[ClassFact] = &[
         methods: "== arity bind bind_call clone eql? hash inspect name original_name owner parameters private? protected? public? source_location super_method to_json to_s",
         own: "" },
     ClassFact { name: "Class", superclass: Some("Module"), is_module: false, includes: "",
-        methods: "allocate json_creatable? new subclasses superclass to_json",
+        methods: "allocate json_creatable? new subclasses superclass:0 to_json",
         own: "allocate" },
     ClassFact { name: "Module", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "< <= <=> == === > >= alias_method ancestors attr attr_accessor attr_reader attr_writer autoload autoload? class_eval class_exec class_variable_defined? class_variable_get class_variable_set class_variables const_defined? const_get const_missing const_set const_source_location constants define_method deprecate_constant freeze include include? included_modules inspect instance_method instance_methods method_defined? module_eval module_exec name prepend private_class_method private_constant private_instance_methods private_method_defined? protected_instance_methods protected_method_defined? public_class_method public_constant public_instance_method public_instance_methods public_method_defined? remove_class_variable remove_method singleton_class? to_json to_s undef_method",
+        methods: "<:1 <=:1 <=>:1 ==:1 ===:1 >:1 >=:1 alias_method:2 ancestors:0 attr attr_accessor attr_reader attr_writer autoload autoload? class_eval class_exec class_variable_defined? class_variable_get:1 class_variable_set:2 class_variables const_defined?:1..2 const_get:1..2 const_missing const_set:2 const_source_location constants:0..1 define_method deprecate_constant freeze:0 include include?:1 included_modules inspect:0 instance_method:1 instance_methods method_defined?:1..2 module_eval module_exec name:0 prepend private_class_method private_constant private_instance_methods private_method_defined? protected_instance_methods protected_method_defined? public_class_method public_constant public_instance_method public_instance_methods public_method_defined? remove_class_variable remove_method singleton_class? to_json:0..1 to_s:0 undef_method",
         own: "nesting used_modules" },
     ClassFact { name: "Struct", superclass: Some("Object"), is_module: false, includes: "Enumerable",
         methods: "==:1 [] []=:2 deconstruct:0 deconstruct_keys:1 dig:1+ each:0 each_pair:0 eql?:1 filter:0 hash:0 inspect:0 length:0 members:0 select:0 size:0 to_a:0 to_h:0 to_json:0..1 to_s:0 values:0 values_at",
@@ -174,7 +92,7 @@ const FACTS: &[ClassFact] = &[
         methods: "==:1 [] []=:2 __id__!:0 __send__! class!:0 clone!:0 define_singleton_method!:1..2 delete_field:1 delete_field!:1 dig:1+ dig!:1+ display!:0..1 dup!:0 each_pair:0 each_pair!:0 encode_with:1 encode_with!:1 enum_for! eql?:1 extend!:1+ freeze:0 freeze!:0 hash:0 hash!:0 init_with:1 init_with!:1 inspect:0 inspect!:0 instance_eval!:0..3 instance_exec! instance_variable_get!:1 instance_variable_set!:2 instance_variables!:0 itself!:0 marshal_dump:0 marshal_dump!:0 method!:1 methods!:0..1 object_id!:0 private_methods!:0..1 protected_methods!:0..1 public_method!:1 public_methods!:0..1 public_send! remove_instance_variable!:1 send! singleton_class!:0 singleton_method!:1 singleton_methods!:0..1 table:0 taint!:0 tap!:0 then!:0 to_enum! to_h:0 to_h!:0 to_json:0..1 to_s:0 to_s!:0 trust!:0 untaint!:0 untrust!:0 yield_self!:0",
         own: "" },
     ClassFact { name: "Set", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "&:1 +:1 -:1 <:1 <<:1 <=:1 <=>:1 ==:1 === >:1 >=:1 ^:1 add:1 add?:1 classify:0 clear:0 collect!:0 compare_by_identity:0 compare_by_identity?:0 delete:1 delete?:1 delete_if:0 difference:1 disjoint?:1 divide:0 each:0 empty?:0 eql?:1 filter!:0 flatten:0 flatten!:0 freeze:0 hash:0 include?:1 inspect:0 intersect?:1 intersection:1 join:0..1 keep_if:0 length:0 map!:0 member?:1 merge:1 proper_subset?:1 proper_superset?:1 reject!:0 replace:1 reset:0 select!:0 size:0 subset?:1 subtract:1 superset?:1 to_a:0 to_json:0..1 to_s:0 to_set union:1 |:1",
+        methods: "&:1 +:1 -:1 <:1 <<:1 <=:1 <=>:1 ==:1 ===:1 >:1 >=:1 ^:1 add:1 add?:1 classify:0 clear:0 collect!:0 compare_by_identity:0 compare_by_identity?:0 delete:1 delete?:1 delete_if:0 difference:1 disjoint?:1 divide:0 each:0 empty?:0 eql?:1 filter!:0 flatten:0 flatten!:0 freeze:0 hash:0 include?:1 inspect:0 intersect?:1 intersection:1 join:0..1 keep_if:0 length:0 map!:0 member?:1 merge:1 proper_subset?:1 proper_superset?:1 reject!:0 replace:1 reset:0 select!:0 size:0 subset?:1 subtract:1 superset?:1 to_a:0 to_json:0..1 to_s:0 to_set union:1 |:1",
         own: "[]" },
     ClassFact { name: "Enumerator", superclass: Some("Object"), is_module: false, includes: "Enumerable",
         methods: "+:1 each each_with_index:0 each_with_object:1 feed:1 inspect:0 next:0 next_values:0 peek:0 peek_values:0 rewind:0 size:0 to_json:0..1 with_index:0..1 with_object:1",
@@ -192,13 +110,13 @@ const FACTS: &[ClassFact] = &[
         methods: "+:1 -:1 <=>:1 asctime:0 ceil:0..1 ctime:0 day:0 dst?:0 eql?:1 floor:0..1 friday?:0 getgm:0 getlocal:0..1 getutc:0 gmt?:0 gmt_offset:0 gmtime:0 gmtoff:0 hash:0 hour:0 httpdate:0 inspect:0 isdst:0 iso8601:0..1 localtime:0..1 mday:0 min:0 mon:0 monday?:0 month:0 nsec:0 rfc2822:0 rfc822:0 round:0..1 saturday?:0 sec:0 strftime:1 subsec:0 sunday?:0 thursday?:0 to_a:0 to_date:0 to_datetime:0 to_f:0 to_i:0 to_json:0..1 to_r:0 to_s:0 to_time:0 tuesday?:0 tv_nsec:0 tv_sec:0 tv_usec:0 usec:0 utc:0 utc?:0 utc_offset:0 wday:0 wednesday?:0 xmlschema:0..1 yday:0 year:0 zone:0",
         own: "at gm httpdate iso8601 local mktime now parse rfc2822 rfc822 strptime utc xmlschema zone_offset" },
     ClassFact { name: "Date", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "+ - << <=> === >> ajd amjd asctime ctime cwday cweek cwyear day day_fraction downto england eql? friday? gregorian gregorian? hash httpdate infinite? inspect iso8601 italy jd jisx0301 julian julian? ld leap? marshal_dump marshal_load mday mjd mon monday? month new_start next next_day next_month next_year prev_day prev_month prev_year rfc2822 rfc3339 rfc822 saturday? start step strftime succ sunday? thursday? to_date to_datetime to_json to_s to_time tuesday? upto wday wednesday? xmlschema yday year",
+        methods: "+ - << <=> ===:1 >> ajd amjd asctime ctime cwday cweek cwyear day day_fraction downto england eql? friday? gregorian gregorian? hash httpdate infinite? inspect iso8601 italy jd jisx0301 julian julian? ld leap? marshal_dump marshal_load mday mjd mon monday? month new_start next next_day next_month next_year prev_day prev_month prev_year rfc2822 rfc3339 rfc822 saturday? start step strftime succ sunday? thursday? to_date to_datetime to_json to_s to_time tuesday? upto wday wednesday? xmlschema yday year",
         own: "_httpdate _iso8601 _jisx0301 _load _parse _rfc2822 _rfc3339 _rfc822 _strptime _xmlschema civil commercial gregorian_leap? httpdate iso8601 jd jisx0301 julian_leap? leap? ordinal parse rfc2822 rfc3339 rfc822 strptime today valid_civil? valid_commercial? valid_date? valid_jd? valid_ordinal? xmlschema" },
     ClassFact { name: "DateTime", superclass: Some("Date"), is_module: false, includes: "",
         methods: "hour iso8601 jisx0301 min minute new_offset offset rfc3339 sec sec_fraction second second_fraction strftime to_date to_datetime to_json to_s to_time xmlschema zone",
         own: "_strptime civil commercial httpdate iso8601 jd jisx0301 new now ordinal parse rfc2822 rfc3339 rfc822 strptime xmlschema" },
     ClassFact { name: "IPAddr", superclass: Some("Object"), is_module: false, includes: "Comparable",
-        methods: "&:1 <<:1 <=>:1 ==:1 === >>:1 eql?:1 family:0 hash:0 hton:0 include?:1 inspect:0 ip6_arpa:0 ip6_int:0 ipv4?:0 ipv4_compat:0 ipv4_compat?:0 ipv4_mapped:0 ipv4_mapped?:0 ipv6?:0 link_local?:0 loopback?:0 mask:1 native:0 netmask:0 prefix:0 prefix=:1 private?:0 reverse:0 succ:0 to_i:0 to_json:0..1 to_range:0 to_s:0 to_string:0 zone_id:0 zone_id=:1 |:1 ~:0",
+        methods: "&:1 <<:1 <=>:1 ==:1 ===:1 >>:1 eql?:1 family:0 hash:0 hton:0 include?:1 inspect:0 ip6_arpa:0 ip6_int:0 ipv4?:0 ipv4_compat:0 ipv4_compat?:0 ipv4_mapped:0 ipv4_mapped?:0 ipv6?:0 link_local?:0 loopback?:0 mask:1 native:0 netmask:0 prefix:0 prefix=:1 private?:0 reverse:0 succ:0 to_i:0 to_json:0..1 to_range:0 to_s:0 to_string:0 zone_id:0 zone_id=:1 |:1 ~:0",
         own: "new_ntoh ntop" },
     ClassFact { name: "URI", superclass: None, is_module: true, includes: "",
         methods: "",
@@ -273,7 +191,7 @@ const FACTS: &[ClassFact] = &[
         methods: "== authority_key_identifier ca_issuer_uris critical= critical? crl_uris inspect oid oid= ocsp_uris subject_key_identifier to_a to_der to_h to_json to_s value value= value_der",
         own: "" },
     ClassFact { name: "StringIO", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "<< binmode close close_read close_write closed? each each_byte each_char each_line eof eof? external_encoding fcntl flush fsync getbyte getc gets internal_encoding isatty length lineno lineno= pid pos pos= pread print printf putc puts read read_nonblock readbyte readchar readline readlines readpartial reopen rewind seek set_encoding size string string= sync sync= sysread syswrite tell truncate tty? ungetbyte ungetc write write_nonblock",
+        methods: "<< binmode close:0 close_read close_write closed?:0 each each_byte each_char each_line eof:0 eof?:0 external_encoding fcntl flush fsync getbyte:0 getc:0 gets internal_encoding isatty length:0 lineno:0 lineno= pid pos:0 pos= pread print printf putc puts read read_nonblock readbyte readchar readline readlines readpartial reopen rewind:0 seek set_encoding size:0 string:0 string= sync:0 sync= sysread syswrite tell:0 truncate tty? ungetbyte ungetc write write_nonblock",
         own: "open" },
     ClassFact { name: "Zlib", superclass: None, is_module: true, includes: "",
         methods: "",
@@ -381,10 +299,10 @@ const FACTS: &[ClassFact] = &[
         methods: "! != == __id__ __send__ equal? instance_eval instance_exec",
         own: "" },
     ClassFact { name: "StringIO", superclass: Some("Object"), is_module: false, includes: "Enumerable",
-        methods: "<< binmode close close_read close_write closed? closed_read? closed_write? each each_byte each_char each_codepoint each_line eof eof? external_encoding fcntl fileno flush fsync getbyte getc gets internal_encoding isatty length lineno lineno= pid pos pos= print printf putc puts read read_nonblock readbyte readchar readline readlines readpartial reopen rewind seek set_encoding set_encoding_by_bom size string string= sync sync= sysread syswrite tell to_json truncate tty? ungetbyte ungetc write write_nonblock",
+        methods: "<< binmode close:0 close_read close_write closed?:0 closed_read? closed_write? each each_byte each_char each_codepoint each_line eof:0 eof?:0 external_encoding fcntl fileno flush fsync getbyte:0 getc:0 gets internal_encoding isatty length:0 lineno:0 lineno= pid pos:0 pos= print printf putc puts read read_nonblock readbyte readchar readline readlines readpartial reopen rewind:0 seek set_encoding set_encoding_by_bom size:0 string:0 string= sync:0 sync= sysread syswrite tell:0 to_json truncate tty? ungetbyte ungetc write write_nonblock",
         own: "new open" },
     ClassFact { name: "Pathname", superclass: Some("Object"), is_module: false, includes: "",
-        methods: "+ / <=> == === absolute? ascend atime basename binread binwrite birthtime blockdev? chardev? children chmod chown cleanpath ctime delete descend directory? dirname each_child each_entry each_filename each_line empty? entries eql? executable? executable_real? exist? expand_path extname file? find fnmatch fnmatch? freeze ftype glob grpowned? hash inspect join lchmod lchown lstat make_link make_symlink mkdir mkpath mountpoint? mtime open opendir owned? parent pipe? read readable? readable_real? readlines readlink realdirpath realpath relative? relative_path_from rename rmdir rmtree root? setgid? setuid? size size? socket? split stat sticky? sub sub_ext symlink? sysopen taint to_json to_path to_s truncate unlink untaint utime world_readable? world_writable? writable? writable_real? write zero?",
+        methods: "+ / <=> == ===:1 absolute? ascend atime basename binread binwrite birthtime blockdev? chardev? children chmod chown cleanpath ctime delete descend directory? dirname each_child each_entry each_filename each_line empty? entries eql? executable? executable_real? exist? expand_path extname file? find fnmatch fnmatch? freeze ftype glob grpowned? hash inspect join lchmod lchown lstat make_link make_symlink mkdir mkpath mountpoint? mtime open opendir owned? parent pipe? read readable? readable_real? readlines readlink realdirpath realpath relative? relative_path_from rename rmdir rmtree root? setgid? setuid? size size? socket? split stat sticky? sub sub_ext symlink? sysopen taint to_json to_path to_s truncate unlink untaint utime world_readable? world_writable? writable? writable_real? write zero?",
         own: "getwd glob pwd" },
     ClassFact { name: "Socket", superclass: Some("IO"), is_module: false, includes: "",
         methods: "accept accept_nonblock bind close_read close_write connect connect_address connect_nonblock do_not_reverse_lookup do_not_reverse_lookup= getpeereid getpeername getsockname getsockopt ipv6only! listen local_address read_nonblock recv recv_nonblock recvfrom recvfrom_nonblock recvmsg recvmsg_nonblock remote_address send sendmsg sendmsg_nonblock setsockopt shutdown sysaccept to_json write_nonblock",
@@ -420,13 +338,13 @@ const FACTS: &[ClassFact] = &[
         methods: "",
         own: "cd chdir chmod chmod_R chown chown_R cmp collect_method commands compare_file compare_stream copy copy_entry copy_file copy_stream cp cp_lr cp_r getwd have_option? identical? install link link_entry ln ln_s ln_sf makedirs mkdir mkdir_p mkpath move mv options options_of private_module_function pwd remove remove_dir remove_entry remove_entry_secure remove_file rm rm_f rm_r rm_rf rmdir rmtree safe_unlink symlink touch uptodate?" },
     ClassFact { name: "Tempfile", superclass: Some("BasicObject"), is_module: false, includes: "",
-        methods: "! != !~ << <=> == === =~ __getobj__ __id__ __send__ __setobj__ advise all? any? atime autoclose= autoclose? binmode binmode? birthtime chain chmod chown chunk chunk_while class clone close close! close_on_exec= close_on_exec? close_read close_write closed? collect collect_concat compact count ctime cycle define_singleton_method delete detect display drop drop_while dup each each_byte each_char each_codepoint each_cons each_entry each_line each_slice each_with_index each_with_object entries enum_for eof eof? eql? equal? extend external_encoding fcntl fdatasync fileno filter filter_map find find_all find_index first flat_map flock flush freeze frozen? fsync getbyte getc gets grep grep_v group_by hash include? inject inspect instance_eval instance_exec instance_of? instance_variable_defined? instance_variable_get instance_variable_set instance_variables internal_encoding ioctl is_a? isatty itself kind_of? lazy length lineno lineno= lstat map marshal_dump marshal_load max max_by member? method method_missing methods min min_by minmax minmax_by mtime nil? nonblock nonblock= nonblock? none? nread object_id one? open partition path pathconf pid pos pos= pread print printf private_methods protected_methods public_method public_methods public_send putc puts pwrite read read_nonblock readbyte readchar readline readlines readpartial ready? reduce reject remove_instance_variable reopen respond_to? reverse_each rewind seek select send set_encoding set_encoding_by_bom singleton_class singleton_method singleton_methods size slice_after slice_before slice_when sort sort_by stat sum sync sync= sysread sysseek syswrite taint tainted? take take_while tally tap tell then to_a to_enum to_h to_i to_io to_json to_path to_s to_set to_yaml truncate trust tty? ungetbyte ungetc uniq unlink untaint untrust untrusted? wait wait_priority wait_readable wait_writable write write_nonblock yield_self zip",
+        methods: "! != !~ << <=> == ===:1 =~ __getobj__ __id__ __send__ __setobj__ advise all? any? atime autoclose= autoclose? binmode binmode? birthtime chain chmod chown chunk chunk_while class clone close close! close_on_exec= close_on_exec? close_read close_write closed? collect collect_concat compact count ctime cycle define_singleton_method delete detect display drop drop_while dup each each_byte each_char each_codepoint each_cons each_entry each_line each_slice each_with_index each_with_object entries enum_for eof eof? eql? equal? extend external_encoding fcntl fdatasync fileno filter filter_map find find_all find_index first flat_map flock flush freeze frozen? fsync getbyte getc gets grep grep_v group_by hash include? inject inspect instance_eval instance_exec instance_of? instance_variable_defined? instance_variable_get instance_variable_set instance_variables internal_encoding ioctl is_a? isatty itself kind_of? lazy length lineno lineno= lstat map marshal_dump marshal_load max max_by member? method method_missing methods min min_by minmax minmax_by mtime nil? nonblock nonblock= nonblock? none? nread object_id one? open partition path pathconf pid pos pos= pread print printf private_methods protected_methods public_method public_methods public_send putc puts pwrite read read_nonblock readbyte readchar readline readlines readpartial ready? reduce reject remove_instance_variable reopen respond_to? reverse_each rewind seek select send set_encoding set_encoding_by_bom singleton_class singleton_method singleton_methods size slice_after slice_before slice_when sort sort_by stat sum sync sync= sysread sysseek syswrite taint tainted? take take_while tally tap tell then to_a to_enum to_h to_i to_io to_json to_path to_s to_set to_yaml truncate trust tty? ungetbyte ungetc uniq unlink untaint untrust untrusted? wait wait_priority wait_readable wait_writable write write_nonblock yield_self zip",
         own: "create open" },
     ClassFact { name: "Zlib", superclass: None, is_module: true, includes: "",
         methods: "",
         own: "adler32 adler32_combine crc32 crc32_combine crc_table deflate gunzip gzip inflate zlib_version" },
     ClassFact { name: "BigDecimal", superclass: Some("Numeric"), is_module: false, includes: "",
-        methods: "% * ** + +@ - -@ / < <= <=> == === > >= _dump abs add ceil clone coerce div divmod dup eql? exponent finite? fix floor frac hash infinite? inspect modulo mult n_significant_digits nan? nonzero? power precision precision_scale precs quo remainder round scale sign split sqrt sub to_f to_i to_int to_json to_r to_s truncate zero?",
+        methods: "% * ** + +@ - -@ / < <= <=> == ===:1 > >= _dump abs add ceil clone coerce div divmod dup eql? exponent finite? fix floor frac hash infinite? inspect modulo mult n_significant_digits nan? nonzero? power precision precision_scale precs quo remainder round scale sign split sqrt sub to_f to_i to_int to_json to_r to_s truncate zero?",
         own: "_load double_fig interpret_loosely limit mode save_exception_mode save_limit save_rounding_mode" },
     ClassFact { name: "Ractor", superclass: Some("Object"), is_module: false, includes: "",
         methods: "<< [] []= close_incoming close_outgoing inspect name send take to_json to_s",

@@ -1,0 +1,52 @@
+//! How long the steps of a deploy take, for the next plan to say.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::plan::{INTERRUPTION_BY_NEW_VM, INTERRUPTION_IN_PLACE, Step};
+
+/// Measures the steps of one run.
+#[derive(Default)]
+pub(super) struct Pace {
+    current: Option<(&'static str, Instant)>,
+    took: BTreeMap<&'static str, Duration>,
+    /// When the jobs of the VM that makes way were stopped.
+    stopped: Option<Instant>,
+}
+
+impl Pace {
+    /// The step before, if there was one, is over, and this one begins.
+    pub(super) fn begin(&mut self, step: &Step) {
+        self.settle();
+        let now = Instant::now();
+        if matches!(step, Step::StopVm { .. }) {
+            self.stopped = Some(now);
+        }
+        self.current = Some((step.name(), now));
+    }
+
+    /// The jobs run again on the VM they ran on, after so long.
+    pub(super) fn interrupted(&mut self, interruption: Duration) {
+        self.took.insert(INTERRUPTION_IN_PLACE, interruption);
+    }
+
+    /// The jobs run on a new VM.
+    pub(super) fn moved(&mut self) {
+        if let Some(stopped) = self.stopped {
+            self.took.insert(INTERRUPTION_BY_NEW_VM, stopped.elapsed());
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some((name, begun)) = self.current.take() {
+            *self.took.entry(name).or_default() += begun.elapsed();
+        }
+    }
+
+    /// How long everything took until now, in milliseconds.
+    pub(super) fn so_far(&mut self) -> BTreeMap<String, u64> {
+        self.settle();
+        let milliseconds = |took: &Duration| u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        self.took.iter().map(|(name, took)| ((*name).to_owned(), milliseconds(took))).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! The agent: how it is to be reached, and the settings it starts with.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::args::Hash;
+use super::failure::{Failure, Outcome};
+
+/// How agents are to be reached.
+#[derive(Debug, Default, Deserialize)]
+pub struct Agent {
+    /// The URL the agent listens at, credentials included.
+    pub mbus: Option<String>,
+    /// Its certificate: `ca`, `certificate`, `private_key`.
+    pub cert: Option<Hash>,
+}
+
+/// What the settings say of one VM.
+pub struct Identity<'a> {
+    pub agent_id: &'a str,
+    pub vm_cid: &'a str,
+    pub networks: &'a Hash,
+    /// The environment of `create_vm`.
+    pub env: Hash,
+    /// Time servers.
+    pub ntp: &'a [String],
+}
+
+impl Agent {
+    /// The URL, which must be configured.
+    pub fn url(&self) -> Outcome<&str> {
+        self.mbus.as_deref().ok_or_else(|| {
+            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
+        })
+    }
+
+    /// The settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
+    pub fn settings(&self, identity: Identity) -> Outcome<Hash> {
+        let settings = json!({
+            "agent_id": identity.agent_id,
+            "vm": {"name": identity.vm_cid, "id": identity.vm_cid},
+            "mbus": self.url()?,
+            "networks": identity.networks,
+            "disks": {"system": null, "ephemeral": null, "persistent": {}},
+            "env": env_with_certificate(identity.env, self.cert.as_ref())?,
+            "ntp": identity.ntp,
+            "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
+        });
+        match settings {
+            Value::Object(settings) => Ok(settings),
+            _ => Err(Failure::cloud("settings are a hash")),
+        }
+    }
+}
+
+/// `env` with the agent's certificate, unless it brings one.
+fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
+    let Some(cert) = cert else { return Ok(env) };
+    let mut at = &mut env;
+    for key in ["bosh", "mbus"] {
+        let next = at.entry(key).or_insert(Value::Null);
+        if next.is_null() {
+            *next = json!({});
+        }
+        let Value::Object(next) = next else {
+            return Err(Failure::call(format!("create_vm: '{key}' in the environment must be a hash")));
+        };
+        at = next;
+    }
+    let given = at.entry("cert").or_insert(Value::Null);
+    if given.is_null() {
+        *given = Value::Object(cert.clone());
+    }
+    Ok(env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(value: Value) -> Hash {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_environment_s_certificate_wins() {
+        let cert = hash(json!({"ca": "config"}));
+        let env = env_with_certificate(hash(json!({"bosh": {"tags": {"a": "b"}}})), Some(&cert)).unwrap();
+        assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));
+        let own = hash(json!({"bosh": {"mbus": {"cert": {"ca": "env"}}}}));
+        assert_eq!(env_with_certificate(own.clone(), Some(&cert)).unwrap(), own);
+        let absent = env_with_certificate(hash(json!({"bosh": null})), Some(&cert)).unwrap();
+        assert_eq!(absent, hash(json!({"bosh": {"mbus": {"cert": {"ca": "config"}}}})));
+        assert!(env_with_certificate(hash(json!({"bosh": 1})), Some(&cert)).is_err());
+    }
+}

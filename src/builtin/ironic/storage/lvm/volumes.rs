@@ -1,0 +1,130 @@
+//! Thin volumes of a pool: lvcreate(8), lvs(8), lvextend(8), lvrename(8), lvremove(8).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::builtin::ironic::storage::run;
+
+/// The volumes of one group.
+pub struct Volumes {
+    group: String,
+    pool: String,
+}
+
+impl Volumes {
+    pub fn new(group: String, pool: String) -> Outcome<Volumes> {
+        // lvm(8), "Valid names".
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && !text.starts_with(['-', '.'])
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || "+_.-".contains(c))
+        };
+        match is_name(&group) && is_name(&pool) {
+            true => Ok(Volumes { group, pool }),
+            false => Err(Failure::cloud("storage.volume_group and storage.thin_pool must be names of LVM's")),
+        }
+    }
+
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The block device of a volume.
+    pub fn device(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/dev/{}/{name}", self.group))
+    }
+
+    /// The volumes there are, others' too.
+    pub fn names(&self) -> Outcome<Vec<String>> {
+        Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The size in bytes of a volume, if there is one of this name.
+    pub fn size(&self, name: &str) -> Outcome<Option<u64>> {
+        Ok(self.list()?.into_iter().find(|(found, _)| found == name).map(|(_, size)| size))
+    }
+
+    fn list(&self) -> Outcome<Vec<(String, u64)>> {
+        let what = format!("listing the volumes of '{}'", self.group);
+        let shape = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " "];
+        let columns = ["--options", "lv_name,lv_size", &self.group];
+        let text = self.lvm("lvs", &what, &[&shape[..], &columns].concat())?;
+        parse(&text).ok_or_else(|| Failure::cloud(format!("{what} failed: lvs prints something else")))
+    }
+
+    /// Makes an empty one.
+    pub fn create(&self, name: &str, mib: u64) -> Outcome<()> {
+        let size = format!("{mib}m");
+        let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
+        let named = ["--name", name, &self.group];
+        self.lvm("lvcreate", &format!("making volume '{name}'"), &[&kind[..], &named].concat()).map(drop)
+    }
+
+    /// Makes one that begins as another is.
+    pub fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
+        // Snapshots are left out when a machine activates its volumes, unless told otherwise.
+        let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
+        let origin = self.path(from);
+        let what = format!("copying volume '{from}'");
+        self.lvm("lvcreate", &what, &[&kind[..], &[&origin]].concat()).map(drop)
+    }
+
+    /// Makes one larger.
+    pub fn extend(&self, name: &str, mib: u64) -> Outcome<()> {
+        let what = format!("growing volume '{name}'");
+        self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
+    }
+
+    pub fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+        self.lvm("lvrename", &format!("naming volume '{to}'"), &[&self.group, from, to]).map(drop)
+    }
+
+    pub fn remove(&self, name: &str) -> Outcome<()> {
+        let what = format!("deleting volume '{name}'");
+        self.lvm("lvremove", &what, &["--yes", "--force", &self.path(name)]).map(drop)
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.group)
+    }
+
+    fn lvm(&self, program: &str, what: &str, arguments: &[&str]) -> Outcome<String> {
+        let mut command = Command::new(program);
+        // Files that a caller left open are no reason to warn, which would be taken for why it failed.
+        command.env("LVM_SUPPRESS_FD_WARNINGS", "1").env("LC_ALL", "C");
+        run(command.args(arguments), what)
+    }
+}
+
+fn parse(text: &str) -> Option<Vec<(String, u64)>> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let volume = |line: &str| {
+        let (name, size) = line.split_once(' ')?;
+        Some((name.to_owned(), size.parse().ok()?))
+    };
+    lines.map(volume).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_are_read_from_what_lvs_prints() {
+        let text = "  disk-1 20971520\n  pool 62914560\n";
+        let expected = [("disk-1".to_owned(), 20 << 20), ("pool".to_owned(), 60 << 20)];
+        assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse("").unwrap(), []);
+        assert_eq!(parse("  disk-1 20.00m\n"), None);
+    }
+
+    #[test]
+    fn names_are_those_lvm_takes() {
+        let new = |group: &str, pool: &str| Volumes::new(group.to_owned(), pool.to_owned()).is_ok();
+        assert!(new("vg0", "thin.pool_1"));
+        for bad in ["", "-f", "../x", "a b", "a/b", "--config=x"] {
+            assert!(!new(bad, "pool") && !new("vg", bad), "{bad}");
+        }
+    }
+}

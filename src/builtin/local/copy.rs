@@ -1,0 +1,23 @@
+//! Whole trees, copied.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::builtin::cpi::failure::{Failure, Outcome};
+
+/// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
+/// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.
+pub fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
+    let output = Command::new("cp")
+        .args(["-a", "--reflink=auto", "-T", "--"])
+        .args([from, to])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::io("running 'cp'", error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let first = stderr.lines().next().unwrap_or("no message");
+    Err(Failure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
+}

@@ -1,0 +1,65 @@
+//! `monopile plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::DeployArgs;
+use super::finish::Finished;
+use super::session::Session;
+use crate::apply::{self, Action, Forecast};
+use crate::durable::write_atomically;
+use crate::{Error, Result};
+
+/// The exit code of `plan --detailed-exitcode` when there is something to do.
+pub const CHANGES: u8 = 7;
+
+/// Say what create-env would do and why, and do nothing
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    deploy: DeployArgs,
+
+    /// Save the plan, for `create-env --plan FILE`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// End with exit code 7 when there is something to do
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+impl PlanArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let forecast = forecast(self.deploy, session)?;
+        if let Some(path) = &self.out {
+            let text = serde_json::to_string_pretty(&forecast)
+                .map_err(|error| Error::environment("the plan has no JSON form").with_source(error))?;
+            write_atomically(path, format!("{text}\n").as_bytes())
+                .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;
+            session.reporter.note(format!("The plan is saved: '{}'", path.display()));
+        }
+        let finished = show(&forecast, session)?;
+        let changes = self.detailed_exitcode && forecast.action != Action::Nothing;
+        Ok(if changes { finished.with_exit_code(CHANGES) } else { finished })
+    }
+}
+
+/// Plans, and touches nothing.
+pub(super) fn forecast(deploy: DeployArgs, session: &Session) -> Result<Forecast> {
+    let (mut request, surroundings) = deploy.prepare(session)?;
+    request.inputs.discard_generated = true;
+    apply::plan_env(&request, &surroundings.environment)
+}
+
+/// The plan as the command's product.
+pub(super) fn show(forecast: &Forecast, session: &Session) -> Result<Finished> {
+    if session.globals.json {
+        return Finished::json(forecast);
+    }
+    let mut text = format!("Plan for '{}':\n", forecast.deployment);
+    for line in forecast.summary() {
+        text.push_str(&format!("  {line}\n"));
+    }
+    Ok(Finished::Output(session.redactor.apply(&text).into_owned().into_bytes()))
+}

@@ -1,0 +1,222 @@
+//! The CPI config: several CPIs under names, as the Director takes it (docs-bosh, `cpi-config.md`).
+//!
+//! ```yaml
+//! cpis:
+//! - name: openstack-1a
+//!   type: openstack                       # the job `openstack_cpi` of a release, or a built-in CPI
+//!   exec_path: /usr/local/bin/my-cpi      # an executable instead of a job
+//!   properties: {auth_url: …, api_key: …} # in the context of every request
+//!   migrated_from: [{name: openstack}]    # what it was called; "" for the CPI of `cloud_provider`
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::reader::{Field, Problems};
+use super::yaml::Node;
+use crate::{Error, Result};
+
+/// Every CPI of the config.
+#[derive(Debug, Clone, Default)]
+pub struct CpiConfig {
+    /// In their order.
+    pub cpis: Vec<CpiEntry>,
+}
+
+/// One CPI.
+#[derive(Clone)]
+pub struct CpiEntry {
+    /// Its name, which availability zones and records refer to.
+    pub name: String,
+    /// Which kind of CPI it is: `openstack`.
+    pub kind: String,
+    /// The executable, as written, where one is named.
+    pub exec_path: Option<String>,
+    /// What the context of its requests carries.
+    pub properties: Map<String, Value>,
+    /// What it was called before; none stands for the default CPI.
+    pub migrated_from: Vec<Option<String>>,
+    /// The CPI config's own file, which paths are relative to; none where it stands in the manifest.
+    pub file: Option<PathBuf>,
+}
+
+/// Properties are credentials.
+impl fmt::Debug for CpiEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpiEntry({} of type {})", self.name, self.kind)
+    }
+}
+
+impl CpiConfig {
+    /// Reads and validates a CPI config whose variables are resolved: a mapping with `cpis`.
+    pub fn parse(config: &Node) -> Result<Self> {
+        let mut problems = Problems::default();
+        let root = Field::root(config);
+        let cpis: Vec<CpiEntry> = match root.get("cpis") {
+            None => {
+                problems.add(config, "cpis", "must be provided");
+                Vec::new()
+            }
+            Some(_) => {
+                root.list("cpis", &mut problems).iter().filter_map(|one| entry(one, &mut problems)).collect()
+            }
+        };
+        check_names(&cpis, &root, &mut problems);
+        problems.into_result_of("the CPI config", Some(CpiConfig { cpis }))
+    }
+
+    /// The same, where it is a part of the manifest and its ops files.
+    pub fn in_manifest(mut self) -> Self {
+        self.cpis.iter_mut().for_each(|cpi| cpi.file = None);
+        self
+    }
+
+    /// The CPI with this name.
+    pub fn find(&self, name: &str) -> Option<&CpiEntry> {
+        self.cpis.iter().find(|cpi| cpi.name == name)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.cpis.iter().map(|cpi| cpi.name.as_str())
+    }
+
+    /// The error for a name that is none of theirs.
+    pub fn unknown(&self, name: &str, who: &str) -> Error {
+        Error::invalid(format!("{who} CPI '{name}', which the CPI config does not have")).with_nearest(
+            name,
+            self.names(),
+            || Some(format!("its CPIs are: {}", listed(self.names()))),
+        )
+    }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
+    let name = field.required_text("name", problems);
+    let kind = field.required_text("type", problems);
+    let exec_path = field.optional_text("exec_path", problems).filter(|path| !path.is_empty());
+    let properties = field.object("properties", problems);
+    let mut migrated_from = Vec::new();
+    for earlier in field.list("migrated_from", problems) {
+        match earlier.node.get("name").filter(|name| !name.is_null()) {
+            None => problems.add(earlier.node, &format!("{}.name", earlier.path), "must be provided"),
+            Some(_) => {
+                let name = earlier.optional_text("name", problems);
+                migrated_from.extend(name.map(|name| Some(name).filter(|name| !name.is_empty())));
+            }
+        }
+    }
+    let file = field.node.position.file().map(std::path::Path::to_owned);
+    Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, migrated_from, file })
+}
+
+/// Every name, earlier ones included, is that of one CPI.
+fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
+    let fields = root.list("cpis", &mut Problems::default());
+    let place = |name: &str| {
+        let has_name = |field: &&Field<'_>| field.node.get("name").and_then(Node::as_str) == Some(name);
+        fields.iter().rfind(has_name).cloned().unwrap_or_else(|| root.clone())
+    };
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for cpi in cpis {
+        *names.entry(&cpi.name).or_default() += 1;
+    }
+    for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
+        place(name).problem(problems, format!("names CPI '{name}' a second time"));
+    }
+    let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
+    for cpi in cpis {
+        for earlier in &cpi.migrated_from {
+            let earlier = earlier.as_deref();
+            let what = earlier.map_or_else(|| "the default CPI".to_owned(), |name| format!("CPI '{name}'"));
+            let mut wrong =
+                |why: String| place(&cpi.name).problem(problems, format!("is `migrated_from` {what}, {why}"));
+            if earlier == Some(&cpi.name) {
+                wrong("which is itself".to_owned());
+            } else if let Some(still) = earlier.filter(|earlier| names.contains_key(earlier)) {
+                let back = cpis
+                    .iter()
+                    .find(|other| other.name == still)
+                    .is_some_and(|other| other.migrated_from.iter().flatten().any(|name| *name == cpi.name));
+                wrong(match back {
+                    true => "and that is migrated from this one: a loop".to_owned(),
+                    false => "which the CPI config still has".to_owned(),
+                });
+            } else if let Some(other) = taken.insert(earlier, &cpi.name) {
+                wrong(format!("as CPI '{other}' is"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::yaml;
+
+    fn parse(text: &str) -> Result<CpiConfig> {
+        CpiConfig::parse(&yaml::load(text, std::path::Path::new("cpis.yml")).unwrap())
+    }
+
+    #[test]
+    fn a_config_as_the_director_takes_it() {
+        let config = parse(
+            "cpis:\n- {name: a, type: openstack, properties: {api_key: s3cret}}\n\
+             - {name: b, type: local, exec_path: bin/cpi, migrated_from: [{name: c}, {name: \"\"}]}\n",
+        )
+        .unwrap();
+        assert_eq!(config.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(!format!("{config:?}").contains("s3cret"));
+        let b = config.find("b").unwrap();
+        assert_eq!(b.migrated_from, [Some("c".to_owned()), None]);
+        assert_eq!((b.exec_path.as_deref(), b.kind.as_str()), (Some("bin/cpi"), "local"));
+        assert!(config.find("c").is_none());
+        let unknown = config.unknown("bb", "AZ 'z1' is of").to_string();
+        assert_eq!(unknown, "AZ 'z1' is of CPI 'bb', which the CPI config does not have");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_place() {
+        for (text, problem) in [
+            ("{}", "`cpis` must be provided"),
+            ("cpis: 7", "`cpis` must be a list"),
+            ("cpis: [{type: x}]", "cpis.yml:1:8: `cpis[0].name` must be provided"),
+            ("cpis: [{name: a}]", "`cpis[0].type` must be provided"),
+            ("cpis: [{name: a, type: x, properties: 7}]", "`cpis[0].properties` must be a hash"),
+            ("cpis: [{name: a, type: x}, {name: a, type: y}]", "`cpis[1]` names CPI 'a' a second time"),
+            (
+                "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x}]",
+                "`cpis[0]` is `migrated_from` CPI 'b', which the CPI config still has",
+            ),
+            (
+                "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x, migrated_from: [{name: a}]}]",
+                "a loop",
+            ),
+            ("cpis: [{name: a, type: x, migrated_from: [{name: a}]}]", "which is itself"),
+            (
+                "cpis: [{name: a, type: x, migrated_from: [{name: c}]}, {name: b, type: x, migrated_from: [{name: c}]}]",
+                "`cpis[1]` is `migrated_from` CPI 'c', as CPI 'a' is",
+            ),
+            (
+                "cpis: [{name: a, type: x, migrated_from: [{name: \"\"}]}, {name: b, type: x, migrated_from: [{name: \"\"}]}]",
+                "`migrated_from` the default CPI, as CPI 'a' is",
+            ),
+            ("cpis: [{name: a, type: x, migrated_from: [{}]}]", "migrated_from[0].name` must be provided"),
+        ] {
+            let error = parse(text).unwrap_err();
+            let chain = error.chain().join(": ");
+            assert!(
+                chain.starts_with("the CPI config is not valid") && chain.contains(problem),
+                "{text}: {chain}"
+            );
+        }
+    }
+}

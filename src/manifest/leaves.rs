@@ -1,0 +1,107 @@
+//! A manifest as a list of leaves, so that two of them can be compared place by place.
+
+use super::ops::{Path, Token};
+use super::yaml::{Data, Node};
+
+/// A scalar, or a list or mapping that is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where it is, in the path language of ops files; items with a `name` go by it: `/networks/name=default/type`.
+    pub path: String,
+    /// What it is, as JSON.
+    pub value: String,
+}
+
+/// The leaves of a tree, in its order.
+pub fn leaves(root: &Node) -> Vec<Leaf> {
+    let mut found = Vec::new();
+    collect(root, &mut Vec::new(), &mut found);
+    found
+}
+
+fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
+    match &node.data {
+        Data::Map(map) if !map.is_empty() => {
+            for (key, value) in map.iter() {
+                let key = key.as_str().map_or_else(|| text(key), str::to_owned);
+                at.push(Token::Key { key, optional: false });
+                collect(value, at, found);
+                at.pop();
+            }
+        }
+        Data::Seq(items) if !items.is_empty() => {
+            for (number, item) in items.iter().enumerate() {
+                at.push(token(items, number));
+                collect(item, at, found);
+                at.pop();
+            }
+        }
+        _ => found.push(Leaf { path: Path::from(at.clone()).to_string(), value: text(node) }),
+    }
+}
+
+/// An item by its name, where no other item has that, else by its index.
+fn token(items: &[Node], number: usize) -> Token {
+    fn name(item: &Node) -> Option<&str> {
+        item.get("name").and_then(Node::as_str)
+    }
+    let own = items.get(number).and_then(name);
+    match own.filter(|own| items.iter().filter(|item| name(item) == Some(own)).count() == 1) {
+        Some(value) => {
+            Token::Match { key: "name".into(), value: value.into(), optional: false, modifiers: Vec::new() }
+        }
+        None => Token::Index { index: i64::try_from(number).unwrap_or(i64::MAX), modifiers: Vec::new() },
+    }
+}
+
+/// A leaf as JSON; what JSON has no form for, as YAML.
+fn text(node: &Node) -> String {
+    match node.to_json() {
+        Ok(value) => value.to_string(),
+        Err(_) => super::yaml::emit(node).trim().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<(String, String)> {
+        let root = super::super::yaml::load(text, std::path::Path::new("m.yml")).unwrap();
+        leaves(&root).into_iter().map(|leaf| (leaf.path, leaf.value)).collect()
+    }
+
+    fn pair(path: &str, value: &str) -> (String, String) {
+        (path.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn items_go_by_their_names_where_these_are_unique() {
+        let found = of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
+        assert_eq!(
+            found,
+            [
+                pair("/networks/name=a/name", "\"a\""),
+                pair("/networks/name=a/dns/0", "\"1.1.1.1\""),
+                pair("/networks/name=a/dns/1", "\"8.8.8.8\""),
+                pair("/networks/1/name", "\"b\""),
+                pair("/networks/1/x", "{}"),
+                pair("/networks/2/name", "\"b\""),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_path_leads_back_to_its_leaf() {
+        let text = "a: {b/c: 1, 'd:e': [x, [y, z]], 5: ~}\nlist:\n- {name: 'n/m', v: 1.5}\n";
+        let root = super::super::yaml::load(text, std::path::Path::new("m.yml")).unwrap();
+        for leaf in leaves(&root) {
+            if leaf.path == "/a/5" {
+                continue; // An ops path takes this for an index.
+            }
+            let path: Path = leaf.path.parse().unwrap();
+            let found = super::super::ops::find(&root, &path).unwrap();
+            assert_eq!(super::text(&found), leaf.value, "{}", leaf.path);
+        }
+    }
+}

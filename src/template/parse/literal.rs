@@ -1,0 +1,90 @@
+//! Lowers literals: numbers, text with code in it, regular expressions, hashes.
+
+use std::sync::Arc;
+
+use lib_ruby_parser::Node as Ast;
+use lib_ruby_parser::nodes;
+
+use super::ir::{Node, Pair, Part};
+use super::lower::{Lowered, Lowerer, construct_name, refuse};
+
+impl Lowerer {
+    pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {
+        let mut pairs = Vec::new();
+        for ast in list {
+            pairs.push(match ast {
+                Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
+                Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
+                other => return refuse(other, construct_name(other)),
+            });
+        }
+        Ok(pairs)
+    }
+
+    pub(super) fn parts(&mut self, list: &[Ast]) -> Lowered<Vec<Part>> {
+        let mut parts: Vec<Part> = Vec::new();
+        for ast in list {
+            match ast {
+                Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
+                    Ok(text) => parts.push(Part::Text(Arc::from(text))),
+                    Err(_) => return refuse(ast, "a string that is not UTF-8 and has parts"),
+                },
+                // Adjacent literals nest.
+                Ast::Dstr(inner) => parts.extend(self.parts(&inner.parts)?),
+                other => parts.push(Part::Code(self.expr(other)?)),
+            }
+        }
+        Ok(parts)
+    }
+
+    pub(super) fn interpolated(&mut self, list: &[Ast]) -> Lowered<Node> {
+        let parts = self.parts(list)?;
+        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+            let text: String =
+                parts.iter().map(|part| if let Part::Text(text) = part { &**text } else { "" }).collect();
+            return Ok(Node::Str(Arc::from(text)));
+        }
+        Ok(Node::Interpolated(parts))
+    }
+
+    pub(super) fn regexp(&mut self, regexp: &nodes::Regexp) -> Lowered<Node> {
+        let options = match regexp.options.as_deref() {
+            Some(Ast::RegOpt(options)) => options.options.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        let parts = match self.interpolated(&regexp.parts)? {
+            Node::Str(text) => vec![Part::Text(text)],
+            Node::Interpolated(parts) => parts,
+            _ => Vec::new(),
+        };
+        Ok(Node::Regexp { parts, options: Arc::from(options) })
+    }
+}
+
+pub(super) fn number(text: &str) -> Node {
+    let clean = text.replace('_', "").to_ascii_lowercase();
+    let (negative, digits) = match clean.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, clean.as_str()),
+    };
+    let (radix, digits) = if let Some(hex) = digits.strip_prefix("0x") {
+        (16, hex)
+    } else if let Some(binary) = digits.strip_prefix("0b") {
+        (2, binary)
+    } else if let Some(octal) = digits.strip_prefix("0o") {
+        (8, octal)
+    } else if let Some(decimal) = digits.strip_prefix("0d") {
+        (10, decimal)
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        (8, &digits[1..])
+    } else {
+        (10, digits)
+    };
+    match i64::from_str_radix(digits, radix) {
+        Ok(value) => Node::Int(if negative { -value } else { value }),
+        Err(_) => {
+            let value = num_bigint::BigInt::parse_bytes(digits.as_bytes(), radix).unwrap_or_default();
+            Node::BigInt(Arc::from((if negative { -value } else { value }).to_string()))
+        }
+    }
+}

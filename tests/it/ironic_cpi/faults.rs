@@ -1,0 +1,309 @@
+//! Any request to Ironic and any command of the storage tool may fail, its answer may be lost, and the CPI may be killed
+//! before or after it. A call that fails leaves nothing; one that was killed is made good by the next.
+//!
+//! A proxy stands before Ironic, and `support/tgt/faulty` before the storage tool's programs. Counted is what changes
+//! something. The default run takes some of the points, `MONOPILE_SWEEP=full` every fault at each.
+
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::Metal;
+use crate::support::http::{Server, answer};
+use crate::support::ironic::Node;
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// It is not done, and said so.
+    Refused,
+    /// It is done, but the answer is lost.
+    Lost,
+    KilledBefore,
+    KilledAfter,
+}
+
+const OF_REQUESTS: [Fault; 4] = [Fault::Lost, Fault::KilledAfter, Fault::Refused, Fault::KilledBefore];
+const OF_COMMANDS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::KilledBefore];
+
+/// Where.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Request(usize),
+    Command(usize),
+}
+
+#[derive(Default)]
+struct Plan {
+    at: Option<(usize, Fault)>,
+    requests: usize,
+    met: bool,
+    cpi: Option<Pid>,
+}
+
+struct Faulty {
+    metal: Metal,
+    node: Node,
+    plan: Arc<Mutex<Plan>>,
+    _proxy: Server,
+}
+
+impl Faulty {
+    fn new() -> Faulty {
+        let metal = Metal::new();
+        let plan = Arc::<Mutex<Plan>>::default();
+        let (planned, url) = (Arc::clone(&plan), metal.ironic.url());
+        let proxy = Server::start(move |request, _| {
+            let fault = {
+                let mut plan = planned.lock().unwrap();
+                let counts = !request.line.starts_with("GET ");
+                plan.requests += usize::from(counts);
+                let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
+                plan.met |= at.is_some();
+                at.map(|(_, fault)| (fault, plan.cpi))
+            };
+            match fault {
+                None => pass_on(&url, request),
+                Some((Fault::Refused, _)) => answer("500 Refused for the test", &[], b"{}"),
+                Some((Fault::Lost, _)) => {
+                    pass_on(&url, request);
+                    Vec::new()
+                }
+                Some((fault, cpi)) => {
+                    if fault == Fault::KilledAfter {
+                        pass_on(&url, request);
+                    }
+                    kill_process(cpi.unwrap(), Signal::KILL).unwrap();
+                    Vec::new()
+                }
+            }
+        });
+        metal.configure(&json!({"endpoint": proxy.url("").replace("localhost", "127.0.0.1")}));
+        for program in ["tgtadm", "cp"] {
+            let faulty = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/faulty");
+            std::fs::create_dir_all(metal.world.path("faulty")).unwrap();
+            std::os::unix::fs::symlink(faulty, metal.world.path(format!("faulty/{program}"))).unwrap();
+        }
+        let node = metal.ironic.node();
+        let faulty = Faulty { metal, node, plan, _proxy: proxy };
+        faulty.plan(None);
+        faulty
+    }
+
+    fn plan(&self, at: Option<(Place, Fault)>) {
+        let mut plan = self.plan.lock().unwrap();
+        *plan = Plan::default();
+        let mut command = (0, "nothing");
+        match at {
+            Some((Place::Request(number), fault)) => plan.at = Some((number, fault)),
+            Some((Place::Command(number), Fault::Refused)) => command = (number, "refused"),
+            Some((Place::Command(number), Fault::KilledBefore)) => command = (number, "killed-before"),
+            Some((Place::Command(number), _)) => command = (number, "killed-after"),
+            None => {}
+        }
+        self.metal.world.write("faults/at", format!("{} {}\n", command.0, command.1));
+        self.metal.world.write("faults/count", "0\n");
+    }
+
+    /// The answer; none from one that was killed.
+    fn answer(&self, method: &str, arguments: Value) -> Option<Value> {
+        let path =
+            format!("{}:{}", self.metal.world.path("faulty").display(), std::env::var("PATH").unwrap());
+        let mut command = self.metal.command();
+        command.env("PATH", path).env("FAULTS", self.metal.world.path("faults"));
+        let started = |pid: Pid| self.plan.lock().unwrap().cpi = Some(pid);
+        let text = Metal::exchange(command, method, arguments, started);
+        (!text.is_empty()).then(|| serde_json::from_str(&text).unwrap())
+    }
+
+    /// Makes the call without a fault.
+    #[track_caller]
+    fn call(&self, method: &str, arguments: Value) -> Value {
+        self.plan(None);
+        let answer = self.answer(method, arguments).unwrap();
+        assert_eq!(answer["error"], Value::Null, "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// How many requests and commands the last call made.
+    fn counted(&self) -> [usize; 2] {
+        let commands = self.metal.world.read("faults/count").trim().parse().unwrap();
+        [self.plan.lock().unwrap().requests, commands]
+    }
+
+    /// The call with a fault; its answer, if it was not killed.
+    #[track_caller]
+    fn disturbed(&self, (place, fault): (Place, Fault), method: &str, arguments: Value) -> Option<Value> {
+        self.plan(Some((place, fault)));
+        let answer = self.answer(method, arguments);
+        let [_, commands] = self.counted();
+        let met = match place {
+            Place::Request(_) => self.plan.lock().unwrap().met,
+            Place::Command(number) => commands >= number,
+        };
+        assert!(met, "{method} has no {place:?}");
+        let killed = matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
+        assert_eq!(answer.is_none(), killed, "{method}, {place:?}, {fault:?}: {answer:?}");
+        answer
+    }
+}
+
+fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
+    let client =
+        ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0).proxy(None);
+    let client = client.build().new_agent();
+    let method = request.line.split(' ').next().unwrap();
+    let mut passed = ureq::http::Request::builder().method(method).uri(format!("{url}{}", request.path()));
+    for name in ["x-openstack-ironic-api-version", "content-type"] {
+        if let Some(value) = request.header(name) {
+            passed = passed.header(name, value);
+        }
+    }
+    let response = match request.body.is_empty() {
+        true => client.run(passed.body(()).unwrap()),
+        false => client.run(passed.body(request.body.clone()).unwrap()),
+    };
+    let mut response = response.unwrap();
+    let headers: Vec<(String, String)> = response
+        .headers()
+        .iter()
+        .filter(|(name, _)| name.as_str().starts_with("x-openstack"))
+        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+        .collect();
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let body = response.body_mut().read_to_vec().unwrap();
+    answer(&format!("{} X", response.status().as_u16()), &headers, &body)
+}
+
+/// The points to try, of as many as there are: all, or `few`, with every kind of fault in turn.
+fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(Place, Fault)> {
+    let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
+    let places = |place: fn(usize) -> Place, count: usize, faults: &[Fault]| -> Vec<(Place, Fault)> {
+        let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
+        match full {
+            true => all.collect(),
+            // Spread over all points; the last among them.
+            false => (0..few.min(count))
+                .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
+                .collect(),
+        }
+    };
+    let mut points = places(Place::Request, requests, &OF_REQUESTS);
+    points.extend(places(Place::Command, commands, &OF_COMMANDS));
+    points
+}
+
+#[test]
+fn a_vm_that_cannot_be_made_leaves_nothing() {
+    let faulty = Faulty::new();
+    let (metal, node) = (&faulty.metal, &faulty.node);
+    let stemcell = metal.stemcell();
+    let left = format!("stemcell-{stemcell}");
+    let create = || metal.create_vm(&stemcell, node);
+    let made = faulty.call("create_vm", create());
+    let counted = faulty.counted();
+    assert!(counted[0] >= 5 && counted[1] >= 12, "{counted:?}");
+    faulty.call("delete_vm", json!([made[0]]));
+    for point in points(counted, 3) {
+        if let Some(answer) = faulty.disturbed(point, "create_vm", create()) {
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(!message.contains("undoing it failed"), "{point:?}: {message}");
+            metal.assert_clean(node, &[&left]);
+        } else {
+            // The only machine there is was claimed by the call that was killed.
+            let made = faulty.call("create_vm", create());
+            faulty.call("delete_vm", json!([made[0]]));
+            metal.assert_clean(node, &[&left]);
+        }
+    }
+    // What nobody has a CID of also goes when something else is deleted.
+    let killed = (Place::Request(counted[0] - 1), Fault::KilledAfter);
+    assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
+    faulty.call("delete_stemcell", json!([stemcell]));
+    metal.assert_clean(node, &[]);
+}
+
+#[test]
+fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
+    let faulty = Faulty::new();
+    let (metal, node) = (&faulty.metal, &faulty.node);
+    let stemcell = metal.stemcell();
+    let left = format!("stemcell-{stemcell}");
+    let vm = metal.vm(&stemcell, node);
+    faulty.call("delete_vm", json!([vm]));
+    for point in points(faulty.counted(), 2) {
+        let vm = metal.vm(&stemcell, node);
+        if let Some(answer) = faulty.disturbed(point, "delete_vm", json!([vm])) {
+            assert_ne!(answer["error"], Value::Null, "{point:?}");
+        }
+        faulty.call("delete_vm", json!([vm]));
+        metal.assert_clean(node, &[&left]);
+    }
+}
+
+#[test]
+fn disks_are_attached_and_detached_by_the_same_call_again() {
+    let faulty = Faulty::new();
+    let (metal, node) = (&faulty.metal, &faulty.node);
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, node);
+    let disk = metal.call("create_disk", json!([8, {}, vm]));
+    let both = || json!([vm, disk]);
+    let disks = || metal.call("get_disks", json!([vm]));
+    for power in ["power on", "power off"] {
+        metal.ironic.power(node, power);
+        // Off, it first lets go of what was detached before.
+        faulty.call("attach_disk", both());
+        faulty.call("detach_disk", both());
+        let hint = faulty.call("attach_disk", both());
+        let attaching = faulty.counted();
+        faulty.call("detach_disk", both());
+        let detaching = faulty.counted();
+        for point in points(attaching, 2) {
+            let answer = faulty.disturbed(point, "attach_disk", both());
+            if answer.is_some() && !matches!(point, (_, Fault::Lost)) {
+                assert_eq!(disks(), json!([]), "{point:?}");
+                let shown = metal.tgtd.targets();
+                assert!(!shown.iter().any(|name| name.contains(":disk-")), "{point:?}: {shown:?}");
+            }
+            assert_eq!(faulty.call("attach_disk", both()), hint, "{point:?}");
+            assert_eq!(disks(), json!([disk]), "{point:?}");
+            faulty.call("detach_disk", both());
+        }
+        for point in points(detaching, 2) {
+            faulty.call("attach_disk", both());
+            faulty.disturbed(point, "detach_disk", both());
+            faulty.call("detach_disk", both());
+            assert_eq!(disks(), json!([]), "{point:?}");
+            let shown = metal.tgtd.targets();
+            assert!(!shown.iter().any(|name| name.contains(":disk-")), "{point:?}: {shown:?}");
+        }
+    }
+    metal.call("delete_vm", json!([vm]));
+    metal.call("delete_disk", json!([disk]));
+    metal.assert_clean(node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn a_stemcell_that_cannot_be_imported_leaves_nothing() {
+    let faulty = Faulty::new();
+    let metal = &faulty.metal;
+    let create = || json!([metal.world.path("image"), {}]);
+    for fault in OF_COMMANDS {
+        if let Some(answer) = faulty.disturbed((Place::Command(1), fault), "create_stemcell", create()) {
+            assert!(
+                answer["error"]["message"].as_str().unwrap().contains("refused for the test"),
+                "{answer}"
+            );
+        }
+        let stemcell = faulty.call("create_stemcell", create());
+        faulty.call("delete_stemcell", json!([stemcell]));
+        metal.assert_clean(&faulty.node, &[]);
+        let files = std::fs::read_dir(metal.world.path("volumes")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        assert_eq!(names, ["exports", "lock"], "{fault:?}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The storage tool `lvm+targetcli`: a real LVM and the target of a real kernel, which is user-mode Linux.
+
+use serde_json::{Value, json};
+
+use super::{IQN, Metal, request};
+use crate::support::MONOPILE;
+use crate::support::uml::Uml;
+
+const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
+
+/// The CPI and its storage, in a kernel of their own; Ironic is outside.
+struct Island {
+    uml: Uml,
+    metal: Metal,
+}
+
+impl Island {
+    fn new() -> Island {
+        let metal = Metal::new();
+        let uml = Uml::start(&metal.world.path(""));
+        let island = Island { uml, metal };
+        island.configure(&PORTALS);
+        island
+    }
+
+    fn configure(&self, portals: &[&str]) {
+        let mut config: Value = serde_json::from_str(&self.metal.world.read("ironic.json")).unwrap();
+        config["ironic"]["endpoint"] = json!(self.metal.ironic.url().replace("127.0.0.1", "10.0.2.2"));
+        config["storage"] = json!({
+            "tool": "lvm+targetcli", "volume_group": "vg", "thin_pool": "pool", "portals": portals, "iqn": IQN,
+        });
+        self.metal.world.write("lvm.json", config.to_string());
+    }
+
+    fn answer(&self, method: &str, arguments: Value) -> Value {
+        self.metal.world.write("request", request(method, arguments));
+        let run = self.uml.run(&format!("{MONOPILE} cpi-exec ironic --config lvm.json < request"));
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
+    }
+
+    #[track_caller]
+    fn call(&self, method: &str, arguments: Value) -> Value {
+        let answer = self.answer(method, arguments);
+        assert_eq!(answer["error"], Value::Null, "{method}: {}\n{}", answer["error"], answer["log"]);
+        answer["result"].clone()
+    }
+
+    #[track_caller]
+    fn sh(&self, script: &str) -> String {
+        let run = self.uml.run(script);
+        assert_eq!(run.code, 0, "{script}: {}{}", run.stdout, run.stderr);
+        run.stdout
+    }
+
+    /// The volumes beside the pool.
+    fn volumes(&self) -> Vec<String> {
+        let names = self.sh("lvs --noheadings -o lv_name vg");
+        names.lines().map(|line| line.trim().to_owned()).filter(|name| name != "pool").collect()
+    }
+
+    /// What the kernel shows, or what it will after the next boot.
+    fn shown(&self, saved: bool) -> Value {
+        let save = if saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
+        let file = if saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
+        serde_json::from_str(&self.sh(&format!("{save} cat {file}"))).unwrap()
+    }
+
+    fn logs_in(&self, portal: &str, volume: &str, initiator: &str, password: &str) -> bool {
+        let url = format!("iscsi://{volume}%{password}@{portal}/{IQN}:{volume}/0");
+        self.uml.run(&format!("iscsi-inq -i {initiator} {url}")).code == 0
+    }
+
+    #[track_caller]
+    fn assert_clean(&self, volumes: &[&str]) {
+        assert_eq!(self.volumes(), volumes);
+        for saved in [false, true] {
+            let shown = self.shown(saved);
+            assert_eq!((&shown["targets"], &shown["storage_objects"]), (&json!([]), &json!([])), "{saved}");
+        }
+    }
+}
+
+#[test]
+fn volumes_are_thin_and_the_kernel_shows_them() {
+    let island = Island::new();
+    let node = island.metal.ironic.node();
+    let image = island.metal.world.path("image");
+    // What a call that was killed was filling.
+    island.sh("lvcreate -q -y -T vg/pool -V 4M -n stemcell-x.partial");
+    let stemcell = island.call("create_stemcell", json!([image, {}]));
+    let stemcell = stemcell.as_str().unwrap();
+    let template = format!("stemcell-{stemcell}");
+    assert_eq!(island.volumes(), [template.as_str()]);
+    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{template}", image.display()));
+
+    let made = island.call("create_vm", island.metal.create_vm(stemcell, &node));
+    let vm = made[0].as_str().unwrap();
+    let root = format!("root-{vm}");
+    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
+    let label = island.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
+    assert_eq!(label.trim(), "config-2");
+
+    // Several ways to one volume.
+    let target = &island.metal.targets(&node)[0]["properties"];
+    let iqn = format!("{IQN}:{root}");
+    assert_eq!((&target["target_portal"], &target["target_iqn"]), (&json!(PORTALS[0]), &json!(iqn)));
+    assert_eq!(target["target_portals"], json!(PORTALS));
+    assert_eq!((&target["target_iqns"], &target["target_luns"]), (&json!([iqn, iqn]), &json!([0, 0])));
+    let script = island.metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    assert!(script.contains(&format!("iscsi:127.0.0.1::3260:0:{iqn}")), "{script}");
+
+    let shown = island.shown(true);
+    let acl = shown["targets"].as_array().unwrap().iter().find(|target| target["wwn"] == json!(iqn)).unwrap();
+    let acl = &acl["tpgs"][0]["node_acls"];
+    assert_eq!((acl.as_array().unwrap().len(), &acl[0]["node_wwn"]), (1, &json!(node.initiator)));
+    let password = acl[0]["chap_password"].as_str().unwrap();
+    assert!(script.contains(&format!("set password {password}")), "{script}");
+    for portal in PORTALS {
+        assert!(island.logs_in(portal, &root, &node.initiator, password), "{portal}");
+    }
+    assert!(!island.logs_in(PORTALS[0], &root, &node.initiator, "wr0ngpassw0rd"));
+    assert!(!island.logs_in(PORTALS[0], &root, "iqn.2026-11.test.monopile:stranger", password));
+
+    let disk = island.call("create_disk", json!([8, {}, vm]));
+    let volume = format!("disk-{}", disk.as_str().unwrap());
+    let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{volume}-lun-0", PORTALS[0]);
+    assert_eq!(island.call("attach_disk", json!([vm, disk])), json!({"path": path}));
+    // Again, with a login of its own.
+    let secret = |shown: &Value| {
+        let targets = shown["targets"].as_array().unwrap().iter();
+        let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{volume}")));
+        targets.next().map(|target| target["tpgs"][0]["node_acls"][0]["chap_password"].clone())
+    };
+    let first = secret(&island.shown(false)).unwrap();
+    island.call("attach_disk", json!([vm, disk]));
+    let second = secret(&island.shown(false)).unwrap();
+    assert_ne!(first, second);
+    assert!(!island.logs_in(PORTALS[0], &volume, &node.initiator, first.as_str().unwrap()));
+    assert!(island.logs_in(PORTALS[0], &volume, &node.initiator, second.as_str().unwrap()));
+    let snapshot = island.call("snapshot_disk", json!([disk, {}]));
+    island.call("detach_disk", json!([vm, disk]));
+    assert_eq!(secret(&island.shown(true)), None);
+    island.call("resize_disk", json!([disk, 16]));
+    assert_eq!(island.sh(&format!("blockdev --getsize64 /dev/vg/{volume}")).trim(), (16 << 20).to_string());
+    island.call("resize_disk", json!([disk, 16]));
+
+    // A stemcell may go while clones of it live.
+    island.call("delete_stemcell", json!([stemcell]));
+    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
+    island.call("delete_vm", json!([vm]));
+    for (method, cid) in [("delete_snapshot", snapshot), ("delete_disk", disk.clone()), ("delete_disk", disk)]
+    {
+        island.call(method, json!([cid]));
+    }
+    island.assert_clean(&[]);
+}
+
+#[test]
+fn what_cannot_be_shown_leaves_nothing() {
+    let island = Island::new();
+    let node = island.metal.ironic.node();
+    let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
+    let stemcell = stemcell.as_str().unwrap();
+    // The second address is nobody's here.
+    island.configure(&[PORTALS[0], "192.0.2.1:3260"]);
+    let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("showing volume 'root-") && message.contains("targetcli: "), "{message}");
+    assert!(!message.contains("undoing it failed") && !message.contains("password="), "{message}");
+    island.assert_clean(&[&format!("stemcell-{stemcell}")]);
+
+    // Nor is there a pool of another name.
+    island.sh("lvrename -q vg pool other");
+    let answer = island.answer("create_disk", json!([8, {}, null]));
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("lvcreate") && message.contains("pool"), "{message}");
+}

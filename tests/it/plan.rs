@@ -1,0 +1,253 @@
+//! What `plan` says is what `create-env` then does: every kind of change is planned, executed, and compared.
+
+use serde_json::Value;
+
+use crate::support::hello::Hello;
+
+const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
+
+/// An environment that is changed again and again.
+struct Life {
+    hello: Hello,
+    changes: usize,
+    told: String,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life { hello: Hello::new(), changes: 0, told: String::new() }
+    }
+
+    /// An environment that is deployed.
+    fn deployed() -> Life {
+        let life = Life::new();
+        life.hello.create(&["-n"]).success();
+        life
+    }
+
+    /// Changes the manifest by these operations, and what it leads to is planned and done.
+    fn ops(&mut self, kind: &str, ops: &str) {
+        self.changes += 1;
+        self.hello.ops(&format!("change-{}.yml", self.changes), ops);
+        self.happens(kind, &[]);
+    }
+
+    /// Plans and does what is to be done now; both must be the same steps.
+    fn happens(&mut self, kind: &str, flags: &[&str]) {
+        self.hello.requests();
+        let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
+        let plan =
+            self.hello.world.finish(self.hello.command("plan", &[&["--json"], flags].concat())).success();
+        let text = self.hello.world.finish(self.hello.command("plan", flags)).success();
+        let after = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
+        assert_eq!(before, after, "{kind}: the plan touched the state");
+        assert!(self.hello.requests().is_empty(), "{kind}: the plan called the CPI");
+        let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+        let steps = |values: &mut dyn Iterator<Item = &Value>| -> Vec<(String, String)> {
+            values
+                .map(|step| (step["step"].as_str().unwrap().into(), step["reason"].as_str().unwrap().into()))
+                .collect()
+        };
+        let planned = steps(&mut plan["steps"].as_array().unwrap().iter());
+
+        let done = self.hello.create(&[&["-n", "--json"], flags].concat()).success().json();
+        let taken = steps(&mut done.iter().filter(|event| event["event"] == "step_begun"));
+        assert_eq!(planned, taken, "{kind}");
+        let took = regex::Regex::new(r"(?m)^  (Took|The jobs were interrupted for) .*\n").unwrap();
+        let shown = took.replace_all(&text.stdout, "").into_owned();
+        let cids = regex::Regex::new(r"(vm|disk|stemcell)-[0-9a-f-]{8,}").unwrap();
+        let shown = cids.replace_all(&shown, "$1-…").into_owned();
+        self.told.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&shown)));
+    }
+
+    fn over(self, name: &str) {
+        insta::assert_snapshot!(name, self.told);
+        self.hello.delete(&[]).success();
+        assert_eq!(self.hello.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn changes_of_jobs() {
+    let mut life = Life::new();
+    life.happens("a first deploy", &[]);
+    life.happens("nothing", &[]);
+    life.ops("a property is new", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    life.ops("a property changes", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+    assert_eq!(life.hello.ask().0, "Hi");
+    life.ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    life.hello.world.write("secret.yml", "word: open-sesame\n");
+    life.hello
+        .ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
+    life.happens("a secret is new", &["--vars-file", "secret.yml"]);
+    life.hello.world.write("secret.yml", "word: open-barley\n");
+    life.happens("a secret changes", &["--vars-file", "secret.yml"]);
+    assert!(!life.told.contains("open-"), "{}", life.told);
+    life.happens("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
+    life.hello.world.write("secret.yml", "word: open-rye\n");
+    life.happens(
+        "a change by the old habit",
+        &["--vars-file", "secret.yml", "--update-strategy", "recreate"],
+    );
+    life.hello.ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    life.happens("a secret goes", &[]);
+    let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
+    life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
+    life.happens("a release has new content", &[]);
+    life.ops(
+        "the watch time changes",
+        "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}",
+    );
+    life.over("plan_jobs");
+}
+
+#[test]
+fn changes_of_the_vm() {
+    let mut life = Life::deployed();
+    life.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
+    life.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
+    life.ops("tags go", "- {type: remove, path: /tags}");
+    life.ops(
+        "a cloud property of the VM",
+        "- {type: replace, path: /resource_pools/0/cloud_properties/size?, value: large}",
+    );
+    life.ops(
+        "the environment of the agent",
+        "- {type: replace, path: /resource_pools/0/env/more?, value: 1}",
+    );
+    life.ops("a network", "- {type: replace, path: /networks/0/subnets/0/dns, value: [127.0.0.53]}");
+    life.ops(
+        "what the agent is told",
+        "- {type: replace, path: /cloud_provider/properties/ntp?, value: [pool]}",
+    );
+    life.ops(
+        "the name of the network",
+        "- {type: replace, path: /networks/0/name, value: lan}\n\
+         - {type: replace, path: /resource_pools/0/network, value: lan}\n\
+         - {type: replace, path: /instance_groups/0/networks/0/name, value: lan}",
+    );
+    life.over("plan_vm");
+}
+
+#[test]
+fn changes_of_disk_and_stemcell() {
+    let mut life = Life::deployed();
+    life.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
+    life.ops(
+        "a cloud property of the disk",
+        "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}",
+    );
+    life.happens("a new disk is asked for", &["--recreate-persistent-disks"]);
+    let stemcell = life.hello.world.read("hello/stemcell/stemcell.MF").replace("\"1.0\"", "\"1.1\"");
+    life.hello.world.write("hello/stemcell/stemcell.MF", stemcell);
+    life.happens("a new stemcell", &[]);
+    assert_eq!(life.hello.ask().1, 1, "the counter has come along");
+    life.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
+    life.ops(
+        "nothing but a property",
+        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
+    );
+    life.ops(
+        "a disk again",
+        "- {type: replace, path: /instance_groups/0/persistent_disk_pool?, value: disks}",
+    );
+    assert_eq!(life.hello.ask().1, 2, "the data was kept");
+    life.over("plan_disk");
+}
+
+/// A property whose value makes `pre-start` fail, or not.
+fn failing(life: &mut Life, fails: bool) {
+    let script = "hello/release/jobs/hello/templates/pre-start.erb";
+    let text = life.hello.world.read(script);
+    let text =
+        if fails { text.replacen('\n', "\nexit 7\n", 1) } else { text.replacen("\nexit 7\n", "\n", 1) };
+    life.hello.world.write(script, text);
+}
+
+#[test]
+fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
+    let mut life = Life::deployed();
+    let vm = life.hello.state()["current_vm_cid"].clone();
+    failing(&mut life, true);
+    let run = life.hello.create(&["-n"]).failure(1);
+    assert!(run.stderr.contains("in place failed") && run.stderr.contains("the way back"), "{}", run.stderr);
+    assert!(!life.hello.answers());
+    // The way back.
+    failing(&mut life, false);
+    life.happens("the way back after a failed update", &[]);
+    assert!(life.hello.answers());
+    // And once more, with another property on the way.
+    failing(&mut life, true);
+    life.hello.create(&["-n"]).failure(1);
+    failing(&mut life, false);
+    life.ops(
+        "forward after a failed update",
+        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
+    );
+    assert_eq!(life.hello.ask().0, "Ahoy");
+    assert_eq!(life.hello.state()["current_vm_cid"], vm, "no VM was made for that");
+    // A template that cannot be rendered costs nothing.
+    let conf = life.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
+    life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "<%= p('nope') %>");
+    let run = life.hello.world.finish(life.hello.command("plan", &[])).failure(3);
+    assert!(run.stderr.contains("nope"), "{}", run.stderr);
+    life.hello.create(&["-n"]).failure(3);
+    assert!(life.hello.answers());
+    life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
+    life.over("plan_repair");
+}
+
+#[test]
+fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
+    let mut life = Life::deployed();
+    life.hello.kill_vm();
+    life.hello
+        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).failure(7);
+    assert!(plan.stdout.contains("its agent cannot be used"), "{}", plan.stdout);
+    let run = life.hello.create(&["-n"]).success();
+    assert!(run.stdout.contains("The VM is deleted and a new one created: its agent"), "{}", run.stdout);
+    assert_eq!(life.hello.ask().0, "Ahoy");
+    let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).success();
+    assert!(plan.stdout.contains("Nothing is to be done"), "{}", plan.stdout);
+    life.hello.kill_vm();
+    let plan = life.hello.world.finish(life.hello.command("create-env", &["--dry-run"])).success();
+    assert!(plan.stdout.contains("does not answer"), "{}", plan.stdout);
+    life.told.clear();
+    life.hello.delete(&[]).success();
+}
+
+#[test]
+fn a_saved_plan_is_carried_out_or_refused() {
+    let mut life = Life::new();
+    let plan =
+        |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();
+    plan(&life);
+    // A plan generates no credentials that stay: the manifest that is deployed has others.
+    assert!(!life.hello.world.exists("creds.yml"));
+    life.hello.create(&["--plan", "plan.json"]).failure(3);
+    life.hello.create(&["-n"]).success();
+    life.hello
+        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    plan(&life);
+    let run = life.hello.create(&["--plan", "plan.json"]).success();
+    assert!(run.stdout.contains("updated in place"), "{}", run.stdout);
+    assert_eq!(life.hello.ask().0, "Ahoy");
+    let moved = |life: &Life, why: &str| {
+        let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+        assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);
+    };
+    moved(&life, "the state changed");
+    life.hello.ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+    moved(&life, "the manifest is another one");
+    plan(&life);
+    let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
+    life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
+    moved(&life, "a release changed");
+    let mode = std::fs::metadata(life.hello.world.path("plan.json")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
+    life.hello.world.write("plan.json", "{}");
+    let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+    assert!(run.stderr.contains("is no plan"), "{}", run.stderr);
+    life.hello.delete(&[]).success();
+}

@@ -1,0 +1,189 @@
+//! Which CPI answers which call.
+
+use serde_json::{Value, json};
+
+use super::{Clouds, SECRET, assert_said};
+use crate::support::hello::Hello;
+
+#[test]
+fn the_availability_zone_chooses_the_cpi_for_a_whole_life() {
+    let clouds = Clouds::new();
+    for (az, cloud, name) in [("z-east", "east", json!("east")), ("z-default", "default", Value::Null)] {
+        clouds.create(az, &[]).success();
+        assert_eq!(clouds.inhabited(), [cloud]);
+        assert_eq!(clouds.counts(cloud), [1, 1, 1]);
+        let state = clouds.hello.state();
+        for record in [&state["monopile"]["vm"], &state["disks"][0], &state["stemcells"][0]] {
+            assert_eq!(record["cpi"], name, "{record}");
+        }
+        assert!(!state.to_string().contains(SECRET));
+        clouds.delete(az).success();
+        assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    }
+    assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "nobody asked the foreign CPI");
+    assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
+}
+
+/// VM and disk are those of the record, and every request carries the properties of its CPI.
+#[test]
+fn every_call_about_what_is_on_record_goes_to_its_cpi() {
+    let mut clouds = Clouds::new();
+    clouds.create("z-foreign", &["--verbose", "--verbose"]).success();
+    let first = clouds.hello.requests();
+    assert_eq!(
+        Hello::methods(&first),
+        [
+            "info",
+            "create_stemcell",
+            "create_vm",
+            "set_vm_metadata",
+            "create_disk",
+            "attach_disk",
+            "set_disk_metadata"
+        ]
+    );
+    let state = clouds.hello.state();
+    assert_eq!(state["monopile"]["vm"]["contract"], "v1", "its CPI is of version 1");
+    clouds.hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    clouds.create("z-foreign", &[]).success();
+    let second = clouds.hello.requests();
+    assert_eq!(
+        Hello::methods(&second),
+        [
+            "info",
+            "has_vm",
+            "delete_vm",
+            "create_vm",
+            "set_vm_metadata",
+            "attach_disk",
+            "set_disk_metadata",
+            "create_disk",
+            "attach_disk",
+            "set_disk_metadata",
+            "detach_disk",
+            "has_disk",
+            "delete_disk"
+        ]
+    );
+    assert_eq!(clouds.hello.ask().1, 1);
+    clouds.delete("z-foreign").success();
+    let third = clouds.hello.requests();
+    assert_eq!(
+        Hello::methods(&third),
+        ["info", "has_vm", "delete_vm", "has_disk", "delete_disk", "delete_stemcell"]
+    );
+    for request in first.iter().chain(&second).chain(&third) {
+        assert_eq!(request["context"]["key"], SECRET, "{request}");
+        assert_eq!(request["context"]["root"], clouds.hello.world.path("cloud").to_str().unwrap());
+        assert_eq!(request["method"] == "info", request["api_version"].is_null(), "{request}");
+    }
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    let logs = clouds.hello.find("home", ".log");
+    let logs: String = logs.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert!(logs.contains("External CPI request") && logs.contains("\"key\":\"<redacted>\""), "{logs}");
+    assert!(!logs.contains(SECRET));
+}
+
+/// As [`Clouds::rewrite_state`]: a disk that is on record of a CPI and not in use.
+fn stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
+    clouds.rewrite_state(|state| {
+        let mut record =
+            json!({"id": format!("{cid}-{cpi:?}"), "cid": cid, "size": 1, "cloud_properties": {}});
+        if let Some(cpi) = cpi {
+            record["cpi"] = cpi.into();
+        }
+        state["disks"].as_array_mut().unwrap().push(record);
+    });
+}
+
+#[test]
+fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let in_use = clouds.hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
+    for (recorded, really, met) in [
+        (Some("east"), "east", 0),
+        (Some("east"), "west", 0),
+        // Default, east and west are asked before it.
+        (Some("west"), "cloud", 1),
+        (None, "west", 0),
+    ] {
+        let cid = clouds.behind_its_back(really, "create_disk", json!([8, {}]));
+        stray_disk(&clouds, &cid, recorded);
+        assert!(clouds.has(really, "disks").contains(&cid));
+        let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
+        assert!(!clouds.has(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
+        assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
+        let asked = clouds.hello.requests();
+        assert_eq!(
+            asked.iter().filter(|request| request["method"] == "delete_disk").count(),
+            met,
+            "{:?}",
+            Hello::methods(&asked)
+        );
+    }
+    // Found in west, it was not looked for any further; what nobody knows is gone.
+    stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
+    let run = clouds.create("z-east", &["--no-verify"]).success();
+    assert_said(&run, "no CPI finds it");
+    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_disk"]);
+
+    // Of another record with the same CID it is something else.
+    stray_disk(&clouds, &in_use, Some("west"));
+    clouds.create("z-east", &["--no-verify"]).success();
+    assert!(clouds.has("east", "disks").contains(&in_use));
+    assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn an_orphaned_vm_is_looked_for_at_every_cpi_and_the_one_in_use_only_at_its_own() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    clouds.delete("z-east").success();
+    // A VM that only the third CPI knows, from an image of its own.
+    let image = clouds.hello.world.path("hello/stemcell/image");
+    let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
+    let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
+    let env = json!({"bosh": {"mbus": {"cert": {}}}});
+    let vm = clouds.behind_its_back("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]));
+    assert_eq!(clouds.counts("cloud"), [1, 0, 1]);
+    clouds.create("z-east", &[]).success();
+    clouds.rewrite_state(|state| {
+        state["monopile"]["undeleted"] =
+            json!([{"what": "vm", "cid": vm, "cpi": "west", "said": "", "since": "", "not_found": true}]);
+    });
+    clouds.create("z-east", &["--no-verify"]).success();
+    assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
+    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "delete_vm"]);
+    assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
+
+    // The VM in use is not looked for elsewhere.
+    let east = clouds.has("east", "vms").into_iter().next().unwrap();
+    let root = clouds.hello.world.path("east").join("vms").join(&east);
+    clouds.hello.kill_vm();
+    clouds.behind_its_back("east", "delete_vm", json!([east]));
+    assert!(!root.exists());
+    clouds.create("z-east", &["--recreate"]).success();
+    assert_eq!(clouds.hello.requests(), Vec::<Value>::new());
+    clouds.delete("z-east").success();
+    clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));
+}
+
+#[test]
+fn a_snapshot_is_deleted_by_the_cpi_that_has_it() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let disk = clouds.behind_its_back("west", "create_disk", json!([8, {}]));
+    let snapshot = clouds.behind_its_back("west", "snapshot_disk", json!([disk, {}]));
+    assert!(clouds.has("west", "snapshots").contains(&snapshot));
+    clouds.rewrite_state(|state| {
+        state["monopile"]["snapshots"] =
+            json!([{"cid": snapshot, "cpi": "west", "disk": disk, "created_at": "2026-01-01T00:00:00Z"}]);
+    });
+    clouds.delete("z-east").success();
+    assert!(clouds.has("west", "snapshots").is_empty());
+    clouds.behind_its_back("west", "delete_disk", json!([disk]));
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}

@@ -1,0 +1,114 @@
+//! What cannot be meant is refused before anything happens in any cloud.
+
+use super::{Clouds, SECRET, assert_said, said};
+use crate::support::scripted::{Deed, Script, Speaks};
+
+/// Runs create-env, which must refuse with this exit code, and checks that nothing happened.
+#[track_caller]
+fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
+    let run = clouds.create(az, &[]).failure(code);
+    for text in expected {
+        assert_said(&run, text);
+    }
+    assert!(!said(&run).contains(SECRET));
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert!(!clouds.hello.world.exists("state.json"), "{}", said(&run));
+}
+
+#[test]
+fn configs_that_cannot_be_meant() {
+    let clouds = Clouds::new();
+    let good = clouds.hello.world.read("cpis.yml");
+    refused(&clouds, "z-eats", 3, &["names AZ 'z-eats', which `azs` does not have; did you mean 'z-east'?"]);
+    for (from, to, expected) in [
+        ("name: east", "name: eats", "AZ 'z-east' is of CPI 'eats', which the CPI config does not have"),
+        ("name: west", "name: east", "`cpis[1]` names CPI 'east' a second time"),
+        ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is no file"),
+        (
+            "type: local, properties: {root: ",
+            "type: nonesuch, properties: {root: ",
+            "nothing makes CPI 'east' of type 'nonesuch'",
+        ),
+        ("name: east,", "name: east, migrated_from: [{name: east}],", "which is itself"),
+        ("name: east,", "name: east, migrated_from: [{name: west}],", "which the CPI config still has"),
+        ("key: s3cret", "key: ((nowhere))s3cret", "nowhere"),
+        ("cpis:", "cpi:", "`cpis` must be provided"),
+    ] {
+        // An AZ names a CPI under its right name, so the first case renames it in the config.
+        clouds.hello.world.write("cpis.yml", good.replacen(from, to, 1));
+        let expected =
+            if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
+        refused(&clouds, "z-east", 3, &[&expected]);
+    }
+    let looped = good.replacen("name: east,", "name: east, migrated_from: [{name: west}],", 1).replacen(
+        "name: west,",
+        "name: west, migrated_from: [{name: east}],",
+        1,
+    );
+    clouds.hello.world.write("cpis.yml", looped);
+    refused(&clouds, "z-east", 3, &["a loop"]);
+    let twice = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
+        "name: west,",
+        "name: west, migrated_from: [{name: old}],",
+        1,
+    );
+    clouds.hello.world.write("cpis.yml", twice);
+    refused(&clouds, "z-east", 3, &["is `migrated_from` CPI 'old', as CPI 'east' is"]);
+}
+
+#[test]
+fn a_zone_without_its_config() {
+    let mut clouds = Clouds::new();
+    let run = clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).failure(3);
+    assert_said(&run, "AZ 'z-east' is of CPI 'east', and there is no CPI config");
+    assert_said(&run, "--cpi-config");
+    clouds.hello.ops(
+        "two.yml",
+        "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
+    );
+    refused(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
+    clouds.hello.ops(
+        "same.yml",
+        "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
+         - {type: replace, path: /azs/-, value: {name: z-west}}\n",
+    );
+    refused(&clouds, "z-east", 3, &["names AZ 'z-west' a second time"]);
+}
+
+#[test]
+fn both_places_at_once() {
+    let mut clouds = Clouds::new();
+    clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
+    let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).failure(3);
+    assert_said(&run, "`azs` and a --cloud-config cannot both be given");
+    clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
+    refused(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
+}
+
+#[test]
+fn a_cpi_that_fails_info() {
+    let clouds = Clouds::new();
+    let message = format!("cannot log in with {SECRET}");
+    let deed = Deed::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
+    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("info", 9, deed));
+    refused(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
+    // It is not asked where it is not needed.
+    clouds.create("z-east", &[]).success();
+    clouds.delete("z-east").success();
+}
+
+#[test]
+fn a_stemcell_that_no_cloud_takes() {
+    let clouds = Clouds::new();
+    clouds.formats("local-directory");
+    refused(
+        &clouds,
+        "z-west",
+        3,
+        &["CPI 'west' takes stemcells in the formats local, and this one comes as local-directory"],
+    );
+    clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
+    let run = clouds.create("z-foreign", &[]).success();
+    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it takes");
+    clouds.delete("z-foreign").success();
+}

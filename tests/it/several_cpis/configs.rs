@@ -1,0 +1,134 @@
+//! Where CPIs and zones are written down, and who reads them.
+
+use serde_json::Value;
+
+use super::{Clouds, assert_said, said};
+
+#[test]
+fn zones_of_a_cloud_config_decide_what_is_deployed() {
+    let mut clouds = Clouds::new();
+    clouds.hello.ops("elsewhere-zones.yml", "- {type: remove, path: /azs}\n");
+    let config = |zone: &str, other: &str| {
+        format!(
+            "azs:\n- {{name: z1, cpi: east, cloud_properties: {{zone: {zone}, more: az}}}}\n\
+             - {{name: z2, cloud_properties: {{zone: {other}}}}}\nvm_types: [{{name: ((unset))}}]\n"
+        )
+    };
+    let flags = ["--cloud-config", "zones.yml"];
+    clouds.hello.world.write("zones.yml", config("a", "x"));
+    let run = clouds.create("z1", &flags).success();
+    assert_said(&run, "of the cloud config only `azs` counts here");
+    assert_said(&run, "ignored: vm_types");
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.hello.world.write("zones.yml", config("a", "y"));
+    assert_said(&clouds.create("z1", &flags).success(), "Nothing changed");
+    clouds.hello.world.write("zones.yml", config("b", "y"));
+    let run = clouds.create("z1", &flags).success();
+    assert_said(&run, "Creating VM");
+    clouds.hello.world.finish(clouds.command("stop-env", "z1", &flags)).success();
+    clouds.hello.world.finish(clouds.command("delete-env", "z1", &["-n"])).success();
+}
+
+#[test]
+fn cloud_properties_of_a_zone_lie_below_those_of_vm_disk_and_network() {
+    let mut clouds = Clouds::new();
+    clouds.hello.ops(
+        "zone.yml",
+        "- {type: replace, path: /azs/name=z-foreign/cloud_properties?, value: {zone: f, more: az, deep: {a: 1}}}\n\
+         - {type: replace, path: /resource_pools/name=vms/cloud_properties, value: {more: vm, deep: {b: 2}}}\n\
+         - {type: replace, path: /networks/name=default/subnets/0/cloud_properties?, value: {more: net}}\n",
+    );
+    clouds.create("z-foreign", &[]).success();
+    let requests = clouds.hello.requests();
+    let arguments = |method: &str| -> Value {
+        requests.iter().find(|request| request["method"] == method).unwrap()["arguments"].clone()
+    };
+    let vm = arguments("create_vm");
+    assert_eq!(vm[2], serde_json::json!({"zone": "f", "more": "vm", "deep": {"b": 2}}));
+    assert_eq!(
+        vm[3]["default"]["cloud_properties"],
+        serde_json::json!({"zone": "f", "more": "net", "deep": {"a": 1}})
+    );
+    assert_eq!(
+        arguments("create_disk")[1],
+        serde_json::json!({"zone": "f", "more": "disk", "deep": {"a": 1}})
+    );
+    clouds.delete("z-foreign").success();
+}
+
+#[test]
+fn templates_know_their_zone() {
+    let clouds = Clouds::new();
+    let path = "hello/release/jobs/hello/templates/pre-start.erb";
+    let text = clouds.hello.world.read(path);
+    clouds.hello.world.write(path, format!("{text}\n# zone <%= spec.az %>\n"));
+    let render = |az: &str| {
+        let command = clouds.command("render", az, &["--job", "hello"]);
+        let state = ["--state", "state.json"];
+        let words = command.get_args().filter(|word| !state.iter().any(|flag| word == flag));
+        said(&clouds.hello.world.run(words).success())
+    };
+    for az in ["z-east", "z-default"] {
+        assert!(render(az).contains(&format!("# zone {az}")));
+    }
+}
+
+#[test]
+fn cpis_in_the_manifest_and_a_look_at_one_of_them() {
+    let mut clouds = Clouds::new();
+    let entries = clouds.hello.world.read("cpis.yml");
+    let entries =
+        entries.strip_prefix("cpis:\n").unwrap().replace("exec_path: scripted", "exec_path: ../scripted");
+    let indented: String = entries.lines().map(|line| format!("  {line}\n")).collect();
+    clouds.hello.ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
+    let own = |words: &[&str], more: &[&str]| {
+        let mut flags = vec!["-v", "az=z-east"];
+        flags.extend(more);
+        clouds.hello.world.finish(clouds.hello.subcommand(words, &flags))
+    };
+    own(&["create-env"], &[]).success();
+    assert_eq!(clouds.inhabited(), ["east"]);
+    let verified = own(&["state", "verify"], &[]).success();
+    assert!(verified.stdout.contains("CPI east"), "{}", verified.stdout);
+    let shown = clouds.hello.world.run(["state", "show", "--state", "state.json"]).success();
+    assert!(shown.stdout.contains("CPI east"), "{}", shown.stdout);
+    for (name, formats, version) in
+        [("east", "local-directory", "2"), ("west", "local", "2"), ("foreign", "local", "1")]
+    {
+        let info = own(&["cpi", "info"], &["--cpi", name, "--json"]).success();
+        let info: Value = serde_json::from_str(&info.stdout).unwrap();
+        assert_eq!(info["info"]["api_version"].to_string(), version, "{name}");
+        assert!(info["info"]["stemcell_formats"].to_string().contains(formats), "{info}");
+    }
+    let unknown = own(&["cpi", "info"], &["--cpi", "nobody"]).failure(3);
+    assert_said(&unknown, "--cpi names CPI 'nobody', which the CPI config does not have");
+    // Without the CPIs nothing is known of the record's.
+    own(&["delete-env"], &["-n"]).success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_lost_state_is_made_anew_with_the_cpi_of_the_zone() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let state = clouds.hello.state();
+    let cid = |value: &Value| value.as_str().unwrap().to_owned();
+    let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
+    let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&state["stemcells"][0]["cid"]));
+    std::fs::remove_file(clouds.hello.world.path("state.json")).unwrap();
+    let more = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell, "--cpi-config", "cpis.yml", "-v"];
+    let import = |az: &str| {
+        let mut flags = more.to_vec();
+        let az = format!("az={az}");
+        flags.push(&az);
+        clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &flags))
+    };
+    assert_said(&import("z-west").failure(3), "of CPI 'west'");
+    import("z-east").success();
+    let state = clouds.hello.state();
+    for record in [&state["monopile"]["vm"], &state["disks"][0], &state["stemcells"][0]] {
+        assert_eq!(record["cpi"], "east");
+    }
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}

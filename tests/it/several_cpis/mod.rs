@@ -1,0 +1,152 @@
+//! Several CPIs at once: two built-in `local` ones with clouds and stemcell formats of their own, a scripted foreign
+//! one of version 1, and the default CPI of `cloud_provider`. Their clouds are directories, so what each of them did
+//! can be counted.
+
+mod answering;
+mod bad_input;
+mod configs;
+mod moving;
+mod names;
+mod operating;
+mod releases;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks};
+
+/// A secret that the CPI config holds.
+const SECRET: &str = "s3cret-of-a-cpi";
+
+/// The hello environment with four clouds.
+struct Clouds {
+    hello: Hello,
+}
+
+impl Clouds {
+    fn new() -> Clouds {
+        let mut hello = Hello::new();
+        let root = |name: &str| hello.world.path(name).display().to_string();
+        let (default, ip) = (root("default"), hello.ip().to_owned());
+        let west = root("west");
+        let entries = format!(
+            "- {{name: east, type: local, properties: {{root: {}, key: {SECRET}, stemcell_formats: [local-directory]}}}}\n\
+             - {{name: west, type: local, properties: {{root: {west}, stemcell_formats: [local]}}}}\n\
+             - name: foreign\n  type: anything\n  exec_path: scripted\n  properties:\n    root: {}\n    key: {SECRET}\n    \
+             agent: {{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}\n",
+            root("east"),
+            root("cloud"),
+        );
+        hello.world.write("cpis.yml", format!("cpis:\n{entries}"));
+        hello.ops(
+            "clouds.yml",
+            &format!(
+                "- {{type: replace, path: /cloud_provider/cpi, value: {{builtin: local, properties: {{root: {default}}}}}}}\n\
+                 - type: replace\n  path: /azs?\n  value:\n  \
+                 - {{name: z-east, cpi: east, cloud_properties: {{zone: e, more: az}}}}\n  \
+                 - {{name: z-west, cpi: west}}\n  - {{name: z-foreign, cpi: foreign}}\n  - {{name: z-default}}\n\
+                 - {{type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}}\n\
+                 - {{type: replace, path: /disk_pools/name=disks/cloud_properties?, value: {{more: disk}}}}\n"
+            ),
+        );
+        let clouds = Clouds { hello };
+        clouds.hello.script(Script::speaking(Speaks::Version(1)));
+        // Both kinds of cloud take it; a test that wants another one says so.
+        clouds.formats("local-directory, local");
+        clouds
+    }
+
+    /// The stemcell's formats.
+    fn formats(&self, formats: &str) {
+        let path = "hello/stemcell/stemcell.MF";
+        let text = self.hello.world.read(path);
+        let (before, rest) = text.split_once("stemcell_formats:").unwrap();
+        let after = rest.split_once("cloud_properties:").unwrap().1;
+        let text = format!("{before}stemcell_formats: [{formats}]\ncloud_properties:{after}");
+        self.hello.world.write(path, text);
+    }
+
+    /// Rewrites the CPI config.
+    fn config(&self, change: impl Fn(&str) -> String) {
+        let text = self.hello.world.read("cpis.yml");
+        self.hello.world.write("cpis.yml", change(&text));
+    }
+
+    fn command(&self, command: &str, az: &str, more: &[&str]) -> Command {
+        let az = format!("az={az}");
+        let mut flags = vec!["--cpi-config", "cpis.yml", "-v", &az];
+        flags.extend(more);
+        self.hello.command(command, &flags)
+    }
+
+    fn create(&self, az: &str, more: &[&str]) -> Run {
+        self.hello.world.finish(self.command("create-env", az, more))
+    }
+
+    fn delete(&self, az: &str) -> Run {
+        self.hello.world.finish(self.command("delete-env", az, &["-n"]))
+    }
+
+    /// What a cloud has: `vms`, `disks`, `stemcells`.
+    fn has(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.hello.world.path(cloud).join(kind)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// How many VMs, disks and stemcells a cloud has.
+    fn counts(&self, cloud: &str) -> [usize; 3] {
+        ["vms", "disks", "stemcells"].map(|kind| self.has(cloud, kind).len())
+    }
+
+    /// The clouds that have anything.
+    fn inhabited(&self) -> Vec<&'static str> {
+        let all = ["default", "east", "west", "cloud"].into_iter();
+        all.filter(|cloud| self.counts(cloud) != [0, 0, 0]).collect()
+    }
+
+    /// Makes something in a cloud behind the program's back; returns its CID.
+    fn behind_its_back(&self, cloud: &str, method: &str, arguments: Value) -> String {
+        let ip = self.hello.ip();
+        let root = self.hello.world.path(cloud);
+        // Beside the environment's own agent.
+        let config = json!({"root": root, "agent": {"mbus": format!("https://unset:unset@{ip}:6899")}});
+        self.hello.world.write("local.json", config.to_string());
+        let result = self.hello.call(method, arguments);
+        let config = config
+            .to_string()
+            .replace(root.to_str().unwrap(), self.hello.world.path("cloud").to_str().unwrap());
+        self.hello.world.write("local.json", config);
+        result.as_str().or(result[0].as_str()).unwrap_or_default().to_owned()
+    }
+
+    /// Changes the state file.
+    fn rewrite_state(&self, change: impl Fn(&mut Value)) {
+        let mut state = self.hello.state();
+        change(&mut state);
+        self.hello.world.write("state.json", state.to_string());
+    }
+}
+
+/// All that a run said.
+fn said(run: &Run) -> String {
+    format!("{}{}", run.stdout, run.stderr)
+}
+
+#[track_caller]
+fn assert_said(run: &Run, expected: &str) {
+    assert!(said(run).contains(expected), "{expected} is not in:\n{}", said(run));
+}
+
+impl Drop for Clouds {
+    fn drop(&mut self) {
+        // A failed test must not leave a VM behind; the usual deletion lacks the configs.
+        if std::thread::panicking() && self.hello.world.exists("state.json") {
+            let more = ["-n", "--skip-drain", "--forget-open-calls"];
+            let _ = self.hello.world.finish(self.command("delete-env", "z-east", &more));
+        }
+    }
+}

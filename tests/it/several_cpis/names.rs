@@ -1,0 +1,80 @@
+//! CPIs that are renamed, lose their place, or get other credentials.
+
+use super::{Clouds, SECRET, assert_said, said};
+
+#[test]
+fn a_renamed_cpi_keeps_its_resources() {
+    let mut clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let before = clouds.hello.state();
+    clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
+    clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
+    let run = clouds.create("z-east", &[]).success();
+    assert_said(&run, "what is on record of CPI 'east' is of CPI 'orient' from now on");
+    assert_said(&run, "Nothing changed");
+    let after = clouds.hello.state();
+    assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
+    for record in [&after["monopile"]["vm"], &after["disks"][0], &after["stemcells"][0]] {
+        assert_eq!(record["cpi"], "orient");
+    }
+    assert!(!after.to_string().contains("\"east\""));
+    let run = clouds.create("z-east", &[]).success();
+    assert!(!said(&run).contains("migrated_from"), "once is enough: {}", said(&run));
+    clouds.create("z-east", &["--recreate"]).success();
+    assert_eq!(clouds.counts("east"), [1, 1, 1]);
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn the_default_cpi_gets_a_name() {
+    let clouds = Clouds::new();
+    clouds.create("z-default", &[]).success();
+    let root = clouds.hello.world.path("default").display().to_string();
+    clouds.config(|text| {
+        format!("{text}- {{name: named, type: local, migrated_from: [{{name: \"\"}}], properties: {{root: {root}}}}}\n")
+    });
+    // The zone is still of the default CPI: what it makes would be taken for the other one's.
+    let run = clouds.create("z-default", &[]).failure(3);
+    assert_said(&run, "is `migrated_from` the default CPI, and the VM is to be made by the default CPI");
+    assert!(!clouds.hello.state().to_string().contains("\"named\""));
+    clouds.delete("z-default").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_cpi_that_is_on_record_cannot_go() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let before = clouds.hello.world.read("state.json");
+    let good = clouds.hello.world.read("cpis.yml");
+    clouds.config(|text| text.replace("name: east,", "name: other,"));
+    for az in ["z-west", "z-default"] {
+        let run = clouds.create(az, &[]).failure(3);
+        assert_said(&run, "the state is about CPI 'east', which the CPI config does not have (any more)");
+        assert_said(&run, "on record: VM 'vm-");
+    }
+    let run = clouds.delete("z-east").failure(3);
+    assert_said(&run, "the state is about CPI 'east'");
+    let run =
+        clouds.hello.world.finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"])).failure(3);
+    assert_said(&run, "there is no CPI config");
+    assert_eq!(clouds.hello.world.read("state.json"), before);
+    clouds.hello.world.write("cpis.yml", good);
+    clouds.delete("z-east").success();
+}
+
+#[test]
+fn credentials_change_without_a_deploy() {
+    let clouds = Clouds::new();
+    clouds.create("z-foreign", &[]).success();
+    clouds.hello.requests();
+    clouds.config(|text| text.replace(SECRET, "another-s3cret"));
+    let run = clouds.create("z-foreign", &[]).success();
+    assert_said(&run, "Nothing changed");
+    clouds.create("z-foreign", &["--recreate"]).success();
+    for request in clouds.hello.requests() {
+        assert_eq!(request["context"]["key"], "another-s3cret");
+    }
+    clouds.delete("z-foreign").success();
+}

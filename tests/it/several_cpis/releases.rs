@@ -1,0 +1,87 @@
+//! CPIs whose type is the job of a release.
+
+use std::collections::BTreeSet;
+
+use super::assert_said;
+use crate::cpi_release::setup::{Env, Machine, cpi_job};
+
+/// An environment without a disk, whose release makes two types of CPI, and three zones.
+fn env(machine: &Machine) -> Env {
+    let release = machine.release().job(cpi_job("second_cpi"));
+    let mut env = Env::new(machine, &release);
+    let root = |name: &str| env.hello.world.path(name).display().to_string();
+    env.hello.world.write(
+        "cpis.yml",
+        format!(
+            "cpis:\n- {{name: one, type: test, properties: {{root: {}}}}}\n\
+             - {{name: two, type: test, properties: {{root: {}}}}}\n\
+             - {{name: three, type: second, properties: {{root: {}}}}}\n",
+            root("one"),
+            root("two"),
+            root("three")
+        ),
+    );
+    env.hello.ops(
+        "zones.yml",
+        "- type: replace\n  path: /azs?\n  value:\n  - {name: z1, cpi: one}\n  - {name: z2, cpi: two}\n  \
+         - {name: z3, cpi: three}\n  - {name: z0}\n\
+         - {type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}\n\
+         - {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n",
+    );
+    env.flags.extend(["--cpi-config".to_owned(), "cpis.yml".to_owned()]);
+    env
+}
+
+fn vms(env: &Env, cloud: &str) -> usize {
+    std::fs::read_dir(env.hello.world.path(cloud).join("vms")).into_iter().flatten().count()
+}
+
+#[test]
+fn cpis_of_one_release_share_their_packages_and_have_jobs_of_their_own() {
+    let machine = Machine::new();
+    let mut env = env(&machine);
+    // Both types, one of which is the default CPI: the first.
+    env.templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
+    for (az, cloud) in [("z1", "one"), ("z2", "two"), ("z3", "three"), ("z0", "cloud")] {
+        env.create(&["-v", &format!("az={az}")]).success();
+        let inhabited = ["one", "two", "three", "cloud"].map(|cloud| vms(&env, cloud));
+        assert_eq!(inhabited.iter().sum::<usize>(), 1);
+        assert_eq!(vms(&env, cloud), 1, "{inhabited:?}");
+    }
+    assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
+    let modes = env.hello.world.read("requests.jsonl.modes");
+    let programs: BTreeSet<&str> =
+        modes.lines().filter_map(|line| line.split_once("/cpi")).map(|(_, path)| path).collect();
+    let jobs: BTreeSet<String> =
+        programs.iter().map(|path| path.rsplit('/').nth(2).unwrap().to_owned()).collect();
+    assert_eq!(jobs.into_iter().collect::<Vec<_>>(), ["second_cpi", "test_cpi"]);
+    assert!(programs.len() >= 4, "each has a jobs directory of its own: {programs:?}");
+    assert!(modes.lines().all(|line| line.starts_with("700 600 700 ")), "{modes}");
+    // What is deleted needs the CPI's release alone.
+    env.delete(&["-v", "az=z0"]).success();
+    assert_eq!(env.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_for_packages_has_room_for_all_of_them() {
+    let machine = Machine::new();
+    let env = env(&machine);
+    let packages = env.hello.world.path("packages").display().to_string();
+    // Old and new CPI are in use at once.
+    for az in ["az=z1", "az=z3", "az=z0"] {
+        env.create(&["--package-dir", &packages, "-v", az]).success();
+    }
+    assert_eq!(vms(&env, "cloud"), 1);
+    env.delete(&["--package-dir", &packages, "-v", "az=z0"]).success();
+}
+
+#[test]
+fn a_type_whose_job_cannot_be_rendered_costs_nothing() {
+    let machine = Machine::new();
+    let mut env = env(&machine);
+    env.hello.ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");
+    let run = env.create(&["-v", "az=z3"]).failure(3);
+    assert_said(&run, "CPI 'three' of type 'second' cannot be installed");
+    assert_said(&run, "recorder.requests");
+    assert!(!env.hello.world.exists("state.json"));
+}

@@ -1,0 +1,84 @@
+//! A kernel of its own that runs as a process (user-mode Linux), for what the machine's kernel may lack: LVM's device
+//! mapper and an iSCSI target. It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume
+//! group `vg` with a thin pool `pool`. Ends when it is dropped, and with the test process.
+
+use std::cell::{Cell, RefCell};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::Run;
+
+/// A running kernel.
+pub struct Uml {
+    directory: PathBuf,
+    child: Child,
+    console: RefCell<BufReader<ChildStdout>>,
+    scripts: Cell<u32>,
+}
+
+impl Uml {
+    /// Boots one; what it writes is in `directory`.
+    pub fn start(directory: &Path) -> Uml {
+        let disk = directory.join("uml.disk");
+        std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
+        let init = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/init");
+        let mut child = Command::new("linux.uml")
+            .args([
+                "mem=256M",
+                "root=/dev/root",
+                "rootfstype=hostfs",
+                "rootflags=/",
+                "rw",
+                "quiet",
+                "con=null",
+            ])
+            .args(["con0=fd:0,fd:1", "ssl=null", "eth0=slirp,,/usr/bin/slirp-fullbolt"])
+            .arg(format!("uml_dir={}", directory.display()))
+            .arg(format!("ubda={}", disk.display()))
+            .arg(format!("init={init}"))
+            .arg(format!("work={}", directory.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("linux.uml runs: tests/run installs it");
+        let console = RefCell::new(BufReader::new(child.stdout.take().unwrap()));
+        let uml = Uml { directory: directory.to_owned(), child, console, scripts: Cell::new(0) };
+        uml.wait_for("ready");
+        uml
+    }
+
+    /// Waits for a line that begins so; the rest of it.
+    fn wait_for(&self, beginning: &str) -> String {
+        let mut said = String::new();
+        loop {
+            let begun = said.len();
+            let read = self.console.borrow_mut().read_line(&mut said).unwrap();
+            assert!(read > 0, "the kernel ended:\n{said}");
+            if let Some(rest) = said[begun..].trim_end().strip_prefix(beginning) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    /// Runs a script of the shell as root.
+    pub fn run(&self, script: &str) -> Run {
+        let number = self.scripts.replace(self.scripts.get() + 1);
+        let path = self.directory.join(format!("uml-{number}"));
+        std::fs::write(&path, script).unwrap();
+        writeln!(self.child.stdin.as_ref().unwrap(), "{}", path.display()).unwrap();
+        let code = self.wait_for("ended").parse().unwrap();
+        let read = |extension| std::fs::read_to_string(path.with_extension(extension)).unwrap();
+        Run { code, stdout: read("out"), stderr: read("err") }
+    }
+}
+
+impl Drop for Uml {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
