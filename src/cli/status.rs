@@ -11,7 +11,7 @@ use super::manifest_args::ManifestFlags;
 use super::session::{Session, Surroundings};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
-use crate::apply::visit::{Answering, Observer, Status, StatusOf, There};
+use crate::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
 use crate::state::{State, resolve};
 use crate::template::Mode;
 use crate::ui::{self, Reporter};
@@ -87,7 +87,8 @@ impl StatusArgs {
         let mut surroundings = session.surroundings(state, None, false)?;
         self.agent.apply(&mut surroundings.environment);
         self.cpi.apply(&mut surroundings.environment);
-        let mut observer = Observer::new(&request, &surroundings.environment)?;
+        let standpoint = Standpoint::new(&request, &surroundings.environment)?;
+        let mut observer = standpoint.observer();
         if self.watch {
             return self.watch(session, &surroundings, &mut observer);
         }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::prepare;
 use super::recreate::renew;
-use super::request::{CreateEnv, Environment};
+use super::request::{CreateEnv, Environment, Paths};
 use crate::state::Handle;
 use crate::{Error, ErrorKind, Result};
 
@@ -166,10 +167,11 @@ pub fn cloud_check(
     choose: Choose<'_>,
 ) -> Result<CloudChecked> {
     let mut checked = CloudChecked::default();
-    loop {
+    for number in 1.. {
         super::signals::check(environment)?;
-        let (store, ground) = repair::Ground::open(request, environment)?;
-        let mut site = repair::Site::open(request, environment, &ground, store)?;
+        let here = apart(environment, &format!("look-{number}"))?;
+        let (store, ground) = repair::Ground::open(request, &here)?;
+        let mut site = repair::Site::open(request, &here, &ground, store)?;
         let problems = diagnose::diagnose(&site, request.agent_timeout)?;
         for treated in &mut checked.problems {
             treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
@@ -198,7 +200,7 @@ pub fn cloud_check(
                 break;
             }
         }
-        let Some((index, repair)) = chosen else { return Ok(checked) };
+        let Some((index, repair)) = chosen else { break };
         let treated = &mut checked.problems[index];
         let outcome = site.repair(&treated.problem, repair);
         let state = site.cloud.state().clone();
@@ -206,8 +208,8 @@ pub fn cloud_check(
         let outcome = match outcome {
             // Only after the lock is free again: it is a run of its own. It has been agreed to.
             Ok(repair::Outcome::NeedsNewVm) => {
-                let agreed = Environment { confirm: None, ..environment.clone() };
-                renew(&request.deploy, &agreed, &state).map(drop)
+                let there = apart(environment, &format!("renewal-{number}"))?;
+                renew(&request.deploy, &Environment { confirm: None, ..there }, &state).map(drop)
             }
             outcome => outcome.map(drop),
         };
@@ -224,6 +226,15 @@ pub fn cloud_check(
         };
         treated.tried.push(Tried { repair, error });
     }
+    Ok(checked)
+}
+
+/// Scratch space of its own, for what cannot be unpacked twice into the same place.
+fn apart(environment: &Environment, name: &str) -> Result<Environment> {
+    let work = environment.paths.work.join(name);
+    prepare::create_directory(&work)?;
+    let paths = Paths { work, ..environment.paths.clone() };
+    Ok(Environment { paths, ..environment.clone() })
 }
 
 fn is_same(one: &Problem, other: &Problem) -> bool {

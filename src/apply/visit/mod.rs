@@ -12,8 +12,8 @@ pub use gateway::{Gateway, Way};
 pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{Errand, Login, Place, Ssh, ssh};
 pub use status::{
-    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, Observer, ProcessSeen, Status, StatusOf,
-    There, VmSeen,
+    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, Observer, ProcessSeen, Standpoint, Status,
+    StatusOf, There, VmSeen,
 };
 
 use std::time::Duration;

@@ -187,8 +187,8 @@ pub struct CertificateSeen {
     pub days: i64,
 }
 
-/// Somebody who looks at an environment, once or again and again.
-pub struct Observer<'a> {
+/// From where an environment is looked at: what the manifest says of it.
+pub struct Standpoint<'a> {
     environment: &'a Environment,
     request: &'a StatusOf,
     endpoint: Option<Endpoint>,
@@ -196,7 +196,14 @@ pub struct Observer<'a> {
     alone: Option<Alone>,
     manifests_networks: Map<String, Value>,
     certificates: Vec<CertificateSeen>,
-    /// What the CPI said last, and what was the case when it was asked.
+}
+
+/// Somebody who looks at an environment, once or again and again.
+pub struct Observer<'a> {
+    from: &'a Standpoint<'a>,
+    /// Those that were asked before.
+    cpis: Option<Cpis<'a>>,
+    /// What the CPIs said last, and what was the case when they were asked.
     asked: Option<Asked>,
 }
 
@@ -206,35 +213,34 @@ struct Asked {
     findings: Vec<(Kind, Handle, There)>,
 }
 
-impl<'a> Observer<'a> {
+impl<'a> Standpoint<'a> {
     /// Reads the manifest.
     pub fn new(request: &'a StatusOf, environment: &'a Environment) -> Result<Self> {
-        let mut observer = Observer {
+        let mut standpoint = Standpoint {
             environment,
             request,
             endpoint: None,
             alone: None,
             manifests_networks: Map::new(),
             certificates: Vec::new(),
-            asked: None,
         };
-        let Some(inputs) = &request.inputs else { return Ok(observer) };
+        let Some(inputs) = &request.inputs else { return Ok(standpoint) };
         // Without a state there is nothing to look at, and nothing to install a CPI for.
         records::show(&environment.paths.state)?;
         let preparing = environment.reporter.stage("Preparing");
         let loaded = prepare::load(environment, inputs)?;
         let provider = Deployment::parse_cloud_provider(&loaded.root)?;
         prepare::redact_provider(environment, &provider);
-        observer.endpoint = Some(endpoint(environment, &provider)?);
+        standpoint.endpoint = Some(endpoint(environment, &provider)?);
         if request.ask_cpi {
             let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
-            observer.alone = Some(alone);
+            standpoint.alone = Some(alone);
         }
         // One that cannot be deployed any more has no networks to show.
         if let Ok(deployment) = loaded.deployment() {
-            observer.manifests_networks = deployment.vm.networks;
+            standpoint.manifests_networks = deployment.vm.networks;
         }
-        observer.certificates = manifest::certificates(&loaded)
+        standpoint.certificates = manifest::certificates(&loaded)
             .into_iter()
             .map(|dated| CertificateSeen {
                 path: dated.path,
@@ -243,14 +249,21 @@ impl<'a> Observer<'a> {
             })
             .collect();
         preparing.finish();
-        Ok(observer)
+        Ok(standpoint)
     }
 
+    /// Nobody is asked yet.
+    pub fn observer(&self) -> Observer<'_> {
+        Observer { from: self, cpis: None, asked: None }
+    }
+}
+
+impl Observer<'_> {
     /// Looks. The agent is asked every time; the CPI, whose every answer is a process, the first time and whenever the
     /// VM on record or its agent's silence is new.
     pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
-        let record = records::show(&self.environment.paths.state)?;
-        let path = resolve(&self.environment.paths.state)?;
+        let record = records::show(&self.from.environment.paths.state)?;
+        let path = resolve(&self.from.environment.paths.state)?;
         let state = State::read(&path)?.unwrap_or_default();
         let (agent, told, mounted) = self.ask_agent(&state, reporter)?;
         let answered = agent.answers == Answering::Yes;
@@ -283,7 +296,7 @@ impl<'a> Observer<'a> {
                 }
             })
             .collect();
-        let runs = match &self.request.history {
+        let runs = match &self.from.request.history {
             Some(directory) => {
                 let mut runs = history::list(directory, Some(&path))?;
                 runs.truncate(RUNS);
@@ -301,7 +314,7 @@ impl<'a> Observer<'a> {
             vitals,
             networks: self.networks(&told, &state),
             disks,
-            certificates: self.certificates.clone(),
+            certificates: self.from.certificates.clone(),
             record,
             runs,
         })
@@ -317,17 +330,17 @@ impl<'a> Observer<'a> {
         let expected = state.vm().map(|vm| vm.agent_id.clone());
         let mut seen = AgentSeen {
             id: expected.clone(),
-            address: self.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
+            address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
             answers: Answering::NotAsked,
             problem: None,
         };
-        let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.endpoint) else {
+        let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
             return Ok((seen, Value::Null, None));
         };
         let asking = reporter.stage("Asking the agent how the jobs are");
-        let agent = connect(self.environment, endpoint.clone(), state);
+        let agent = connect(self.from.environment, endpoint.clone(), state);
         let told = agent
-            .wait_until_ready(self.request.agent_timeout, &mut |problem| asking.log_line(problem))
+            .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
             .and_then(|()| own_state(&agent, expected.as_deref()));
         let told = match told {
             Ok(Ok(told)) => told,
@@ -355,12 +368,19 @@ impl<'a> Observer<'a> {
         if self.asked.as_ref().is_some_and(|asked| asked.when == when) {
             return Ok(());
         }
-        let Some(alone) = &self.alone else { return Ok(()) };
+        let Some(alone) = &self.from.alone else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // What was renamed counts, and is found under its old name where it is on record.
         let (renamed, _) = cpi_names::renamed(alone.config.as_ref(), state)?;
-        let sources = Sources::find(self.environment, alone.parts())?;
-        let cpis = Cpis::new(self.environment, sources, &renamed, self.request.cpi_api_version);
+        let cpis = match self.cpis.take() {
+            Some(cpis) => cpis,
+            None => {
+                let (environment, request) = (self.from.environment, self.from.request);
+                let sources = Sources::find(environment, alone.parts())?;
+                Cpis::new(environment, sources, &renamed, request.cpi_api_version)
+            }
+        };
+        let cpis = self.cpis.insert(cpis);
         let mut findings = Vec::new();
         for ((what, recorded), (_, handle)) in state.resources().zip(renamed.resources()) {
             if !matches!(what, Kind::Vm | Kind::Disk) {
@@ -391,7 +411,7 @@ impl<'a> Observer<'a> {
     fn networks(&self, told: &Value, state: &State) -> Vec<NetworkSeen> {
         let agents = told.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
         let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).and_then(Value::as_object);
-        let networks = agents.or(cpis).unwrap_or(&self.manifests_networks);
+        let networks = agents.or(cpis).unwrap_or(&self.from.manifests_networks);
         networks
             .iter()
             .map(|(name, network)| {
