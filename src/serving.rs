@@ -6,12 +6,13 @@ use axum::Router;
 use axum::http::{HeaderMap, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The one `Authorization` header that is right, as its digest.
-#[derive(Clone, Copy)]
-pub(crate) struct Login([u8; 32]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Login(#[serde(with = "base64_text")] [u8; 32]);
 
 impl Login {
     /// From the header's value; see [`crate::notation::basic_authorization`].
@@ -24,6 +25,24 @@ impl Login {
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(given)).is_ok()
+    }
+}
+
+/// Bytes as a word of text.
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        bytes.try_into().map_err(|_| D::Error::custom("a digest has 32 bytes"))
     }
 }
 

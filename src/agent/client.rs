@@ -97,6 +97,8 @@ impl Agent {
             // The TLS handshake is part of sending the first request.
             .timeout_send_request(Some(CONNECT_TIMEOUT))
             .timeout_per_write(Some(STALL_TIMEOUT))
+            // A busy agent may take a moment to say that it wants the body, or that it refuses it.
+            .timeout_await_100(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()
             .new_agent();

@@ -1,6 +1,7 @@
 //! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -9,22 +10,46 @@ use super::cpis::{Cpis, of_cpi};
 use super::effect::Effect;
 use super::request::Environment;
 use super::signals;
-use crate::Result;
+use crate::agent::registry::Entrance;
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
+use crate::schedule::{self, Task};
 use crate::state::{Change, Handle, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
+use crate::{Error, Result};
 
 /// The state and the CPIs that change what it describes.
 pub(super) struct Cloud<'a> {
     environment: &'a Environment,
     cpis: Cpis<'a>,
     store: Store,
+    /// What answers the CPI while calls are made under contract v1.
+    registry: Option<Entrance>,
+}
+
+/// One of several calls that change the world at once.
+pub(super) struct AtOnce {
+    /// What it is shown as.
+    pub(super) name: String,
+    /// What it does.
+    pub(super) effect: Effect,
+    /// What it is called with.
+    pub(super) arguments: Vec<Value>,
+}
+
+/// A call that changes the world.
+struct Wanted<'w> {
+    stage: &'w Stage,
+    why: &'w str,
+    effect: &'w Effect,
+    arguments: &'w [Value],
+    /// What answers the CPI meanwhile.
+    registry: Option<&'w Entrance>,
 }
 
 impl<'a> Cloud<'a> {
     /// Nothing is written yet: a CPI that cannot answer leaves no trace.
     pub(super) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
-        Cloud { environment, cpis, store }
+        Cloud { environment, cpis, store, registry: None }
     }
 
     pub(super) fn cpis(&self) -> &Cpis<'a> {
@@ -43,6 +68,11 @@ impl<'a> Cloud<'a> {
         self.store
     }
 
+    /// From now on, calls are announced with this registry.
+    pub(super) fn served_by(&mut self, registry: &Entrance) {
+        self.registry = Some(registry.clone());
+    }
+
     /// Where the registry keeps what the VM's agent is to read.
     pub(super) fn registry_file(&self) -> PathBuf {
         self.store.journal().registry_file()
@@ -56,17 +86,38 @@ impl<'a> Cloud<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Answer> {
-        self.attempt(stage, why, effect, arguments)?.map_err(|error| {
-            let answered = error.kind().is_some();
-            let failed = of_cpi(effect.cpi(), error);
-            match answered && effect.creates() {
-                true => failed.with_hint(format!(
-                    "should the CPI have made something before it failed, it is {}",
-                    effect.how_to_find()
-                )),
-                false => failed,
+        self.attempt(stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
+    }
+
+    /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
+    /// what it is. None of them keeps the others from being made.
+    pub(super) fn effects_at_once(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        calls: &[AtOnce],
+    ) -> Result<Vec<Result<Answer>>> {
+        let connections =
+            calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
+        let connections: Vec<&Connection<'_>> = connections.iter().map(|one| &**one).collect();
+        let (environment, registry) = (self.environment, self.registry.as_ref());
+        let store = Mutex::new(&mut self.store);
+        let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
+        schedule::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
+            let AtOnce { name, effect, arguments } = &calls[number];
+            let calling = stage.reporter().stage(name);
+            let wanted = Wanted { stage: &calling, why, effect, arguments, registry };
+            let outcome = announced(environment, &store, connections[number], &wanted)
+                .and_then(|answer| answer.map_err(|error| failed(effect, error)));
+            if outcome.is_ok() {
+                calling.finish();
             }
-        })
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
+            Ok(())
+        })?;
+        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcomes.sort_by_key(|(number, _)| *number);
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
     /// As [`Self::effect`], with the CPI's error for the caller to judge. What it did not do is settled.
@@ -90,54 +141,9 @@ impl<'a> Cloud<'a> {
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.get(cpi)?;
-        signals::check(self.environment)?;
-        // The director id must be on record before a CPI tags anything with it.
-        self.store.establish()?;
-        let mut retries = Retries::default();
-        loop {
-            let call = connection.prepare(effect.method(), arguments.clone());
-            let intent = Intent {
-                request_id: call.request_id.clone(),
-                method: call.method.name().to_owned(),
-                terms: connection.terms(),
-                cpi: cpi.map(str::to_owned),
-                why: why.to_owned(),
-                effect: effect.clone(),
-            };
-            let open = self.store.journal().begin(&intent)?;
-            let error = match make(&connection, &call, &open, stage) {
-                Ok(answer) => match effect.changes(&answer) {
-                    Ok(changes) => {
-                        self.settle(open, changes)?;
-                        return Ok(Ok(answer));
-                    }
-                    Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
-                },
-                Err(error) => error,
-            };
-            match error {
-                // Its process is still at work: the next run reads what it answers.
-                CpiError::Abandoned { .. } => {
-                    return Err(super::resume::still_at_work(of_cpi(cpi, error), &open));
-                }
-                CpiError::NoAnswer { .. } if effect.creates() => {
-                    open.redact(&|text| self.environment.redactor.apply(text).into_owned());
-                    return Err(super::resume::unknown_outcome(effect, &open, of_cpi(cpi, error)));
-                }
-                _ => open.settle()?,
-            }
-            if !retries.allow(self.environment, stage, &error)? {
-                return Ok(Err(error));
-            }
-        }
-    }
-
-    /// Records what a call came to, and forgets the call.
-    fn settle(&mut self, open: OpenCall, changes: Vec<Change>) -> Result<()> {
-        for change in changes {
-            self.store.commit(change)?;
-        }
-        open.settle()
+        let registry = self.registry.as_ref();
+        let wanted = Wanted { stage, why, effect, arguments: &arguments, registry };
+        announced(self.environment, &Mutex::new(&mut self.store), &connection, &wanted)
     }
 
     /// Whether something exists, by the CPI on record.
@@ -174,6 +180,85 @@ impl<'a> Cloud<'a> {
         metadata: Value,
     ) -> Result<()> {
         self.cpis.get(handle.cpi())?.set_metadata(stage, method, &handle.cid, metadata)
+    }
+}
+
+/// Makes a call by this CPI, announced before and recorded after, with the CPI's error for the caller to judge. The
+/// store is held only for that: several calls may be under way.
+fn announced(
+    environment: &Environment,
+    store: &Mutex<&mut Store>,
+    connection: &Connection<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<Result<Answer, CpiError>> {
+    let Wanted { stage, why, effect, arguments, registry } = wanted;
+    let cpi = connection.name();
+    signals::check(environment)?;
+    // The director id must be on record before a CPI tags anything with it.
+    hold(store).establish()?;
+    let mut retries = Retries::default();
+    loop {
+        let call = connection.prepare(effect.method(), arguments.to_vec());
+        let intent = Intent {
+            request_id: call.request_id.clone(),
+            method: call.method.name().to_owned(),
+            terms: connection.terms(),
+            cpi: cpi.map(str::to_owned),
+            why: (*why).to_owned(),
+            effect: (*effect).clone(),
+            registry: registry.cloned(),
+        };
+        let open = hold(store).journal().begin(&intent)?;
+        let error = match make(connection, &call, &open, stage) {
+            Ok(answer) => match effect.changes(&answer) {
+                Ok(changes) => {
+                    settle(&mut hold(store), open, changes)?;
+                    return Ok(Ok(answer));
+                }
+                Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
+            },
+            Err(error) => error,
+        };
+        match error {
+            // Its process is still at work: the next run reads what it answers.
+            CpiError::Abandoned { .. } => {
+                return Err(super::resume::still_at_work(of_cpi(cpi, error), &open));
+            }
+            CpiError::NoAnswer { .. } if effect.creates() => {
+                open.redact(&|text| environment.redactor.apply(text).into_owned());
+                return Err(super::resume::unknown_outcome(effect, &open, of_cpi(cpi, error)));
+            }
+            _ => open.settle()?,
+        }
+        if !retries.allow(environment, stage, &error)? {
+            return Ok(Err(error));
+        }
+    }
+}
+
+fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
+    // What a call that panicked left is what is on disk: a change is applied once it is written.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records what a call came to, and forgets the call.
+fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()> {
+    for change in changes {
+        store.commit(change)?;
+    }
+    open.settle()
+}
+
+/// The error for a call that the CPI refused.
+fn failed(effect: &Effect, error: CpiError) -> Error {
+    let answered = error.kind().is_some();
+    let failed = of_cpi(effect.cpi(), error);
+    match answered && effect.creates() {
+        true => failed.with_hint(format!(
+            "should the CPI have made something before it failed, it is {}",
+            effect.how_to_find()
+        )),
+        false => failed,
     }
 }
 

@@ -1,9 +1,8 @@
 //! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -34,10 +33,10 @@ pub(super) struct Connection<'a> {
     /// Its name; none for the default CPI.
     name: Option<String>,
     cpi: Cpi,
-    /// The version of the stemcell that calls are about, once it is known.
-    stemcell_api_version: Cell<Option<u32>>,
+    /// The version of the stemcell that calls are about; 0 until it is known.
+    stemcell_api_version: AtomicU32,
     /// Nobody may take the CPI's packages away while it is in use.
-    _installed: Option<Rc<Installed>>,
+    _installed: Option<Arc<Installed>>,
 }
 
 /// Whether something exists, as far as the CPI can tell.
@@ -112,7 +111,7 @@ impl<'a> Connection<'a> {
                         environment,
                         name: name.map(str::to_owned),
                         cpi: connected.map_err(|error| of_cpi(name, error))?,
-                        stemcell_api_version: Cell::default(),
+                        stemcell_api_version: AtomicU32::default(),
                         _installed: located.installed,
                     });
                 }
@@ -122,8 +121,18 @@ impl<'a> Connection<'a> {
 
     /// Decides the contract with a stemcell; calls say its version from now on.
     pub(super) fn negotiate(&self, stemcell_api_version: u32) -> Contract {
-        self.stemcell_api_version.set(Some(stemcell_api_version));
+        self.stemcell_api_version.store(stemcell_api_version, Ordering::Relaxed);
         self.cpi.contract(stemcell_api_version)
+    }
+
+    /// Its name; none for the default CPI.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The version of the CPI API that is spoken with it.
+    pub(super) fn api_version(&self) -> u32 {
+        self.cpi.api_version()
     }
 
     /// The stemcell formats it takes, where it says so.
@@ -133,12 +142,16 @@ impl<'a> Connection<'a> {
 
     /// What the answers to its calls are read by.
     pub(super) fn terms(&self) -> Terms {
-        self.cpi.terms(self.stemcell_api_version.get())
+        self.cpi.terms(self.stemcell_api_version())
     }
 
     /// A call with a request id of its own.
     pub(super) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
-        Call::new(method, arguments, self.stemcell_api_version.get())
+        Call::new(method, arguments, self.stemcell_api_version())
+    }
+
+    fn stemcell_api_version(&self) -> Option<u32> {
+        Some(self.stemcell_api_version.load(Ordering::Relaxed)).filter(|version| *version != 0)
     }
 
     /// Makes a call once, with its answer and log in `files`.

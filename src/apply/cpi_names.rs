@@ -6,6 +6,17 @@ use crate::manifest::deployment::Az;
 use crate::state::{Change, State, Store};
 use crate::{Error, Result};
 
+/// The CPI that `--cpi` names, which is there; the empty name is that of the default CPI, as in `migrated_from`.
+pub(super) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
+    match config {
+        _ if name.is_empty() => Ok(None),
+        Some(config) if config.find(name).is_some() => Ok(Some(name)),
+        Some(config) => Err(config.unknown(name, "--cpi names")),
+        None => Err(Error::invalid(format!("--cpi names CPI '{name}', and there is no CPI config"))
+            .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest")),
+    }
+}
+
 /// Checks that the CPI of the availability zone is there.
 pub(super) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()> {
     let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));

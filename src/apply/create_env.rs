@@ -80,7 +80,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         plan = intention.without_vm(cloud.state())?;
     }
     let served = contract_served(cloud.state(), cpi, contract);
-    run.teardown.registry = Registry::start(environment, provider, &prepared.manifest_path, served, &cloud)?;
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, served, &mut cloud)?;
     run.take(&plan, &mut cloud, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
@@ -125,7 +126,7 @@ fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
 }
 
 /// Checks that the CPI takes the stemcell, as far as both say so.
-fn check_formats(
+pub(super) fn check_formats(
     environment: &Environment,
     name: Option<&str>,
     cpi: Option<&[String]>,

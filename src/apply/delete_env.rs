@@ -64,7 +64,8 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut teardown = Teardown::new(environment, endpoint, request.stopping, request.agent_timeout);
-    teardown.registry = Registry::start(environment, &provider, &request.inputs.manifest, contract, &cloud)?;
+    teardown.registry =
+        Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;
     let store = cloud.into_store();
     let kept: Vec<String> =

@@ -35,6 +35,7 @@ pub(super) fn create(
         hint: None,
         cpi: vm.cpi,
         az: az.map(str::to_owned),
+        replaced_on: None,
         unknown: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];

@@ -36,6 +36,7 @@ mod registry;
 mod render;
 mod render_job;
 mod request;
+pub mod resources;
 mod restart;
 mod resume;
 mod run;

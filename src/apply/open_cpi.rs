@@ -1,13 +1,14 @@
 //! The CPI of a manifest, ready to be called, without an environment: for the commands that CPI authors use.
 
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::cpi_source::{Alone, Located, Sources};
 use super::request::Environment;
 use super::{cpi_names, prepare, registry};
+use crate::Result;
 use crate::artifact::{self, Source, Stemcell};
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
@@ -15,7 +16,6 @@ use crate::manifest::{Deployment, Inputs};
 use crate::state::State;
 use crate::template::Mode;
 use crate::ui::Stage;
-use crate::{Error, Result};
 
 /// Which CPI is wanted, and what else.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct OpenedCpi {
     pub life: Option<LifeOf>,
     /// Contract v1 needs it while CPI calls are made.
     _registry: Option<registry::ForCalls>,
-    _installed: Option<Rc<Installed>>,
+    _installed: Option<Arc<Installed>>,
 }
 
 /// What a manifest says about its VM.
@@ -72,13 +72,10 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     };
     cpi_names::check_az(alone.config.as_ref(), az.as_ref())?;
     let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
-    if let (Some(name), None) = (name, alone.config.as_ref().and_then(|config| config.find(name?))) {
-        return Err(match &alone.config {
-            Some(config) => config.unknown(name, "--cpi names"),
-            None => Error::invalid(format!("--cpi names CPI '{name}', and there is no CPI config"))
-                .with_hint("name it with --cpi-config FILE"),
-        });
-    }
+    let name = match name {
+        Some(name) => cpi_names::named(alone.config.as_ref(), name)?,
+        None => None,
+    };
     let manifest = &request.inputs.manifest;
     let life = match request.life {
         false => None,

@@ -184,7 +184,11 @@ pub(super) fn open_stemcell(
     unpack_stemcell(environment, &obtain::stemcell(environment, wanted, directory, stage)?, stage)
 }
 
-fn unpack_stemcell(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Stemcell> {
+pub(super) fn unpack_stemcell(
+    environment: &Environment,
+    wanted: &Obtained,
+    stage: &Stage,
+) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", wanted.identity.name));
     let directory = environment.paths.work.join("stemcell");
     create_directory(&directory)?;

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use super::cloud::Cloud;
 use super::request::Environment;
 use super::signals;
-use crate::agent::registry::{Credentials, Registry as Server};
+use crate::agent::registry::{Credentials, Entrance, Registry as Server};
 use crate::agent::tunnel::Tunnel;
 use crate::agent::{Agent, AgentError};
 use crate::artifact::Location;
@@ -48,7 +48,7 @@ impl<'a> Registry<'a> {
         provider: &CloudProvider,
         manifest: &Path,
         contract: Contract,
-        cloud: &Cloud<'_>,
+        cloud: &mut Cloud<'_>,
     ) -> Result<Option<Self>> {
         let Some(config) = &provider.registry else { return Ok(None) };
         if contract == Contract::V2 {
@@ -62,6 +62,7 @@ impl<'a> Registry<'a> {
             None => None,
         };
         let (runtime, server) = serve(config, address, &cloud.registry_file())?;
+        cloud.served_by(server.entrance());
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
@@ -120,7 +121,7 @@ impl<'a> Registry<'a> {
     }
 }
 
-/// A registry for CPI calls that are no part of an environment; it answers while this lives, and no VM reaches it.
+/// A registry for CPI calls alone; it answers while this lives, and no VM reaches it.
 pub(super) struct ForCalls {
     _server: Server,
     /// Last, because the other lives in it.
@@ -133,18 +134,29 @@ impl ForCalls {
         let (runtime, server) = serve(config, loopback(config)?, file)?;
         Ok(ForCalls { _server: server, _runtime: runtime })
     }
+
+    /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
+    pub(super) fn start_again(entrance: Entrance, file: &Path) -> Result<Self> {
+        let runtime = runtime()?;
+        let server = Server::start_again(runtime.handle(), entrance, file)?;
+        Ok(ForCalls { _server: server, _runtime: runtime })
+    }
 }
 
 fn serve(config: &RegistryConfig, address: SocketAddr, file: &Path) -> Result<(Runtime, Server)> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let runtime = runtime()?;
+    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
+    let server = Server::start(runtime.handle(), address, &credentials, file)?;
+    Ok((runtime, server))
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("registry")
         .enable_all()
         .build()
-        .map_err(|error| Error::io("starting the registry", error))?;
-    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
-    let server = Server::start(runtime.handle(), address, &credentials, file)?;
-    Ok((runtime, server))
+        .map_err(|error| Error::io("starting the registry", error))
 }
 
 fn no_longer_needed(provider: &CloudProvider) -> String {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::effect::Effect;
+use super::registry::ForCalls;
 use super::request::Environment;
 use super::{prepare, signals};
 use crate::agent::Backoff;
@@ -48,7 +49,7 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let Some(bytes) = wait_for_answer(environment, intent, &call, &stage)? else {
+    let Some(bytes) = wait_for_answer(environment, store, intent, &call, &stage)? else {
         call.settle()?;
         stage.skip("the CPI was not yet called");
         return Ok(());
@@ -99,6 +100,7 @@ fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> 
 /// What the call's process wrote, once it has ended; `None` if there never was one.
 fn wait_for_answer(
     environment: &Environment,
+    store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
     stage: &Stage,
@@ -106,6 +108,8 @@ fn wait_for_answer(
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     let mut answered_since = None;
+    // What the process may need while it is waited for.
+    let mut registry = None;
     let mut told = false;
     let begun = Instant::now();
     loop {
@@ -125,6 +129,9 @@ fn wait_for_answer(
             }
             Err(_) => answered_since = None,
         }
+        if registry.is_none() {
+            registry = open_registry(environment, store, intent, told);
+        }
         if !told {
             told = true;
             environment.reporter.note(format!(
@@ -142,6 +149,29 @@ fn wait_for_answer(
             return Err(still_at_work(error.into(), call));
         }
         backoff.wait(&environment.clock, Activity::Waiting);
+    }
+}
+
+/// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
+/// That it cannot be started yet is `told` once.
+fn open_registry(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    told: bool,
+) -> Option<ForCalls> {
+    let entrance = intent.registry.clone()?;
+    match ForCalls::start_again(entrance, &store.journal().registry_file()) {
+        Ok(registry) => Some(registry),
+        Err(error) => {
+            if !told {
+                environment.reporter.warn(format!(
+                    "the registry that the CPI process of an interrupted run needs cannot be started again yet: {}",
+                    error.chain().join(": ")
+                ));
+            }
+            None
+        }
     }
 }
 

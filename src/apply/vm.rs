@@ -25,22 +25,34 @@ pub(super) fn create_stemcell(
     let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     let uploading =
         stage.reporter().stage(format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version));
+    let (effect, arguments) = upload(stemcell, deployment, deployment.cpi(), false);
+    cloud.effect(&uploading, why, &effect, arguments)?;
+    uploading.finish();
+    Ok(())
+}
+
+/// The upload of a stemcell to a CPI, and the arguments of its call; `kept` says that an operator wants it there.
+pub(super) fn upload(
+    stemcell: &artifact::Stemcell,
+    deployment: &Deployment,
+    cpi: Option<&str>,
+    kept: bool,
+) -> (Effect, Vec<Value>) {
     let record = Stemcell {
         id: uuid::Uuid::new_v4().to_string(),
         name: stemcell.name.clone(),
         version: stemcell.version.clone(),
         api_version: Some(stemcell.api_version),
         cid: String::new(),
-        cpi: deployment.cpi().map(str::to_owned),
+        cpi: cpi.map(str::to_owned),
         digest: Some(stemcell.identity().digest.to_string()),
+        kept,
         unknown: Map::new(),
     };
     // Requests of API version 3 carry the third argument (`cpi-api-v3-method/create-stemcell.md`).
     let arguments =
         vec![json!(stemcell.image), stemcell.cloud_properties.clone(), json!({"tags": deployment.tags})];
-    cloud.effect(&uploading, why, &Effect::CreateStemcell { record }, arguments)?;
-    uploading.finish();
-    Ok(())
+    (Effect::CreateStemcell { record }, arguments)
 }
 
 /// Creates the VM and waits until its own agent answers.
@@ -59,6 +71,7 @@ pub(super) fn create(
         .state()
         .stemcells
         .iter()
+        .rev()
         .find(|known| {
             known.name == wanted.name
                 && known.version == wanted.version

@@ -1,8 +1,8 @@
 //! `monopile completion`.
 
 use clap::{Args, ValueEnum};
-use clap_complete::Shell;
 
+use super::complete;
 use super::finish::Finished;
 use crate::Result;
 
@@ -25,14 +25,12 @@ enum ShellName {
 impl CompletionArgs {
     pub(super) fn run(self) -> Result<Finished> {
         let shell = match self.shell {
-            ShellName::Bash => Shell::Bash,
-            ShellName::Zsh => Shell::Zsh,
-            ShellName::Fish => Shell::Fish,
-            ShellName::Powershell => Shell::PowerShell,
-            ShellName::Elvish => Shell::Elvish,
+            ShellName::Bash => "bash",
+            ShellName::Zsh => "zsh",
+            ShellName::Fish => "fish",
+            ShellName::Powershell => "powershell",
+            ShellName::Elvish => "elvish",
         };
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut super::command(), "monopile", &mut script);
-        Ok(Finished::Output(script))
+        complete::script(shell).map(Finished::Output)
     }
 }

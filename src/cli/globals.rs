@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
-use clap::{Arg, ArgAction, Args, ValueHint};
+use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 
 /// The flags valid everywhere. Names and environment variables are upstream's
 /// (`docs/cli-global-flags` of bosh.io).
@@ -44,6 +44,20 @@ pub struct Globals {
     /// Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
+
+    /// What the lines of the log are that BOSH_LOG_LEVEL or --verbose turns on
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// What a line of the log is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text, for people.
+    #[default]
+    Text,
+    /// A JSON object, for programs.
+    Json,
 }
 
 /// Upstream's global flags that speak to a director. They are accepted, so that a script written for `bosh` runs

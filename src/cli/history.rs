@@ -35,7 +35,7 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let directory = Session::history_dir()?;
-        let state = match (&self.manifest, self.state.is_given()) {
+        let state = match (&self.manifest, self.state.is_named()) {
             (None, false) => None,
             (manifest, _) => Some(resolve(&self.state.path(&manifest.clone().unwrap_or_default())?)?),
         };

@@ -2,7 +2,7 @@
 //!
 //! Beside it, runs that can change the world keep a log of their own, see `run_log`. The other one is off unless
 //! asked for, as upstream: `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`), or
-//! `--verbose` twice (debug) or three times (trace).
+//! `--verbose` twice (debug) or three times (trace). `--log-format json` makes its lines JSON objects.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,14 +15,16 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 
+use super::globals::{Globals, LogFormat};
 use super::paths;
 use super::run_log::RunLog;
 use crate::ui::{Redactor, Renderer};
 
 /// Installs the log for a run, and what goes into the run's own log, if it has one.
-pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
-    let level = match verbose {
+pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
+    let level = match globals.verbose {
         0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
@@ -40,20 +42,30 @@ pub(super) fn install(verbose: u8, redactor: &Redactor, renderer: &Renderer, own
             }
         },
     };
-    let writer = LogWriter { target, redactor: redactor.clone() };
-    let asked_for = (level != LevelFilter::OFF)
-        .then(|| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer).with_filter(level));
+    let writer = |target| LogWriter { target, redactor: redactor.clone() };
+    let asked_for =
+        (level != LevelFilter::OFF).then(|| lines(globals.log_format, writer(target)).with_filter(level));
     let own = own.map(|log| {
-        let writer = LogWriter { target: Target::Own(log.clone()), redactor: redactor.clone() };
         // What other crates log tells nothing about the environment.
         let ours =
             Targets::new().with_target("monopile", LevelFilter::DEBUG).with_target("cpi", LevelFilter::DEBUG);
-        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(Seconds);
-        layer.with_writer(writer).with_filter(ours)
+        lines(LogFormat::Text, writer(Target::Own(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(asked_for).with(own);
     // A second subscriber cannot be: this is called once per process.
     let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// What writes events as lines of this format.
+fn lines<S>(format: LogFormat, writer: LogWriter) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+{
+    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(Seconds).with_writer(writer);
+    match format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().boxed(),
+    }
 }
 
 /// Installs the log of a built-in CPI or agent: standard error, which its starter keeps.
@@ -88,7 +100,7 @@ fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     options.open(path)
 }
 
-/// The time as the rest of the run's own log has it.
+/// The time as everything else has it.
 struct Seconds;
 
 impl FormatTime for Seconds {

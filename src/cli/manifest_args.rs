@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use super::env_file::EnvFileArgs;
 use super::paths;
 use crate::manifest::Inputs;
 
@@ -44,6 +45,9 @@ pub struct ManifestFlags {
     /// Apply operations from a YAML file to the manifest
     #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub ops_files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    env_file: EnvFileArgs,
 }
 
 impl ManifestArgs {
@@ -60,10 +64,10 @@ impl ManifestArgs {
 
 impl ManifestFlags {
     /// The inputs that these flags and this manifest are.
-    fn inputs(&self, manifest: &PathBuf) -> Inputs {
+    pub(super) fn inputs(&self, manifest: &PathBuf) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
-        Inputs {
+        let mut inputs = Inputs {
             manifest: expand(manifest),
             ops_files: self.ops_files.iter().map(expand).collect(),
             cpi_config: None,
@@ -74,9 +78,17 @@ impl ManifestFlags {
             vars_env: self.vars_env.clone(),
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
-            default_vars_store: None,
-            discard_generated: false,
+            ..Inputs::default()
+        };
+        if let Some(file) = self.env_file.file() {
+            file.beneath(&mut inputs);
         }
+        inputs
+    }
+
+    /// The manifest that an env file names, for commands whose first word need not be one.
+    pub(super) fn manifest_of_env_file(&self) -> Option<&PathBuf> {
+        self.env_file.file()?.manifest()
     }
 
     /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.

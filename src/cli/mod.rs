@@ -8,6 +8,7 @@ mod agent_args;
 mod baremetal;
 mod cache;
 mod cloud_check;
+mod complete;
 mod completion;
 mod config_args;
 mod cpi;
@@ -16,6 +17,7 @@ mod create_env;
 mod delete_env;
 mod deploy_args;
 mod duration;
+mod env_file;
 mod finish;
 mod gateway_args;
 mod globals;
@@ -28,6 +30,7 @@ mod logging;
 mod logs;
 mod manifest_args;
 mod paths;
+mod place_args;
 mod plan;
 mod recreate;
 mod redigest_release;
@@ -35,6 +38,7 @@ mod render;
 mod render_template;
 mod renewal_args;
 mod repack_stemcell;
+mod resources;
 mod restart;
 mod run_log;
 mod run_record;
@@ -55,9 +59,13 @@ mod vars;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::Result;
 use crate::artifact::Algorithm;
+use crate::state::Kind;
+use env_file::CommandLine;
+use finish::Finished;
 use globals::Globals;
 use session::{Conduct, Session};
 
@@ -66,6 +74,7 @@ pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
+pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
 pub use stopping_args::StoppingArgs;
 
@@ -127,6 +136,20 @@ enum Command {
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
     State(state::StateCommandArgs),
+    UploadStemcell(resources::UploadStemcellArgs),
+    Stemcells(resources::StemcellsArgs),
+    DeleteStemcell(resources::DeleteStemcellArgs),
+    /// Delete a VM: that of the environment, or any other that a CPI knows
+    DeleteVm(resources::DeleteArgs),
+    Disks(resources::DisksArgs),
+    AttachDisk(resources::AttachDiskArgs),
+    /// Delete a disk that is not in use
+    DeleteDisk(resources::DeleteArgs),
+    Snapshots(resources::SnapshotsArgs),
+    TakeSnapshot(resources::TakeSnapshotArgs),
+    /// Delete a snapshot of a disk
+    DeleteSnapshot(resources::DeleteArgs),
+    Cpis(resources::CpisArgs),
     Cpi(cpi::CpiCommandArgs),
     Cache(cache::CacheArgs),
     Baremetal(Box<baremetal::BaremetalArgs>),
@@ -134,6 +157,49 @@ enum Command {
 }
 
 impl Command {
+    fn run(self, session: &Session) -> Result<Finished> {
+        match self {
+            Command::CreateEnv(args) => args.run(session),
+            Command::Plan(args) => args.run(session),
+            Command::DeleteEnv(args) => args.run(session),
+            Command::StopEnv(args) => args.run(session),
+            Command::StartEnv(args) => args.run(session),
+            Command::Restart(args) => args.run(session),
+            Command::Recreate(args) => args.run(session),
+            Command::Status(args) => args.run(session),
+            Command::History(args) => args.run(session),
+            Command::Logs(args) => args.run(session),
+            Command::Ssh(args) => args.run(session),
+            Command::Scp(args) => args.run(session),
+            Command::CloudCheck(args) => args.run(session),
+            Command::Interpolate(args) => args.run(session),
+            Command::Vars(args) => args.run(session),
+            Command::Render(args) => args.run(session),
+            Command::RenderTemplate(args) => args.run(),
+            Command::InspectLocalRelease(args) => args.run(session),
+            Command::InspectLocalStemcell(args) => args.run(session),
+            Command::RepackStemcell(args) => args.run(session),
+            Command::Sha1ifyRelease(args) => args.run(session, Algorithm::Sha1),
+            Command::Sha2ifyRelease(args) => args.run(session, Algorithm::Sha256),
+            Command::State(args) => args.run(session),
+            Command::UploadStemcell(args) => args.run(session),
+            Command::Stemcells(args) => args.run(session),
+            Command::DeleteStemcell(args) => args.run(session),
+            Command::DeleteVm(args) => args.run(session, Kind::Vm),
+            Command::Disks(args) => args.run(session),
+            Command::AttachDisk(args) => args.run(session),
+            Command::DeleteDisk(args) => args.run(session, Kind::Disk),
+            Command::Snapshots(args) => args.run(session),
+            Command::TakeSnapshot(args) => args.run(session),
+            Command::DeleteSnapshot(args) => args.run(session, Kind::Snapshot),
+            Command::Cpis(args) => args.run(session),
+            Command::Cpi(args) => args.run(session),
+            Command::Cache(args) => args.run(session),
+            Command::Baremetal(args) => args.run(session),
+            Command::Completion(args) => args.run(),
+        }
+    }
+
     fn conduct(&self) -> Conduct {
         Conduct {
             product: self.has_product(),
@@ -155,6 +221,13 @@ impl Command {
                 | Command::Recreate(_)
                 | Command::CloudCheck(_)
                 | Command::State(_)
+                | Command::UploadStemcell(_)
+                | Command::DeleteStemcell(_)
+                | Command::DeleteVm(_)
+                | Command::AttachDisk(_)
+                | Command::DeleteDisk(_)
+                | Command::TakeSnapshot(_)
+                | Command::DeleteSnapshot(_)
         )
     }
 
@@ -167,6 +240,13 @@ impl Command {
             | Command::StartEnv(_)
             | Command::Restart(_)
             | Command::Recreate(_)
+            | Command::UploadStemcell(_)
+            | Command::DeleteStemcell(_)
+            | Command::DeleteVm(_)
+            | Command::AttachDisk(_)
+            | Command::DeleteDisk(_)
+            | Command::TakeSnapshot(_)
+            | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.has_product(),
             Command::Interpolate(_)
@@ -184,6 +264,10 @@ impl Command {
             | Command::InspectLocalStemcell(_)
             | Command::Sha1ifyRelease(_)
             | Command::Sha2ifyRelease(_)
+            | Command::Stemcells(_)
+            | Command::Disks(_)
+            | Command::Snapshots(_)
+            | Command::Cpis(_)
             | Command::Cpi(_)
             | Command::Cache(_)
             | Command::Baremetal(_)
@@ -219,41 +303,21 @@ fn run() -> ExitCode {
     if let Some(code) = internal::try_run(&args) {
         return code;
     }
-    let parsed = command().args(globals::ignored()).try_get_matches_from(&args);
-    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => return finish::usage(&error, args.iter().any(|arg| arg == "--json")),
+    if let Some(code) = complete::try_answer(&args) {
+        return code;
+    }
+    let (cli, remarks) = match env_file::understand(&command().args(globals::ignored()), &args) {
+        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, Err(error)),
+        CommandLine::Refused(error) => {
+            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+        }
     };
     let session = Session::begin(&cli.globals, &cli.command.conduct());
-    let result = match cli.command {
-        Command::CreateEnv(args) => args.run(&session),
-        Command::Plan(args) => args.run(&session),
-        Command::DeleteEnv(args) => args.run(&session),
-        Command::StopEnv(args) => args.run(&session),
-        Command::StartEnv(args) => args.run(&session),
-        Command::Restart(args) => args.run(&session),
-        Command::Recreate(args) => args.run(&session),
-        Command::Status(args) => args.run(&session),
-        Command::History(args) => args.run(&session),
-        Command::Logs(args) => args.run(&session),
-        Command::Ssh(args) => args.run(&session),
-        Command::Scp(args) => args.run(&session),
-        Command::CloudCheck(args) => args.run(&session),
-        Command::Interpolate(args) => args.run(&session),
-        Command::Vars(args) => args.run(&session),
-        Command::Render(args) => args.run(&session),
-        Command::RenderTemplate(args) => args.run(),
-        Command::InspectLocalRelease(args) => args.run(&session),
-        Command::InspectLocalStemcell(args) => args.run(&session),
-        Command::RepackStemcell(args) => args.run(&session),
-        Command::Sha1ifyRelease(args) => args.run(&session, Algorithm::Sha1),
-        Command::Sha2ifyRelease(args) => args.run(&session, Algorithm::Sha256),
-        Command::State(args) => args.run(&session),
-        Command::Cpi(args) => args.run(&session),
-        Command::Cache(args) => args.run(&session),
-        Command::Baremetal(args) => args.run(&session),
-        Command::Completion(args) => args.run(),
-    };
+    let result = remarks.and_then(|remarks| {
+        session.remark(remarks);
+        cli.command.run(&session)
+    });
     finish::finish(&session, result)
 }
 

@@ -48,6 +48,17 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Whether a word of a command line names something that exists.
+pub(super) fn is_there(word: &str) -> bool {
+    expand(Path::new(word), home().as_deref()).exists()
+}
+
+/// The working directory.
+#[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
+pub(super) fn working_directory() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|error| Error::io("finding the working directory", error))
+}
+
 /// `path`, absolute.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)

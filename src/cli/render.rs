@@ -26,6 +26,10 @@ pub struct RenderArgs {
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: String,
 
+    /// State file, beside which generated variables are kept [default: PATH without its extension, and -state.json]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
     /// Write the files below this directory instead
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -41,7 +45,7 @@ pub struct RenderArgs {
 
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = paths::state(None, &self.manifest.manifest)?;
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let request = apply::RenderJob {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             job: self.job,

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::env_file::Remark;
 use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
@@ -85,7 +86,7 @@ impl Session {
         };
         let renderer = ui::renderer(options, redactor.clone());
         let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
-        logging::install(globals.verbose, &redactor, &renderer, log.as_ref());
+        logging::install(globals, &redactor, &renderer, log.as_ref());
         let shown = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
@@ -101,6 +102,16 @@ impl Session {
             command: OnceLock::new(),
             record,
             looks: conduct.looks,
+        }
+    }
+
+    /// Says what there is to say about the env file.
+    pub(super) fn remark(&self, remarks: Vec<Remark>) {
+        for remark in remarks {
+            match remark {
+                Remark::Note(text) => self.reporter.note(text),
+                Remark::Warning(text) => self.reporter.warn(text),
+            }
         }
     }
 

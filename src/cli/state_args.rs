@@ -22,14 +22,14 @@ pub struct StateArgs {
 }
 
 impl StateArgs {
+    /// Whether the state file is named, so that no manifest has to be.
+    pub(super) fn is_named(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// The state file, where the manifest is this one.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
         paths::state(self.state.as_deref(), manifest)
-    }
-
-    /// Whether `--state` names it.
-    pub(super) fn is_given(&self) -> bool {
-        self.state.is_some()
     }
 
     /// Has a run wait for the lock as told.

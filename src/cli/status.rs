@@ -28,7 +28,7 @@ const EXPIRES_SOON: i64 = 30;
 )]
 pub struct StatusArgs {
     /// Path to the manifest; or to a state file, which alone cannot say where the agent is
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::Finished;
 use super::{paths, session::Session};
 use crate::Result;
@@ -37,6 +38,7 @@ enum VarsCommand {
     },
     /// Make a new value; for a CA also for everything that it signed
     #[command(
+        allow_missing_positional = true,
         after_help = "A CA is rotated in two steps: the first keeps the old certificate in the bundles, so \
                             that both are trusted; when everything has been deployed, --finish drops it."
     )]
@@ -59,6 +61,9 @@ struct StoreArgs {
     /// Path to the vars store
     #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
     store: PathBuf,
+
+    #[command(flatten)]
+    env_file: EnvFileArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -81,15 +86,22 @@ struct DeclaredArgs {
 }
 
 impl DeclaredArgs {
-    fn inputs(self) -> Vec<Inputs> {
+    fn inputs(self, env_file: Option<&EnvFile>) -> Vec<Inputs> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
-        let one = |manifest: &PathBuf| Inputs {
-            manifest: expand(manifest),
-            ops_files: self.ops_files.iter().map(expand).collect(),
-            vars: self.vars.clone(),
-            vars_files: self.vars_files.iter().map(expand).collect(),
-            ..Inputs::default()
+        let one = |manifest: &PathBuf| {
+            let mut inputs = Inputs {
+                manifest: expand(manifest),
+                ops_files: self.ops_files.iter().map(expand).collect(),
+                vars: self.vars.clone(),
+                vars_files: self.vars_files.iter().map(expand).collect(),
+                environment: paths::environment(),
+                ..Inputs::default()
+            };
+            if let Some(file) = env_file {
+                file.beneath(&mut inputs);
+            }
+            inputs
         };
         self.manifests.iter().map(one).collect()
     }
@@ -100,10 +112,12 @@ impl VarsArgs {
         let (store, request) = match self.command {
             VarsCommand::List { store } => (store, Request::List { json: session.globals.json }),
             VarsCommand::Check { store, declared, within } => {
-                (store, Request::Check { declared: declared.inputs(), within })
+                let declared = declared.inputs(store.env_file.file());
+                (store, Request::Check { declared, within })
             }
             VarsCommand::Rotate { store, name, declared, finish: false } => {
-                (store, Request::Rotate { declared: declared.inputs(), name })
+                let declared = declared.inputs(store.env_file.file());
+                (store, Request::Rotate { declared, name })
             }
             VarsCommand::Rotate { store, name, .. } => (store, Request::Finish { name }),
         };

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::yaml::Node;
+
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
 /// caller; nothing here is read before [`super::load`].
 #[derive(Debug, Clone, Default)]
@@ -22,6 +24,8 @@ pub struct Inputs {
     pub vars_files: Vec<PathBuf>,
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
+    /// What is set beneath all these.
+    pub preset: Preset,
     /// The environment that `vars_env` selects from, as the caller saw it.
     pub environment: Vec<(String, String)>,
     /// `--vars-store PATH`: where generated values are kept.
@@ -31,4 +35,18 @@ pub struct Inputs {
     pub default_vars_store: Option<PathBuf>,
     /// Nothing is written: values that have to be generated are forgotten again.
     pub discard_generated: bool,
+}
+
+/// Variables from an env file. Every variable that [`Inputs`] sets itself wins over these; among them the kinds have
+/// the same order of precedence.
+#[derive(Debug, Clone, Default)]
+pub struct Preset {
+    /// Values by name.
+    pub vars: Vec<(String, Node)>,
+    /// Files by the name of the variable that is their text.
+    pub var_files: Vec<(String, PathBuf)>,
+    /// Files with variables.
+    pub vars_files: Vec<PathBuf>,
+    /// Prefixes of variables of the environment.
+    pub vars_env: Vec<String>,
 }

@@ -98,7 +98,7 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
     let wanted = options.path.as_deref().map(parse_path).transpose()?;
     let sources = Sources::read(inputs)?;
-    let mut root = document(inputs)?;
+    let mut root = outline(inputs)?;
     let definitions = Definitions::of(&root)?;
     let mut notes = Vec::new();
     let mut store = open_store(inputs, &sources, &definitions)?;
@@ -173,7 +173,7 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let configs = [(&inputs.cpi_config, CPI_CONFIG), (&inputs.cloud_config, CLOUD_CONFIG)];
     let mut documents: Vec<Node> =
         configs.iter().filter_map(|(path, what)| read_config(path.as_ref()?, what).ok()).collect();
-    if let Ok(root) = document(inputs).or(raw) {
+    if let Ok(root) = outline(inputs).or(raw) {
         found.extend(secrets::named(&root));
         let provider = root.get("cloud_provider");
         let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
@@ -210,7 +210,7 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
     let mut declared = Declared::default();
     for inputs in manifests {
         declared.sources = Sources::read(inputs)?;
-        declared.manifests.push(Definitions::of(&document(inputs)?)?);
+        declared.manifests.push(Definitions::of(&outline(inputs)?)?);
     }
     Ok(declared)
 }
@@ -251,8 +251,8 @@ fn leave_zones(config: &mut Node) -> Option<String> {
     })
 }
 
-/// The manifest with its ops files applied.
-fn document(inputs: &Inputs) -> Result<Node> {
+/// The manifest with its ops files applied, its variables not filled in.
+pub fn outline(inputs: &Inputs) -> Result<Node> {
     let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
     inputs.ops_files.iter().try_fold(root, |root, path| {
         let text = files::read(path, "ops file")?;

@@ -21,10 +21,12 @@ pub mod yaml;
 pub use cpi_config::{CpiConfig, CpiEntry};
 pub use deciding::deciding;
 pub use deployment::Deployment;
-pub use inputs::Inputs;
+pub use files::read as read_text;
+pub use inputs::{Inputs, Preset};
 pub use leaves::{Leaf, leaves};
-pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with};
+pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with, outline};
 pub use secrets::{
     named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
 };
 pub use vars_store::expiry::date as day;
+pub use words::a_kind;

@@ -92,7 +92,8 @@ fn recreate(
     plan: &mut Plan,
 ) -> Result<()> {
     let reason = why(reasons);
-    let stemcell = state.stemcells.iter().find(|known| is_stemcell(known, wanted));
+    // The newest one: `upload-stemcell --fix` leaves the one that it replaces while the VM is made from it.
+    let stemcell = state.stemcells.iter().rev().find(|known| is_stemcell(known, wanted));
     if stemcell.is_none() {
         let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
         let reason = format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell));
@@ -117,8 +118,10 @@ fn recreate(
     }
 
     // What an earlier run left behind, or this one replaces.
-    for disk in
-        state.disks.iter().filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()))
+    for disk in state
+        .disks
+        .iter()
+        .filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()) && !disk.is_kept())
     {
         plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
@@ -137,11 +140,9 @@ fn why(reasons: &[Reason]) -> String {
 /// When nothing changed, what earlier runs could not delete is tried again.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
-    for disk in state
-        .disks
-        .iter()
-        .filter(|disk| disk.id != state.current_disk_id && !state.current_disk_id.is_empty())
-    {
+    for disk in state.disks.iter().filter(|disk| {
+        disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
+    }) {
         plan.delete(Kind::Disk, disk.handle(), "it is not in use");
     }
     delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
@@ -155,11 +156,12 @@ fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     }
 }
 
-/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions.
+/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions. What an
+/// operator uploaded stays.
 fn delete_stemcells_but(used: Option<Handle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<Handle> = used.into_iter().collect();
     for known in &state.stemcells {
-        if kept.insert(known.handle()) {
+        if kept.insert(known.handle()) && !known.kept {
             plan.delete(Kind::Stemcell, known.handle(), "it is not in use any more");
         }
     }

@@ -35,6 +35,7 @@ fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
         cid: cid.into(),
         cpi: None,
         digest: Some(digest(fill).to_string()),
+        kept: false,
         unknown: Map::new(),
     }
 }
@@ -48,6 +49,7 @@ fn disk(cid: &str, size: u64) -> Disk {
         hint: Some(json!("/dev/x")),
         cpi: None,
         az: None,
+        replaced_on: None,
         unknown: Map::new(),
     }
 }
@@ -545,4 +547,36 @@ fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one(
     let at = |step: Step| steps.iter().position(|one| *one == step).unwrap();
     assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
     assert!(at(Step::Delete(Kind::Disk, handle("disk-1"))) > at(Step::DeployJobs));
+}
+
+#[test]
+fn what_an_operator_put_aside_or_uploaded_stays() {
+    let mut state = deployed();
+    let put_aside = Disk { replaced_on: Some("vm-0".into()), ..disk("disk-0", 1024) };
+    let uploaded = Stemcell { kept: true, ..stemcell("sc-0", "0", 'c') };
+    for change in [
+        Change::DiskCreated(put_aside),
+        Change::DiskCreated(disk("disk-2", 1024)),
+        Change::StemcellCreated(uploaded),
+        Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
+    ] {
+        state.apply(change).unwrap();
+    }
+    let unused = [Step::Delete(Kind::Disk, handle("disk-2")), Step::Delete(Kind::Stemcell, handle("sc-2"))];
+    assert_eq!(steps(&Case::default().plan(&state)), unused);
+    let deploy = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
+    assert_eq!(deploy[deploy.len() - 2..], unused);
+    assert!(!deploy.contains(&Step::Delete(Kind::Disk, handle("disk-0"))), "{deploy:?}");
+}
+
+#[test]
+fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
+    let mut state = deployed();
+    let again =
+        Stemcell { id: "id-again".into(), kept: true, cid: "sc-again".into(), ..state.stemcells[0].clone() };
+    state.apply(Change::StemcellCreated(again)).unwrap();
+    assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
+    let steps = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
+    assert!(!steps.contains(&Step::CreateStemcell), "{steps:?}");
+    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
 }

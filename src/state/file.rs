@@ -77,6 +77,10 @@ pub struct Disk {
     /// The availability zone it was made in, where the manifest had such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
+    /// The VM that had it when `attach-disk` put another one in its place; empty where none had. Such a disk stays
+    /// until somebody deletes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_on: Option<String>,
     /// Keys of other tools.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -119,6 +123,9 @@ pub struct Stemcell {
     /// What identifies its content: `sha1:…` of the tarball, or the fingerprint of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// An operator uploaded it (`upload-stemcell`): it stays until somebody deletes it, in use or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// Keys of other tools.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -265,6 +272,11 @@ pub struct Vm {
 }
 
 impl Disk {
+    /// Whether it stays although nothing uses it.
+    pub fn is_kept(&self) -> bool {
+        self.replaced_on.is_some()
+    }
+
     /// What it is called.
     pub fn handle(&self) -> Handle {
         Handle::new(&self.cid, self.cpi.as_deref())
@@ -481,6 +493,12 @@ impl State {
     /// The releases in use.
     pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
+    }
+
+    /// The disk that the VM has although another one was chosen for its place, which the next deploy attaches.
+    pub fn disk_left_on_vm(&self) -> Option<&Disk> {
+        let vm = self.vm_cid()?;
+        self.disks.iter().find(|disk| disk.replaced_on.as_deref() == Some(vm))
     }
 
     /// Whether anything in the world is recorded.

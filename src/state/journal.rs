@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::registry::Entrance;
 use crate::cpi::Terms;
 use crate::durable::{create_private, remove_durably, sync_directory, sync_parent, write_atomically};
 use crate::{Error, Result};
@@ -37,6 +38,10 @@ pub struct Intent<E> {
     pub why: String,
     /// What it will have done.
     pub effect: E,
+    /// The registry that the CPI may need while it is at work: it ends with the run, and the next one starts it
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Entrance>,
 }
 
 /// What the registry of contract v1 holds, in the journal's directory: it must outlive a killed run as the calls do.
@@ -317,6 +322,7 @@ mod tests {
             cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
+            registry: None,
         };
         let call = journal.begin(&intent).unwrap();
         (journal, call)

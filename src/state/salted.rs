@@ -98,8 +98,15 @@ pub enum Ingredient {
 }
 
 impl Ingredient {
-    const ALL: [Self; 6] =
-        [Self::CloudProperties, Self::Networks, Self::Env, Self::Agent, Self::PersistentDisk, Self::Tags];
+    const ALL: [Self; 7] = [
+        Self::Az,
+        Self::CloudProperties,
+        Self::Networks,
+        Self::Env,
+        Self::Agent,
+        Self::PersistentDisk,
+        Self::Tags,
+    ];
 
     fn name(self) -> &'static str {
         match self {

@@ -392,6 +392,7 @@ mod tests {
             cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
+            registry: None,
         };
         let file = store.journal().registry_file();
         let call = store.journal().begin(&intent).unwrap();
@@ -439,6 +440,7 @@ mod tests {
             cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
+            registry: None,
         };
         store.journal().begin(&intent).unwrap();
         assert!(store.remove().is_err());

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use crate::support::hello::Hello;
 use crate::support::{MONOPILE, World};
 
 /// A command line that fails early, always for the same reason.
@@ -76,4 +77,26 @@ fn a_log_path_gets_the_log_and_only_its_owner_may_read_it() {
     world.finish(command).failure(2);
     let mode = world.path("log").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let hello = Hello::new();
+    let log = |command: &str, flags: &[&str]| {
+        let mut command = hello.command(command, flags);
+        command
+            .env("BOSH_LOG_LEVEL", "debug")
+            .env("BOSH_LOG_PATH", hello.world.path(format!("log{}", flags.len())));
+        hello.world.finish(command).success();
+        hello.world.read(format!("log{}", flags.len()))
+    };
+    let json = log("create-env", &["--log-format", "json"]);
+    assert!(!json.is_empty());
+    for line in json.lines() {
+        let line: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+    }
+    let text = log("delete-env", &["-n"]);
+    assert!(text.contains("DEBUG") && !text.starts_with('{'), "{text}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::World;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 22] = [
     "create-env",
     "plan",
     "delete-env",
@@ -14,6 +14,17 @@ const COMMANDS: [&str; 11] = [
     "repack-stemcell",
     "sha1ify-release",
     "sha2ify-release",
+    "upload-stemcell",
+    "stemcells",
+    "delete-stemcell",
+    "delete-vm",
+    "disks",
+    "attach-disk",
+    "delete-disk",
+    "snapshots",
+    "take-snapshot",
+    "delete-snapshot",
+    "cpis",
     "cache",
     "completion",
 ];

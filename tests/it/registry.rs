@@ -1,7 +1,7 @@
 //! Contract v1: the registry, and the ssh tunnel through which a VM that has no other way reaches it. The sshd is a
 //! real one; the VM is one of the `local` CPI, in a network namespace of its own.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
@@ -189,7 +189,7 @@ fn an_sshd_that_comes_late_is_waited_for() {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
             // So long after the VM is there.
-            crate::support::scripted::until("the VM is made", || {
+            until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
             });
@@ -234,6 +234,51 @@ fn what_the_registry_holds_survives_a_kill() {
     far.hello.script(Script::speaking(Speaks::Local));
     far.delete().success();
     far.gone();
+}
+
+#[test]
+fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
+    let mut hello = v1();
+    let port = free_port();
+    // Each run makes up a password; the CPI knows that of its own.
+    let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, port: PORT}\n";
+    hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
+    // The calls are info, create_stemcell, create_vm.
+    hello.script(Script::at(3, When::Hold));
+    let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
+    hello.wait_until_held();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the registry outlives its run");
+
+    // At first something else has its port.
+    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let run = std::thread::scope(|scope| {
+        let hello = &hello;
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_secs(2));
+            drop(held);
+            // It is not waited for for ever: without it, the call fails.
+            let end = Instant::now() + Duration::from_secs(20);
+            while TcpStream::connect(("127.0.0.1", port)).is_err() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            hello.go();
+        });
+        hello.create(&[])
+    });
+    let run = run.success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
+    let (made, deleted) = hello.effects();
+    let vms: Vec<&String> = made.iter().filter(|cid| cid.starts_with("vm-")).collect();
+    // No job ever ran on the first one.
+    assert_eq!((vms.len(), vec![vms[0]]), (2, deleted.iter().collect()), "{made:?}");
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    let mut left = hello.leftovers();
+    left.retain(|left| !left.starts_with("file "));
+    assert_eq!(left, Vec::<String>::new());
 }
 
 #[test]

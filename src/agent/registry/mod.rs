@@ -13,4 +13,4 @@
 mod content;
 mod server;
 
-pub use server::{Credentials, Registry};
+pub use server::{Credentials, Entrance, Registry};

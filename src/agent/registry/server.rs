@@ -11,6 +11,7 @@ use axum::extract::{Extension, Path as UrlPath, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -41,6 +42,20 @@ pub struct Credentials {
     pub password: String,
 }
 
+/// Where a registry listens and whom it lets in: what is needed to start it again, without the password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    address: SocketAddr,
+    login: Login,
+}
+
+impl Entrance {
+    fn new(address: SocketAddr, credentials: &Credentials) -> Self {
+        let authorization = basic_authorization(&credentials.username, &credentials.password);
+        Entrance { address, login: Login::new(&authorization) }
+    }
+}
+
 /// The way a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -52,6 +67,7 @@ pub(crate) enum Origin {
 
 /// A registry that answers until it is dropped.
 pub struct Registry {
+    entrance: Entrance,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
@@ -78,6 +94,12 @@ impl Registry {
         credentials: &Credentials,
         content: &Path,
     ) -> Result<Self> {
+        Self::start_again(runtime, Entrance::new(address, credentials), content)
+    }
+
+    /// Serves what is in the file at `content` as an earlier registry did, for those who know that one.
+    pub fn start_again(runtime: &Handle, entrance: Entrance, content: &Path) -> Result<Self> {
+        let address = entrance.address;
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
             return Err(Error::invalid(format!(
@@ -95,16 +117,20 @@ impl Registry {
         listener.set_nonblocking(true).map_err(failed)?;
         let _inside = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-        let authorization = basic_authorization(&credentials.username, &credentials.password);
         let shared = Arc::new(Shared {
             content,
-            login: Login::new(&authorization),
+            login: entrance.login,
             here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
         tracing::debug!(%address, "the registry listens");
-        Ok(Registry { shared, accepting })
+        Ok(Registry { entrance, shared, accepting })
+    }
+
+    /// What is needed to start it again.
+    pub fn entrance(&self) -> &Entrance {
+        &self.entrance
     }
 
     /// What serves one stream from the VM.

@@ -79,9 +79,9 @@ impl<'a> Site<'a> {
         let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
         let first = first.as_deref();
         let contract = cpis.get(first)?.negotiate(store.state().stemcell_api_version(first));
-        let cloud = Cloud::new(environment, cpis, store);
+        let mut cloud = Cloud::new(environment, cpis, store);
         let manifest = &deploy.inputs.manifest;
-        let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &cloud)?;
+        let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &mut cloud)?;
         let agent = connect(environment, ground.endpoint.clone(), cloud.state());
         Ok(Site { environment, cloud, agent, request, deployment: &ground.deployment, registry })
     }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -129,11 +129,11 @@ fn packages(
     found: &[Found<'_>],
     root: &Path,
     stage: &Stage,
-) -> Result<Rc<Installed>> {
+) -> Result<Arc<Installed>> {
     let environment = sources.environment;
     let mut installed = sources.installed.borrow_mut();
     if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
-        return Ok(Rc::clone(known));
+        return Ok(Arc::clone(known));
     }
     let jobs: Vec<CpiJob<'_>> =
         found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
@@ -156,8 +156,8 @@ fn packages(
         interrupted: &|| signals::first(environment),
         redactor: &environment.redactor,
     };
-    let new = Rc::new(install_packages(&jobs, &workshop, stage)?);
-    installed.push((wanted.to_vec(), Rc::clone(&new)));
+    let new = Arc::new(install_packages(&jobs, &workshop, stage)?);
+    installed.push((wanted.to_vec(), Arc::clone(&new)));
     Ok(new)
 }
 

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ pub(super) struct Located {
     pub(super) executable: Executable,
     pub(super) context: Map<String, Value>,
     /// Keeps its packages where they are.
-    pub(super) installed: Option<Rc<Installed>>,
+    pub(super) installed: Option<Arc<Installed>>,
 }
 
 /// Every CPI there is, found and not yet installed.
@@ -40,7 +40,7 @@ pub(super) struct Sources<'a> {
     parts: Parts<'a>,
     entries: Vec<Entry<'a>>,
     /// By the jobs they are for: CPIs of one type share their packages.
-    installed: RefCell<Vec<(Vec<jobs::Name>, Rc<Installed>)>>,
+    installed: RefCell<Vec<(Vec<jobs::Name>, Arc<Installed>)>>,
 }
 
 impl<'a> Sources<'a> {

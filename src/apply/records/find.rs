@@ -3,18 +3,23 @@
 use crate::state::{Handle, Kind, State};
 use crate::{Error, Result};
 
-/// What is on record under this CID: of this CPI, or of whichever knows it.
+/// What is on record under this CID: of this CPI (the empty name is that of the default one), or of whichever knows it.
 pub(in crate::apply) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> Result<Handle> {
     let known: Vec<Handle> =
         state.resources().filter(|(kind, _)| *kind == what).map(|(_, handle)| handle).collect();
-    let meant = |handle: &&Handle| handle.cid == cid && (cpi.is_none() || handle.cpi() == cpi);
+    let meant =
+        |handle: &&Handle| handle.cid == cid && cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi);
     let found: Vec<&Handle> = known.iter().filter(meant).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),
         [] => {
             let cids: Vec<&str> = known.iter().map(|handle| handle.cid.as_str()).collect();
-            let who = cpi.map(|cpi| format!(" of CPI '{cpi}'")).unwrap_or_default();
+            let who = match cpi {
+                None => String::new(),
+                Some("") => " of the default CPI".to_owned(),
+                Some(cpi) => format!(" of CPI '{cpi}'"),
+            };
             Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
                 cid,
                 cids.iter().copied().filter(|known| *known != cid),
@@ -34,7 +39,7 @@ pub(in crate::apply) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&
                 })
                 .collect();
             Err(Error::invalid(format!("several CPIs know a {what} '{cid}': {}", cpis.join(", ")))
-                .with_hint("say with --cpi NAME whose is meant"))
+                .with_hint("say with --cpi NAME whose is meant; '' is the default CPI"))
         }
     }
 }
@@ -58,6 +63,8 @@ mod tests {
         let find = |cid: &str, cpi: Option<&str>| find(&state, Kind::Snapshot, cid, cpi);
         assert_eq!(find("snap-1", None).unwrap(), Handle::new("snap-1", Some("a")));
         assert_eq!(find("both", Some("a")).unwrap().cpi(), Some("a"));
+        assert_eq!(find("both", Some("")).unwrap().cpi(), None);
+        assert!(find("snap-1", Some("")).unwrap_err().to_string().contains("of the default CPI"));
         let error = find("both", None).unwrap_err();
         assert_eq!(error.to_string(), "several CPIs know a snapshot 'both': CPI 'a', the default CPI");
         assert!(find("snap-1", Some("b")).is_err());

@@ -136,6 +136,7 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
             cid: wanted.cid.clone(),
             cpi: deployment.cpi().map(str::to_owned),
             digest: None,
+            kept: false,
             unknown: Map::new(),
         };
         apply(state, Change::StemcellCreated(record))?;
@@ -157,6 +158,7 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
             hint: None,
             cpi: deployment.cpi().map(str::to_owned),
             az: deployment.az.as_ref().map(|az| az.name.clone()),
+            replaced_on: None,
             unknown: Map::new(),
         };
         let handle = record.handle();

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::source::{SourceArgs, transcript_of};
 use crate::cli::finish::Finished;
+use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::cpi::Method;
 use crate::error::nearest;
@@ -21,7 +22,7 @@ use crate::{Error, Result};
     after_help = "An ARG is JSON or a plain word. What the call makes is on record nowhere: delete it."
 )]
 pub struct CallArgs {
-    /// The manifest (not with --path or --replay), the method, its arguments
+    /// The manifest (not with --path or --replay, and not where an env file names it), the method, its arguments
     #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
           value_hint = ValueHint::FilePath)]
     words: Vec<String>,
@@ -37,7 +38,13 @@ pub struct CallArgs {
 impl CallArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let mut words = self.words.into_iter();
-        let manifest = if self.source.wants_manifest() { words.next().map(PathBuf::from) } else { None };
+        let manifest = match (self.source.wants_manifest(), self.source.manifest_of_env_file()) {
+            (false, _) => None,
+            (true, Some(manifest)) if !words.as_slice().first().is_some_and(|word| paths::is_there(word)) => {
+                Some(manifest.clone())
+            }
+            (true, _) => words.next().map(PathBuf::from),
+        };
         let Some(method) = words.next() else {
             return Err(Error::usage("which method?")
                 .with_hint("monopile cpi call MANIFEST METHOD [ARG]…, for instance: has_vm vm-1"));

@@ -87,6 +87,11 @@ impl SourceArgs {
         self.path.is_none() && self.replay.is_none()
     }
 
+    /// The manifest of the env file.
+    pub(super) fn manifest_of_env_file(&self) -> Option<&PathBuf> {
+        self.flags.manifest_of_env_file()
+    }
+
     /// Prepares the CPI. With `life`, what a VM and a disk are made from is prepared too.
     pub(super) fn open(
         &self,

@@ -4,8 +4,9 @@ use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{AgreeArgs, PlaceArgs};
+use super::AgreeArgs;
 use crate::apply::records;
+use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;

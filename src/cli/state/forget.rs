@@ -2,9 +2,10 @@
 
 use clap::Args;
 
-use super::{AgreeArgs, PlaceArgs};
+use super::AgreeArgs;
 use crate::Result;
 use crate::apply::records::{self, Forgettable};
+use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::state::Kind;

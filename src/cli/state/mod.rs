@@ -6,13 +6,10 @@ mod import;
 mod show;
 mod verify;
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand};
 
 use super::finish::Finished;
-use super::session::{Session, Surroundings};
-use super::state_args::StateArgs;
+use super::session::Session;
 use crate::{Error, Result, ui};
 
 /// Look at what is on record, compare it with the world, mend it
@@ -49,32 +46,6 @@ impl StateCommandArgs {
             StateCommand::Backup(args) => args.run(session),
             StateCommand::Forget(args) => args.run(session),
         }
-    }
-}
-
-/// The state of a manifest that is not read.
-#[derive(Debug, Clone, Args)]
-struct PlaceArgs {
-    /// Path to the manifest; it is not read
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "state")]
-    manifest: Option<PathBuf>,
-
-    #[command(flatten)]
-    state: StateArgs,
-}
-
-impl PlaceArgs {
-    fn path(&self) -> Result<PathBuf> {
-        // Without a manifest the state is named, and then the manifest does not matter.
-        self.state.path(&self.manifest.clone().unwrap_or_default())
-    }
-
-    fn surroundings(&self, session: &Session, command: &str) -> Result<Surroundings> {
-        let path = self.path()?;
-        session.keep_log(command);
-        let mut surroundings = session.surroundings(path, None, false)?;
-        self.state.apply(&mut surroundings.environment);
-        Ok(surroundings)
     }
 }
 

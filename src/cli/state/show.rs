@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::PlaceArgs;
 use crate::Result;
 use crate::apply::records::{self, Overview};
+use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;

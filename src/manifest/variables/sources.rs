@@ -1,5 +1,5 @@
 //! The values given from outside: `--var`, `--var-file`, `--vars-file`, `--vars-env`, in this order of
-//! precedence; within one kind the later wins.
+//! precedence, then those of an env file; within one kind the later wins.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,16 @@ impl Sources {
     pub fn read(inputs: &Inputs) -> Result<Self> {
         // From the lowest precedence to the highest: what comes later replaces.
         let mut given: Vec<(String, Node)> = Vec::new();
-        for prefix in &inputs.vars_env {
-            from_environment(prefix, &inputs.environment, &mut given)?;
+        let preset = &inputs.preset;
+        many(&preset.vars_env, &inputs.environment, &preset.vars_files, &mut given)?;
+        for (name, path) in &preset.var_files {
+            given.push(from_var_file(name, path)?);
         }
-        for path in &inputs.vars_files {
-            from_vars_file(path, &mut given)?;
-        }
+        given.extend(preset.vars.iter().cloned());
+        many(&inputs.vars_env, &inputs.environment, &inputs.vars_files, &mut given)?;
         for pair in &inputs.var_files {
-            given.push(from_var_file(pair)?);
+            let (name, path) = split(pair, "--var-file", "PATH")?;
+            given.push(from_var_file(name, Path::new(path))?);
         }
         for pair in &inputs.vars {
             given.push(from_var(pair)?);
@@ -108,10 +110,21 @@ fn without_quotes(text: &str) -> &str {
     ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(text)
 }
 
-/// `NAME=PATH`: the variable is the text of the file.
-fn from_var_file(pair: &str) -> Result<(String, Node)> {
-    let (name, path) = split(pair, "--var-file", "PATH")?;
-    let path = Path::new(path);
+/// What gives many variables at once: environment, then files.
+fn many(
+    prefixes: &[String],
+    environment: &[(String, String)],
+    files: &[PathBuf],
+    given: &mut Vec<(String, Node)>,
+) -> Result<()> {
+    for prefix in prefixes {
+        from_environment(prefix, environment, given)?;
+    }
+    files.iter().try_for_each(|path| from_vars_file(path, given))
+}
+
+/// The variable is the text of the file.
+fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     let text = files::read(path, &format!("the file of variable '{name}'"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
     Ok((name.to_owned(), Node { data: Data::String(text), position }))

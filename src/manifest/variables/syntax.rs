@@ -1,6 +1,9 @@
 //! References in text: `((name))`, `((!name))`, `((name.key.0))`, `(( name ))`.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use crate::manifest::yaml::{Data, Node};
 
 /// One `((…))` in a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +46,27 @@ pub fn references(text: &str) -> Vec<Reference<'_>> {
         }
     }
     found
+}
+
+/// The variables that a tree refers to.
+pub fn referred(root: &Node) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    collect(root, &mut names);
+    names
+}
+
+fn collect(node: &Node, names: &mut BTreeSet<String>) {
+    match &node.data {
+        Data::String(text) => {
+            names.extend(references(text).iter().map(|reference| reference.variable().to_owned()));
+        }
+        Data::Seq(items) => items.iter().for_each(|item| collect(item, names)),
+        Data::Map(map) => map.iter().for_each(|(key, value)| {
+            collect(key, names);
+            collect(value, names);
+        }),
+        _ => {}
+    }
 }
 
 /// The reference that is all of `text`, if it is one.

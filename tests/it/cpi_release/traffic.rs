@@ -30,7 +30,7 @@ impl Traffic {
         let log = Arc::<Mutex<Vec<Said>>>::default();
         let proxy = env.hello.listen_with({
             let (log, cpi) = (log.clone(), cpi.clone());
-            move |exchange| {
+            move |exchange: Exchange| {
                 let mut log = log.lock().unwrap();
                 // Whatever was said to the CPI was said before: the program talks to one at a time.
                 log.extend(calls(&cpi));

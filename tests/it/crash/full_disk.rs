@@ -7,8 +7,9 @@ use std::process::Command;
 use crate::support::hello::Hello;
 
 /// A life with the state on a file system of `pages` free pages during its first run, which then has room again.
-/// Everything happens in a mount namespace of its own, which ends with it.
-fn live(pages: u64) -> bool {
+/// Everything happens in a mount namespace of its own, which ends with it. A `long` state has more pages than one, so
+/// that a write of it can come out short.
+fn live((pages, long): (u64, bool)) -> bool {
     let hello = Hello::new();
     let world = &hello.world;
     let run = |command: Command| {
@@ -19,9 +20,15 @@ fn live(pages: u64) -> bool {
     let create = run(hello.command("create-env", &[]));
     let delete = run(hello.command("delete-env", &["-n"]));
     std::os::unix::fs::symlink("small/state.json", world.path("state.json")).unwrap();
+    if long {
+        let state =
+            serde_json::json!({"director_id": "d", "installation_id": "i", "padding": "x".repeat(9000)});
+        world.write("long.json", state.to_string());
+    }
     let script = format!(
         "set -u\n\
          mkdir small && mount -t tmpfs -o size=2m,mode=700 tmpfs small || exit 99\n\
+         [ -s long.json ] && cp long.json small/state.json\n\
          head -c 2m /dev/zero >small/filler 2>/dev/null\n\
          truncate -s $(($(stat -c %s small/filler) - {pages} * 4096)) small/filler\n\
          {create} >first.out 2>&1; echo $? >first\n\
@@ -66,7 +73,12 @@ fn live(pages: u64) -> bool {
 
 #[test]
 fn a_full_disk_tears_nothing() {
-    let pages: Vec<u64> = if super::full() { (0..=24).collect() } else { vec![0, 3, 6, 11] };
-    let outcomes: Vec<bool> = pages.iter().map(|pages| live(*pages)).collect();
+    let short = |pages: u64| (pages, false);
+    let long = |pages: u64| (pages, true);
+    let disks: Vec<(u64, bool)> = match super::full() {
+        true => (0..=24).map(short).chain((0..=36).map(long)).collect(),
+        false => vec![short(0), short(3), short(6), long(1), long(5), long(11)],
+    };
+    let outcomes: Vec<bool> = disks.into_iter().map(live).collect();
     assert!(outcomes.contains(&false), "the disk was never full: {outcomes:?}");
 }

@@ -1,100 +1,70 @@
 //! The program is killed at every point of its life.
 
-use std::process::Command;
-
-use super::{Disturbance, Plot, full, lives, reference, sweep};
+use super::{Act, Contract, Disturbance, Place, Side, Sweep, reference};
 use crate::support::scripted::When;
 
 #[test]
 fn killed_at_a_cpi_call_nothing_is_lost() {
-    let reference = reference(Plot::Resize, false);
-    let points = if full() {
-        [0, 1, 2].map(|stage| {
+    let mut sweep = Sweep::new("kill sweep at CPI calls");
+    for (contract, sample) in [(Contract::V2, 3), (Contract::OldCpi, 2), (Contract::OldStemcell, 1)] {
+        let reference = reference(contract);
+        sweep.add(contract, sample, |stage| {
             let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
-        })
-    } else {
-        // create: 2 create_stemcell, 3 create_vm, 5 create_disk; redeploy: 3 delete_vm, 4 create_vm,
-        // 8 create_disk, 12 delete_disk; delete: 3 delete_vm, 4 delete_disk, 5 delete_stemcell.
-        [
-            vec![
-                Disturbance::Call(2, When::After),
-                Disturbance::Call(3, When::Slow),
-                Disturbance::Call(3, When::Lost),
-                Disturbance::Call(5, When::After),
-            ],
-            vec![
-                Disturbance::Call(4, When::After),
-                Disturbance::Call(8, When::During),
-                Disturbance::Call(3, When::Before),
-                Disturbance::Call(12, When::After),
-            ],
-            vec![
-                Disturbance::Call(3, When::Slow),
-                Disturbance::Call(4, When::Lost),
-                Disturbance::Call(5, When::After),
-                Disturbance::Call(3, When::During),
-            ],
-        ]
-    };
-    sweep("kill sweep at CPI calls", &reference, lives(points));
-}
-
-#[test]
-fn killed_while_it_moves_nothing_is_lost() {
-    let reference = reference(Plot::Move, false);
-    let points = if full() {
-        let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
-        let calls = 1..=reference.calls[1];
-        [
-            Vec::new(),
-            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect(),
-            Vec::new(),
-        ]
-    } else {
-        // 1 info of b and 2 of a, 3 create_stemcell, 4 has_vm, 5 delete_vm, 6 create_vm, 8 create_disk, 9 attach_disk,
-        // then has_disk and delete_disk, and delete_stemcell as the last one.
-        let last = reference.calls[1];
-        let moves = [
-            Disturbance::Call(3, When::After),
-            Disturbance::Call(5, When::After),
-            Disturbance::Call(6, When::Slow),
-            Disturbance::Call(8, When::After),
-            Disturbance::Call(9, When::After),
-            Disturbance::Call(last - 1, When::During),
-            Disturbance::Call(last, When::After),
-        ];
-        [Vec::new(), moves.to_vec(), Vec::new()]
-    };
-    sweep("kill sweep of a move", &reference, lives(points));
-}
-
-#[test]
-fn killed_between_calls_nothing_is_lost() {
-    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
-    let traced = traced.is_ok_and(|status| status.success());
-    if !traced {
-        eprintln!("strace cannot be used here: the program is killed at random instants only");
-    }
-    let reference = reference(Plot::Resize, traced);
-    let points = [0, 1, 2].map(|stage| {
-        let syscalls = reference.syscalls[stage]
-            .iter()
-            .flat_map(|(name, count)| (1..=*count).map(|number| Disturbance::Syscall(name, number)));
-        // Instants that are spread over the run and the same in every test run.
-        let instants = if full() { 70 } else { 1 };
-        let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
-        let random = (0..instants).map(|number| {
-            let scattered = (number * 7919 + 104_729 * stage as u64) % 1000;
-            Disturbance::After(length * scattered / 1000)
         });
-        let mut points: Vec<Disturbance> = syscalls.collect();
-        if !full() && !points.is_empty() {
-            points = vec![points.swap_remove(points.len() / 2)];
-        }
-        points.extend(random);
-        points
-    });
-    sweep("kill sweep between calls", &reference, lives(points));
+    }
+    sweep.run();
+}
+
+#[test]
+fn killed_at_a_message_to_the_agent_nothing_is_lost() {
+    let mut sweep = Sweep::new("kill sweep at messages to the agent");
+    for (index, contract) in Contract::ALL.into_iter().enumerate() {
+        let reference = reference(contract);
+        sweep.add(contract, 1, |stage| {
+            let messages = 1..=reference.messages[stage];
+            let sides = [Side::Before, Side::During, Side::After];
+            let places = messages.flat_map(|message| sides.map(|side| (message, side)));
+            // Under v1 the agent is told nearly the same: a message has one side each.
+            let taken = places
+                .enumerate()
+                .filter(|(at, _)| contract == Contract::V2 || (at / 3 + index) % 3 == at % 3);
+            taken
+                .map(|(_, (message, side))| Disturbance::At(Place::Message(message, side), Act::Kill))
+                .collect()
+        });
+    }
+    sweep.run();
+}
+
+#[test]
+fn killed_at_a_durable_write_nothing_is_lost() {
+    let mut sweep = Sweep::new("kill sweep at durable writes");
+    // The same code writes under v1: a third of its writes.
+    for (contract, step) in [(Contract::V2, 1), (Contract::OldCpi, 3)] {
+        let reference = reference(contract);
+        sweep.add(contract, 1, |stage| {
+            // Before a file is opened is after what was before.
+            let durable =
+                reference.syscalls[stage].iter().filter(|call| call.durable && call.name != "openat");
+            durable.step_by(step).map(|call| Disturbance::Syscall(call.name, call.number)).collect()
+        });
+    }
+    sweep.run();
+}
+
+#[test]
+fn killed_at_any_instant_nothing_is_lost() {
+    let mut sweep = Sweep::new("kill sweep at random instants");
+    for (contract, instants) in [(Contract::V2, 40), (Contract::OldCpi, 10), (Contract::OldStemcell, 10)] {
+        let reference = reference(contract);
+        sweep.add(contract, 1, |stage| {
+            // Instants that are spread over the run and the same in every test run.
+            let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
+            let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
+            (0..instants).map(|number| Disturbance::After(at(number))).collect()
+        });
+    }
+    sweep.run();
 }

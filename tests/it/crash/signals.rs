@@ -2,25 +2,22 @@
 
 use rustix::process::Signal;
 
-use super::{Disturbance, Plot, full, lives, reference, sweep};
+use super::{Contract, Disturbance, Sweep, reference};
 
 #[test]
 fn told_to_stop_nothing_is_lost() {
-    let reference = reference(Plot::Resize, false);
-    let signals = [Signal::INT, Signal::TERM, Signal::HUP];
-    let points = [0, 1, 2].map(|stage| {
-        let mut points = Vec::new();
-        for call in 1..=reference.calls[stage] {
-            for signal in signals {
-                points.extend([1, 2].map(|times| Disturbance::Signal { call, signal, times }));
+    let mut sweep = Sweep::new("signals");
+    for (contract, sample) in Contract::ALL.into_iter().zip([2, 1, 1]) {
+        let reference = reference(contract);
+        sweep.add(contract, sample, |stage| {
+            let mut points = Vec::new();
+            for call in 1..=reference.calls[stage] {
+                for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+                    points.extend([1, 2].map(|times| Disturbance::Signal { call, signal, times }));
+                }
             }
-        }
-        if !full() {
-            // Not the first calls, which only ask, and each signal once.
-            let (length, own) = (points.len(), [7, 20, 27][stage]);
-            points = [own, own + 6 + 3].map(|at| points[at % length].clone()).to_vec();
-        }
-        points
-    });
-    sweep("signals", &reference, lives(points));
+            points
+        });
+    }
+    sweep.run();
 }

@@ -161,8 +161,12 @@ fn what_cannot_be_shown_leaves_nothing() {
     let node = island.metal.ironic.node();
     let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
     let stemcell = stemcell.as_str().unwrap();
-    // The second address is nobody's here.
-    island.configure(&[PORTALS[0], "192.0.2.1:3260"]);
+    // Somebody else listens there.
+    island.sh(
+        "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 3999)); time.sleep(3600)' \
+         </dev/null >/dev/null 2>&1 & sleep 3",
+    );
+    island.configure(&[PORTALS[0], "127.0.0.1:3999"]);
     let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("showing volume 'root-") && message.contains("targetcli: "), "{message}");

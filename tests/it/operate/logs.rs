@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Running, document, run};
 use crate::support::hello::Hello;
+use crate::support::proxy::Exchange;
 
 /// Adds a line to a log on the VM.
 fn append(hello: &Hello, name: &str, line: &str) {
@@ -98,7 +99,7 @@ fn logs_that_are_not_what_the_agent_packed_are_not_used() {
     let mut hello = Hello::new();
     let cloud = hello.world.path("cloud");
     // Between the agent's answer and its delivery somebody changes the blob.
-    let _proxy = hello.listen_with(move |exchange| {
+    let _proxy = hello.listen_with(move |exchange: Exchange| {
         let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
         let packed = exchange.message["method"] == "get_task";
         let Some(id) = answer.filter(|_| packed) else { return };

@@ -22,7 +22,8 @@ fn a_run_leaves_its_log_and_says_where_when_it_fails() {
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&found[0]), mode(found[0].parent().unwrap())), (0o600, 0o700));
     let text = std::fs::read_to_string(&found[0]).unwrap();
-    for said in ["create-env", "Creating VM", "calling the CPI", "create_vm", "asking the agent", "Deployed"]
+    for said in
+        ["create-env", "Creating VM", "External CPI request", "create_vm", "asking the agent", "Deployed"]
     {
         assert!(text.contains(said), "{said}: {text}");
     }

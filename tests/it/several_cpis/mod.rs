@@ -4,6 +4,7 @@
 
 mod answering;
 mod bad_input;
+mod commands;
 mod configs;
 mod moving;
 mod names;
@@ -89,6 +90,20 @@ impl Clouds {
 
     fn delete(&self, az: &str) -> Run {
         self.hello.world.finish(self.command("delete-env", az, &["-n"]))
+    }
+
+    /// Runs a command at a terminal where somebody types this answer.
+    fn at_a_terminal(&self, command: &Command, answer: &str) -> Run {
+        let words: Vec<String> = std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(|word| format!("'{}'", word.to_str().unwrap()))
+            .collect();
+        self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
+        let typed =
+            format!("(sleep 3; echo {answer}) | script --quiet --return --command 'sh ./start' /dev/null");
+        let mut script = Command::new("sh");
+        self.hello.world.enter(&mut script).env("TERM", "xterm").args(["-c", &typed]);
+        self.hello.world.finish(script)
     }
 
     /// What a cloud has: `vms`, `disks`, `stemcells`.

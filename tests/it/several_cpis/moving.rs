@@ -1,8 +1,8 @@
 //! From one CPI to another and back.
 
-use std::process::Command;
-
 use super::{Clouds, assert_said, said};
+use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks};
 
 #[test]
 fn there_and_back_with_a_disk() {
@@ -27,9 +27,38 @@ fn there_and_back_with_a_disk() {
         let run = clouds.create(az, &[]).success();
         assert_said(&run, "Nothing changed");
     }
+    // The foreign CPI heard nothing of the disk in the west.
+    let requests = clouds.hello.requests();
+    let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+    assert_eq!(made["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
+}
+
+/// The new VM is of contract v2 and needs no registry, but the CPI that deletes the old one asks it.
+#[test]
+fn the_registry_is_there_for_the_old_cpi() {
+    let mut clouds = Clouds::new();
+    let ip = clouds.hello.ip().to_owned();
+    clouds.hello.ops(
+        "registry.yml",
+        &format!(
+            "- {{type: replace, path: /cloud_provider/properties/registry?, \
+             value: {{host: {ip}, port: 6901, username: registry, password: no-secret}}}}\n\
+             - {{type: remove, path: /instance_groups/name=hello/persistent_disk_pool}}\n"
+        ),
+    );
+    clouds.create("z-foreign", &[]).success();
+    assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
+    let reached = clouds.hello.world.path("reached");
+    let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
+    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("delete_vm", 1, Deed::After(look)));
+    let run = clouds.create("z-east", &[]).success();
+    assert!(reached.exists(), "{}", said(&run));
+    assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.delete("z-east").success();
 }
 
 #[test]
@@ -49,17 +78,39 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
-    clouds.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
-    let mut script = Command::new("sh");
-    clouds.hello.world.enter(&mut script).env("TERM", "xterm");
-    script.args(["-c", "(sleep 3; echo n) | script --quiet --return --command 'sh ./start' /dev/null"]);
-    let run = clouds.hello.world.finish(script);
+    let run = clouds.at_a_terminal(&command, "n");
     assert_said(&run, "with all its data");
     assert_said(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.delete("z-east").success();
+}
+
+#[test]
+fn the_example_moves_from_one_cloud_to_the_other() {
+    // In a directory beside that of the example whose release and stemcell it uses, at an address of its own.
+    let hello = Hello::new();
+    let subnet = hello.ip().strip_suffix(".2").unwrap();
+    for (name, text) in [
+        ("manifest.yml", include_str!("../../../examples/two-clouds/manifest.yml")),
+        ("cpis.yml", include_str!("../../../examples/two-clouds/cpis.yml")),
+    ] {
+        assert!(name != "manifest.yml" || text.contains("127.0.12.2"));
+        hello.world.write(format!("two-clouds/{name}"), text.replace("127.0.12", subnet));
+    }
+    let clouds = format!("clouds={}", hello.world.path("clouds").display());
+    let run = |command: &str, az: &str| {
+        let manifest = ["two-clouds/manifest.yml", "--cpi-config", "two-clouds/cpis.yml", "-n"];
+        let az = format!("az={az}");
+        hello.world.run([&[command], &manifest[..], &["-v", &clouds, "-v", &az]].concat()).success()
+    };
+    let vms = |cloud: &str| {
+        std::fs::read_dir(hello.world.path("clouds").join(cloud).join("vms")).map_or(0, Iterator::count)
+    };
+    run("create-env", "north");
+    assert_eq!((vms("north"), vms("south")), (1, 0));
+    run("create-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 1));
+    run("delete-env", "south");
+    assert_eq!((vms("north"), vms("south")), (0, 0));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::proxy::{self, Exchange, Proxy};
+use super::proxy::{self, Listener, Proxy};
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
@@ -96,6 +96,11 @@ impl Hello {
         &self.ip
     }
 
+    /// What every command gets: flags and their values.
+    pub fn flags(&self) -> Vec<&str> {
+        self.flags.iter().map(String::as_str).collect()
+    }
+
     /// Adds an ops file that every following command gets.
     pub fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
@@ -132,7 +137,7 @@ impl Hello {
     }
 
     /// As [`Self::listen`], but somebody else writes it down.
-    pub fn listen_with(&mut self, hear: impl Fn(Exchange) + Send + Sync + 'static) -> Proxy {
+    pub fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
     }
@@ -214,6 +219,13 @@ impl Hello {
 
     /// Calls the CPI behind the program's back.
     pub fn call(&self, method: &str, arguments: Value) -> Value {
+        let answer = self.answer_of(method, arguments);
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// As [`Self::call`], with an error for the test to judge.
+    pub fn answer_of(&self, method: &str, arguments: Value) -> Value {
         let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
         cpi.arg(self.world.path("local.json"));
         let request = serde_json::json!({
@@ -221,9 +233,7 @@ impl Hello {
             "context": {"director_uuid": "test", "request_id": "test", "vm": {"stemcell": {"api_version": 3}}},
         });
         let run = assert_cmd::Command::from_std(cpi).write_stdin(request.to_string()).output().unwrap();
-        let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
-        assert!(answer["error"].is_null(), "{answer}");
-        answer["result"].clone()
+        serde_json::from_slice(&run.stdout).unwrap()
     }
 
     /// Kills the VM's processes; as far as the cloud is concerned it is still there.

@@ -51,8 +51,22 @@ impl Exchange {
     }
 }
 
-/// Hears every exchange as soon as it is over.
-type Listener = dyn Fn(Exchange) + Send + Sync;
+/// Hears what is said. Nothing is passed on while it listens.
+pub trait Listener: Send + Sync {
+    /// A request has come, and is passed on next. What this returns goes to the other one.
+    fn asked(&self, _name: &str) -> usize {
+        0
+    }
+
+    /// The agent has answered, and the answer is passed on next.
+    fn heard(&self, asked: usize, exchange: Exchange);
+}
+
+impl<F: Fn(Exchange) + Send + Sync> Listener for F {
+    fn heard(&self, _asked: usize, exchange: Exchange) {
+        self(exchange);
+    }
+}
 
 /// The proxy; it ends when it is dropped.
 pub struct Proxy {
@@ -66,7 +80,7 @@ impl Proxy {
     pub fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let heard = exchanges.clone();
-        let hear = move |exchange| heard.lock().unwrap().push(exchange);
+        let hear = move |exchange: Exchange| heard.lock().unwrap().push(exchange);
         let mut proxy = Proxy::start_with(listen, agent, tls, hear);
         proxy.exchanges = exchanges;
         proxy
@@ -77,11 +91,11 @@ impl Proxy {
         listen: SocketAddr,
         agent: SocketAddr,
         tls: Arc<ServerConfig>,
-        hear: impl Fn(Exchange) + Send + Sync + 'static,
+        hear: impl Listener + 'static,
     ) -> Proxy {
         let listener = TcpListener::bind(listen).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let hear: Arc<Listener> = Arc::new(hear);
+        let hear: Arc<dyn Listener> = Arc::new(hear);
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let stop = stop.clone();
@@ -121,7 +135,7 @@ fn serve(
     stream: TcpStream,
     tls: Arc<ServerConfig>,
     agent: SocketAddr,
-    hear: &Listener,
+    hear: &dyn Listener,
 ) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -131,26 +145,24 @@ fn serve(
     let client = client();
     loop {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let mut exchange =
+            Exchange { verb: request.verb.clone(), path: request.path.clone(), message, answer: Value::Null };
+        let asked = hear.asked(&exchange.name());
         let (status, body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Nobody there: as if this were the agent's own port.
             None => return Ok(()),
         };
-        if let Ok(message) = serde_json::from_slice(&request.body) {
-            let answer = serde_json::from_slice(&body).unwrap_or_default();
-            hear(exchange(&request, message, answer));
-        } else {
-            hear(exchange(&request, Value::Null, Value::Null));
+        if !exchange.message.is_null() {
+            exchange.answer = serde_json::from_slice(&body).unwrap_or_default();
         }
+        hear.heard(asked, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all(head.as_bytes())?;
         stream.get_mut().write_all(&body)?;
         stream.get_mut().flush()?;
     }
-}
-
-fn exchange(request: &Request, message: Value, answer: Value) -> Exchange {
-    Exchange { verb: request.verb.clone(), path: request.path.clone(), message, answer }
 }
 
 fn client() -> ureq::Agent {

@@ -7,8 +7,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Run;
+
+/// How long it may take to halt.
+const HALT: Duration = Duration::from_secs(10);
 
 /// A running kernel.
 pub struct Uml {
@@ -24,7 +30,8 @@ impl Uml {
         let disk = directory.join("uml.disk");
         std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
         let init = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/init");
-        let mut child = Command::new("linux.uml")
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "linux.uml"])
             .args([
                 "mem=256M",
                 "root=/dev/root",
@@ -78,7 +85,15 @@ impl Uml {
 
 impl Drop for Uml {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        // The end of its input is not one that it sees.
+        let _ = writeln!(self.child.stdin.as_ref().unwrap(), "halt");
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > HALT {
+                let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+                let _ = self.child.wait();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }

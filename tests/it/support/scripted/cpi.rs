@@ -17,7 +17,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
-use super::{Deed, NOT_IMPLEMENTED, Script, Speaks, When, script_in};
+use super::{Deed, NOT_IMPLEMENTED, Script, Speaks, When, in_cloud, script_in};
 use crate::support::MONOPILE;
 
 #[test]
@@ -76,13 +76,9 @@ fn serve(directory: &Path, mut output: File) {
             std::thread::sleep(Duration::from_secs(1));
         }
         Some(When::Lost) => return call.kill_caller(),
-        Some(When::Hold) => {
-            std::fs::write(directory.join("held"), "").unwrap();
-            while !directory.join("go").exists() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-        Some(When::During | When::After) | None => {}
+        Some(When::Hold) => call.hold(),
+        Some(When::DieBefore) => die(),
+        _ => {}
     }
     let acts = call.script.acts.iter();
     let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
@@ -92,9 +88,9 @@ fn serve(directory: &Path, mut output: File) {
             output.write_all(failure.as_bytes()).unwrap();
         }
         Some(Deed::Instead(command)) => become_shell(command, &call.text, output),
-        Some(Deed::After(command)) => become_shell(command, &call.make(false), output),
+        Some(Deed::After(command)) => become_shell(command, &call.make(None), output),
         None => {
-            let answer = call.make(point == Some(When::During));
+            let answer = call.make(point);
             output.write_all(answer.as_bytes()).unwrap();
         }
     }
@@ -120,15 +116,38 @@ impl Call<'_> {
         numbers
     }
 
-    /// Makes the call, and writes its request and answer down when they had an effect.
-    fn make(&self, killed_meanwhile: bool) -> String {
+    /// Makes the call, and writes down what it made and deleted.
+    fn make(&self, point: Option<When>) -> String {
+        let before = in_cloud(self.directory);
         let answer = match self.script.speaks {
-            Speaks::Local => self.local(&self.text, killed_meanwhile),
+            Speaks::Local => self.local(&self.text, point),
             _ if self.method == "info" => self.info(),
-            speaks => self.translated(speaks, killed_meanwhile),
+            speaks => self.translated(speaks, point),
         };
-        append(&self.directory.join("ledger"), &format!("{}\t{}\n", self.text, answer.trim_end()));
+        let after = in_cloud(self.directory);
+        // A call that only asks may be at work beside another one.
+        let (deed, changed) = match self.method.split('_').next() {
+            Some("create") => ("made", after.difference(&before)),
+            Some("delete") => ("deleted", before.difference(&after)),
+            _ => ("", before.difference(&before)),
+        };
+        let lines: String = changed.map(|cid| format!("{deed} {cid}\n")).collect();
+        append(&self.directory.join("ledger"), &lines);
+        match point {
+            Some(When::DieDuring | When::DieAfter) => die(),
+            Some(When::HoldDone) => self.hold(),
+            _ => {}
+        }
         answer
+    }
+
+    /// Waits for the word to go on.
+    fn hold(&self) {
+        std::fs::write(self.directory.join("held"), "").unwrap();
+        // A test that failed takes its files with it.
+        while !self.directory.join("go").exists() && self.directory.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn info(&self) -> String {
@@ -145,7 +164,7 @@ impl Call<'_> {
 
     /// Makes the call in the local CPI's own language and under the contract that is in force, and answers as a CPI
     /// of the script's version does.
-    fn translated(&self, speaks: Speaks, killed_meanwhile: bool) -> String {
+    fn translated(&self, speaks: Speaks, point: Option<When>) -> String {
         let version = &self.request["api_version"];
         let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
             let message = format!("api_version {version} is not spoken here");
@@ -156,7 +175,10 @@ impl Call<'_> {
         if self.method == "create_stemcell" && asked >= 3 {
             request["arguments"].as_array_mut().unwrap().truncate(2);
         }
-        let answer = self.local(&request.to_string(), killed_meanwhile);
+        let answer = self.local(&request.to_string(), point);
+        if point == Some(When::DieDuring) {
+            return answer;
+        }
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
         // With an old stemcell, the local CPI answers as in version 1, and others do not.
         let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
@@ -182,7 +204,7 @@ impl Call<'_> {
         }
     }
 
-    fn local(&self, request: &str, killed_meanwhile: bool) -> String {
+    fn local(&self, request: &str, point: Option<When>) -> String {
         let mut local = Command::new(MONOPILE)
             .args(["cpi-exec", "local", "--config"])
             .arg(self.directory.join("local.json"))
@@ -191,9 +213,16 @@ impl Call<'_> {
             .spawn()
             .unwrap();
         local.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
-        if killed_meanwhile {
-            std::thread::sleep(Duration::from_millis(10));
-            self.kill_caller();
+        match point {
+            Some(When::During) => {
+                std::thread::sleep(Duration::from_millis(10));
+                self.kill_caller();
+            }
+            Some(When::DieDuring) => {
+                std::thread::sleep(Duration::from_millis(10));
+                local.kill().unwrap();
+            }
+            _ => {}
         }
         let output = local.wait_with_output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -212,6 +241,12 @@ impl Call<'_> {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Ends as whoever is killed.
+fn die() -> ! {
+    kill_process(rustix::process::getpid(), Signal::KILL).unwrap();
+    unreachable!("it is dead")
 }
 
 fn success(result: Value) -> String {

@@ -56,7 +56,7 @@ impl Speaks {
     }
 }
 
-/// When the caller of a call is killed.
+/// When the caller of a call is killed, and what else may happen to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     /// Before the call has an effect; the call goes on.
@@ -71,6 +71,14 @@ pub enum When {
     Lost,
     /// It is not; the call waits until the file `go` is there.
     Hold,
+    /// The same once the call has had its effect, before it answers.
+    HoldDone,
+    /// It is not; the CPI's process is killed itself, before the call has an effect.
+    DieBefore,
+    /// The same while the call is at work.
+    DieDuring,
+    /// The same once the call has had its effect, before it answers.
+    DieAfter,
 }
 
 /// What is done to a call. Commands are run by bash; what they write is what the CPI writes, and how they end is
@@ -111,7 +119,12 @@ impl Script {
 
     /// A CPI like the local one, whose caller is killed, or which waits, at this call.
     pub fn at(number: usize, when: When) -> Script {
-        Script { point: Some((number, when)), ..Script::speaking(Speaks::Local) }
+        Script::speaking(Speaks::Local).stopped_at(number, when)
+    }
+
+    /// Has something happen at this call.
+    pub fn stopped_at(self, number: usize, when: When) -> Script {
+        Script { point: Some((number, when)), ..self }
     }
 
     /// Does this to the first `count` calls of a method.
@@ -217,15 +230,7 @@ impl Hello {
 
     /// The CIDs of what exists in the cloud.
     pub fn cloud(&self) -> BTreeSet<String> {
-        // A test with two CPIs has a second cloud.
-        let kinds =
-            |cloud: &'static str| ["stemcells", "vms", "disks"].map(|kind| self.world.path(cloud).join(kind));
-        ["cloud", "cloud-b"]
-            .into_iter()
-            .flat_map(kinds)
-            .flat_map(|kind| std::fs::read_dir(kind).into_iter().flatten())
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        in_cloud(&self.world.path(""))
     }
 
     /// The CIDs of what the state says exists.
@@ -239,14 +244,31 @@ impl Hello {
         cids
     }
 
-    /// All that state and journal say, as text.
+    /// All that the state, announced calls and their answers say, as text. The journal's other files, logs and what
+    /// the registry holds, are no record.
     pub fn known(&self) -> String {
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
-        for entry in entries.flatten() {
-            text += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|kind| kind == "intent" || kind == "answer") {
+                text += &std::fs::read_to_string(path).unwrap_or_default();
+            }
         }
         text
+    }
+
+    /// The methods of the calls that are announced and not settled.
+    pub fn announced(&self) -> Vec<String> {
+        let entries =
+            std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten().flatten();
+        let intents = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|kind| kind == "intent"));
+        let method = |path: PathBuf| {
+            let intent: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            intent["method"].as_str().unwrap().to_owned()
+        };
+        intents.map(method).collect()
     }
 
     /// The state without what differs between environments.
@@ -254,31 +276,26 @@ impl Hello {
         serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap()
     }
 
-    /// The CIDs that calls have made, and those that calls have deleted with success.
+    /// The CIDs of what calls have made, and of what they have deleted, whatever they answered.
     pub fn effects(&self) -> (Vec<String>, Vec<String>) {
-        let (mut made, mut deleted) = (Vec::new(), Vec::new());
-        for line in self.world.read("ledger").lines() {
-            let (request, answer) = line.split_once('\t').unwrap();
-            let request: Value = serde_json::from_str(request).unwrap();
-            let answer: Value = serde_json::from_str(answer).unwrap();
-            if !answer["error"].is_null() {
-                continue;
-            }
-            match request["method"].as_str().unwrap() {
-                "create_vm" => {
-                    let result = &answer["result"];
-                    let cid = result.as_str().or(result[0].as_str());
-                    made.push(cid.unwrap().to_owned());
-                }
-                "create_disk" | "create_stemcell" => made.push(answer["result"].as_str().unwrap().to_owned()),
-                "delete_vm" | "delete_disk" | "delete_stemcell" => {
-                    deleted.push(request["arguments"][0].as_str().unwrap().to_owned());
-                }
-                _ => {}
-            }
-        }
-        (made, deleted)
+        let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
+        let of = |deed: &str| {
+            let lines = ledger.lines().filter_map(|line| line.split_once(' '));
+            lines.filter(|(what, _)| *what == deed).map(|(_, cid)| cid.to_owned()).collect()
+        };
+        (of("made"), of("deleted"))
     }
+}
+
+/// The CIDs of what exists in the cloud of the CPI in this directory.
+fn in_cloud(directory: &Path) -> BTreeSet<String> {
+    // A test with two CPIs has a second cloud.
+    ["cloud", "cloud-b"]
+        .into_iter()
+        .flat_map(|cloud| ["stemcells", "vms", "disks"].map(|kind| directory.join(cloud).join(kind)))
+        .flat_map(|kind| std::fs::read_dir(kind).into_iter().flatten())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 /// The script in this directory.

@@ -1,0 +1,21 @@
+//! Single stemcells, VMs, disks and snapshots of an environment, of whichever CPI: for an operator who lists them,
+//! makes them or takes them away by hand.
+//!
+//! Each operation works on the environment's state as `create-env` does: locked, what an earlier run left open settled
+//! first, every effect announced before and recorded after. The lists only read it.
+
+mod attach;
+mod cpis;
+mod delete;
+mod list;
+mod place;
+mod snapshot;
+mod upload;
+
+pub use attach::{AttachDisk, attach_disk};
+pub use cpis::{ListedCpi, cpis};
+pub use delete::{Delete, delete};
+pub use list::{DiskUse, ListedDisk, ListedStemcell, disks, snapshots, stemcells};
+pub use place::On;
+pub use snapshot::{TakeSnapshot, take_snapshot};
+pub use upload::{UploadStemcell, upload_stemcell};

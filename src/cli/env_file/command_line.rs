@@ -1,0 +1,247 @@
+//! A command line, with an env file beneath it: what the file says becomes the default of the arguments that the
+//! command has, so that it is checked as if it were given, and what is given wins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
+
+use super::find::{self, Found};
+use super::{EnvFile, read};
+use crate::cli::{Cli, paths};
+use crate::{Error, Result};
+
+/// What became of the arguments of this process.
+pub(in crate::cli) enum CommandLine {
+    /// A command, and what to say about the env file.
+    Understood(Box<Cli>, Vec<Remark>),
+    /// A command, and why its env file cannot be used.
+    Unusable(Box<Cli>, Error),
+    /// They are wrong, or ask for help.
+    Refused(clap::Error),
+}
+
+/// Something to be said about an env file.
+pub(in crate::cli) enum Remark {
+    Note(String),
+    Warning(String),
+}
+
+/// Understands the arguments, the program's name first. `grammar` is that of all commands.
+pub(in crate::cli) fn understand(grammar: &Command, args: &[OsString]) -> CommandLine {
+    match attempt(grammar, args) {
+        Ok(command_line) => command_line,
+        Err(error) => CommandLine::Refused(error),
+    }
+}
+
+fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
+    let first = lenient(grammar.clone()).try_get_matches_from(args)?;
+    let (path, matches) = chosen(&first);
+    let strict = || -> Result<Box<Cli>, clap::Error> {
+        Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
+    };
+    // Commands that take no manifest have no use for an env file.
+    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+        return Ok(CommandLine::Understood(strict()?, Vec::new()));
+    }
+    let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
+    let is_named = named.is_some();
+    let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
+        let error = match is_named {
+            true => error,
+            false => error.with_hint("--no-env-file goes on without it"),
+        };
+        Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
+    };
+    let (file, remark) = match applicable(grammar, matches, named) {
+        Ok(applicable) => applicable,
+        Err(error) => return unusable(error),
+    };
+    let remarks: Vec<Remark> = remark.into_iter().collect();
+    let Some(file) = file else { return Ok(CommandLine::Understood(strict()?, remarks)) };
+    let completed = completed(grammar.clone(), &path, matches, &file);
+    match completed.try_get_matches_from(args) {
+        Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
+        Err(error) => match blamed(&file, &error) {
+            Some(error) => unusable(error),
+            None => Err(error),
+        },
+    }
+}
+
+/// What can be understood of a command line that is still being typed, with an env file beneath it: the arguments of
+/// its command.
+pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<ArgMatches> {
+    let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
+    let (path, matches) = chosen(&first);
+    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+        return Some(matches.clone());
+    }
+    let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
+    let Some(file) = applicable(grammar, matches, named).ok()?.0 else { return Some(matches.clone()) };
+    let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
+    Some(chosen(&completed.try_get_matches_from(args).ok()?).1.clone())
+}
+
+/// The env file that this command line is to be completed from, and what to say.
+fn applicable(
+    grammar: &Command,
+    matches: &ArgMatches,
+    named: Option<PathBuf>,
+) -> Result<(Option<EnvFile>, Option<Remark>)> {
+    let (path, is_named) = match named {
+        Some(path) => (paths::expand(&path, paths::home().as_deref()), true),
+        None => match find::find()? {
+            Found::Nothing => return Ok((None, None)),
+            Found::Foreign(path) => {
+                let text = format!(
+                    "'{0}' belongs to another user and is not used; --env-file {0} uses it",
+                    path.display()
+                );
+                return Ok((None, Some(Remark::Warning(text))));
+            }
+            Found::File(path) => (path, false),
+        },
+    };
+    let file = read::read(&path, grammar)?;
+    let given = given_manifests(matches);
+    // Another manifest, over the state that the file names, would be deployed in the place of its own.
+    if let (false, Some(own), Some(other)) =
+        (is_named, file.manifest(), given.iter().find(|given| !file.is_about(given)))
+    {
+        let text = format!(
+            "'{0}' is for '{1}' and is not used for '{2}'; --env-file {0} uses it",
+            path.display(),
+            own.display(),
+            other.display()
+        );
+        return Ok((None, Some(Remark::Note(text))));
+    }
+    let text = format!("taken from '{}': {}", path.display(), file.content.keys.join(", "));
+    let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
+    Ok((Some(file), remark))
+}
+
+/// The manifests given on the command line. The first word of `cpi call` is one if there is such a file.
+fn given_manifests(matches: &ArgMatches) -> Vec<PathBuf> {
+    let mut given = Vec::new();
+    for id in ["manifest", "manifests"].into_iter().filter(|id| is_given(matches, id)) {
+        given.extend(matches.try_get_many::<PathBuf>(id).into_iter().flatten().flatten().cloned());
+    }
+    if let Ok(Some(word)) = matches.try_get_one::<String>("words") {
+        given.extend(paths::is_there(word).then(|| PathBuf::from(word)));
+    }
+    given
+}
+
+fn is_given(matches: &ArgMatches, id: &str) -> bool {
+    matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The words of the command, and what it was given.
+fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
+    let (mut path, mut matches) = (Vec::new(), matches);
+    while let Some((name, below)) = matches.subcommand() {
+        path.push(name.to_owned());
+        matches = below;
+    }
+    (path, matches)
+}
+
+/// The arguments that only an env file makes optional.
+const REQUIRED: [&str; 2] = ["manifest", "store"];
+
+/// The grammar, without insisting on what an env file may say.
+fn lenient(command: Command) -> Command {
+    everywhere(command, &|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
+        // The value is never seen: with no file to replace it, the grammar itself has the last word.
+        true => arg.required(false).default_value("-"),
+        false => arg,
+    })
+}
+
+/// The grammar, with the arguments of all commands changed.
+pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let below = |command: Command, name: &String| command.mut_subcommand(name, |one| everywhere(one, change));
+    names.iter().fold(command, below).mut_args(change)
+}
+
+/// The grammar, with what the file says as defaults of the command at `path`.
+fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
+    let content = &file.content;
+    // Global flags are the program's, the others the command's.
+    let with_flags = |command| {
+        content.flags.iter().fold(command, |command, flag| with_flag(command, &flag.name, &flag.values))
+    };
+    at(with_flags(grammar), path, &mut |command| {
+        let mut command = with_flags(command);
+        let places = [
+            ("manifest", &content.manifest),
+            ("manifests", &content.manifest),
+            ("state", &content.state),
+            ("vars_store", &content.vars_store),
+            ("store", &content.vars_store),
+        ];
+        for (id, path) in places {
+            // A manifest, say, is no default beside an executable that stands in for it.
+            let conflicts = |command: &Command| {
+                let arg = command.get_arguments().find(|arg| arg.get_id() == id);
+                arg.is_some_and(|arg| {
+                    let others = command.get_arg_conflicts_with(arg);
+                    others.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
+                })
+            };
+            if let (Some(path), false) = (path, conflicts(&command)) {
+                let value = path.clone().into_os_string();
+                command = changed(command, id, move |arg| arg.required(false).default_value(value));
+            }
+        }
+        let read = file.clone();
+        let parser = OsStringValueParser::new().map(move |_| read.clone());
+        let path = file.path.clone().into_os_string();
+        changed(command, "env_file", move |arg| arg.value_parser(parser).default_value(path))
+    })
+}
+
+/// The grammar, with the command at `path` changed.
+fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Command) -> Command {
+    match path.split_first() {
+        None => change(command),
+        Some((name, rest)) => command.mut_subcommand(name, |command| at(command, rest, change)),
+    }
+}
+
+/// The command, with one of its arguments changed, if it has it. The order of arguments stays: positional ones have
+/// none but that.
+fn changed(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Command {
+    let mut change = Some(change);
+    command.mut_args(|arg| match change.take_if(|_| arg.get_id() == id) {
+        Some(change) => change(arg),
+        None => arg,
+    })
+}
+
+/// The command, with these values as the default of a flag, if it has it.
+fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
+    let id =
+        command.get_arguments().find(|arg| arg.get_long() == Some(name)).map(|arg| arg.get_id().to_string());
+    match id {
+        Some(id) => changed(command, &id, |arg| arg.default_values(values.to_vec())),
+        None => command,
+    }
+}
+
+/// The error, where it is the file's and not the command line's.
+fn blamed(file: &EnvFile, error: &clap::Error) -> Option<Error> {
+    let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = arg.split([' ', '.']).next()?.trim_start_matches('-');
+    let flag = file.content.flags.iter().find(|flag| flag.name == name)?;
+    let text = error.render().to_string();
+    let said = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+    Some(Error::invalid("the env file is not valid").with_source(format!("{}: {said}", flag.place)))
+}

@@ -1,0 +1,218 @@
+//! From the text of an env file to what it says. What it cannot mean is an error with file, line and column; all of
+//! them are told at once.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Command;
+
+use super::{Content, EnvFile, Flag};
+use crate::cli::paths;
+use crate::error::nearest;
+use crate::manifest::yaml::{self, Data, Mapping, Node};
+use crate::manifest::{a_kind, read_text};
+use crate::{Error, Result};
+
+/// What stands under a key that is a flag's name.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// A path.
+    Path,
+    /// A text, or a number.
+    Text,
+    /// True or false.
+    Switch,
+}
+
+/// The flags that an env file may set, `-` written as `_`. Flags that ask for something to be done (`--recreate`), or
+/// that answer a question in advance (`--non-interactive`), belong on the command line, where they are seen.
+const FLAGS: [(&str, Shape); 15] = [
+    ("cache_dir", Shape::Path),
+    ("cloud_config", Shape::Path),
+    ("cpi_api_version", Shape::Text),
+    ("cpi_config", Shape::Path),
+    ("cpi_timeout", Shape::Text),
+    ("drain_timeout", Shape::Text),
+    ("insecure_agent", Shape::Switch),
+    ("no_color", Shape::Switch),
+    ("package_dir", Shape::Path),
+    ("parallel", Shape::Text),
+    ("sha2", Shape::Switch),
+    ("templates", Shape::Text),
+    ("tty", Shape::Switch),
+    ("verbose", Shape::Text),
+    ("wait_for_lock", Shape::Text),
+];
+
+/// The keys that are no flags of one value.
+const KEYS: [&str; 8] =
+    ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
+
+/// Reads the file. `grammar` knows the flags.
+pub(super) fn read(path: &Path, grammar: &Command) -> Result<EnvFile> {
+    let root = yaml::load(&read_text(path, "env file")?, path)?;
+    let empty = Mapping::new();
+    let map = match &root.data {
+        Data::Map(map) => map,
+        Data::Null => &empty,
+        _ => {
+            return Err(Error::invalid(format!(
+                "{}: the env file is {}, not a mapping",
+                root.position.describe(),
+                a_kind(&root)
+            )));
+        }
+    };
+    let mut reader = Reader {
+        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
+        home: paths::home(),
+        content: Content::default(),
+        problems: Vec::new(),
+    };
+    for (key, value) in map.iter() {
+        reader.entry(grammar, key, value);
+    }
+    match reader.problems.as_slice() {
+        [] => Ok(EnvFile { path: path.to_owned(), content: Arc::new(reader.content) }),
+        [only] => Err(Error::invalid("the env file is not valid").with_source(only.clone())),
+        many => Err(Error::invalid(format!("the env file is not valid: {} problems", many.len()))
+            .with_source(many.join("\n"))),
+    }
+}
+
+/// Whether some command has this flag.
+fn has_flag(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|arg| arg.get_long() == Some(name))
+        || command.get_subcommands().any(|command| has_flag(command, name))
+}
+
+/// The flag of a key.
+fn flag_name(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+struct Reader {
+    /// What relative paths are relative to.
+    directory: PathBuf,
+    home: Option<PathBuf>,
+    content: Content,
+    problems: Vec<String>,
+}
+
+impl Reader {
+    fn entry(&mut self, grammar: &Command, key: &Node, value: &Node) {
+        let flags = || FLAGS.iter().copied().filter(|(key, _)| has_flag(grammar, &flag_name(key)));
+        let Some(name) = key.as_str() else {
+            return self.problem(key, format!("a key is {}, not a string", a_kind(key)));
+        };
+        let shape = flags().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
+        if shape.is_none() && !KEYS.contains(&name) {
+            let near = nearest(name, KEYS.into_iter().chain(flags().map(|(key, _)| key)));
+            let near = near.map(|near| format!("; there is '{near}'")).unwrap_or_default();
+            return self.problem(key, format!("there is no key '{name}'{near}"));
+        }
+        self.content.keys.push(name.to_owned());
+        if value.is_null() {
+            return;
+        }
+        match shape {
+            Some(shape) => self.flag(name, shape, value),
+            None => self.part(name, value),
+        }
+    }
+
+    /// A key that says what the environment is made of.
+    fn part(&mut self, name: &str, value: &Node) {
+        match name {
+            "manifest" => self.content.manifest = self.path(name, value),
+            "state" => self.content.state = self.path(name, value),
+            "vars_store" => self.content.vars_store = self.path(name, value),
+            "ops_files" => self.content.ops_files = self.paths(name, value),
+            "vars_files" => self.content.preset.vars_files = self.paths(name, value),
+            "vars_env" => {
+                self.content.preset.vars_env =
+                    self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
+            }
+            "vars" => self.content.preset.vars = self.hash(name, value),
+            // `var_files`: the only one that is left of `KEYS`.
+            _ => {
+                let files = self.hash(name, value);
+                self.content.preset.var_files = files
+                    .into_iter()
+                    .filter_map(|(variable, path)| Some((variable, self.path(name, &path)?)))
+                    .collect();
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
+        let values: Vec<OsString> = match shape {
+            Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
+            Shape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
+            Shape::Switch => match value.as_bool() {
+                Some(on) => vec![on.to_string().into()],
+                None => return self.wrong(name, "true or false", value),
+            },
+        };
+        if !values.is_empty() {
+            self.content.flags.push(Flag {
+                name: flag_name(name),
+                values,
+                place: format!("{}: `{name}`", value.position.describe()),
+            });
+        }
+    }
+
+    fn text(&mut self, name: &str, value: &Node) -> Option<String> {
+        match &value.data {
+            Data::String(text) if !text.is_empty() => Some(text.clone()),
+            Data::Int(number) => Some(number.to_string()),
+            _ => {
+                self.wrong(name, "a text", value);
+                None
+            }
+        }
+    }
+
+    /// A path, relative to the file's directory.
+    fn path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
+        let text = self.text(name, value)?;
+        Some(self.directory.join(paths::expand(Path::new(&text), self.home.as_deref())))
+    }
+
+    fn paths(&mut self, name: &str, value: &Node) -> Vec<PathBuf> {
+        self.list(name, value).iter().filter_map(|item| self.path(name, item)).collect()
+    }
+
+    fn list<'n>(&mut self, name: &str, value: &'n Node) -> &'n [Node] {
+        value.as_seq().unwrap_or_else(|| {
+            self.wrong(name, "a list", value);
+            &[]
+        })
+    }
+
+    /// Values by name.
+    fn hash(&mut self, name: &str, value: &Node) -> Vec<(String, Node)> {
+        let Some(map) = value.as_map() else {
+            self.wrong(name, "a mapping of names to values", value);
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (key, value) in map.iter() {
+            match key.as_str() {
+                Some(variable) => entries.push((variable.to_owned(), value.clone())),
+                None => self.problem(key, format!("a variable's name is {}, not a string", a_kind(key))),
+            }
+        }
+        entries
+    }
+
+    fn wrong(&mut self, name: &str, wanted: &str, value: &Node) {
+        self.problem(value, format!("`{name}` must be {wanted}, not {}", a_kind(value)));
+    }
+
+    fn problem(&mut self, node: &Node, problem: String) {
+        self.problems.push(format!("{}: {problem}", node.position.describe()));
+    }
+}

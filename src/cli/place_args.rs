@@ -1,0 +1,45 @@
+//! The state alone, for commands that do not read the manifest.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::StateArgs;
+use super::env_file::EnvFileArgs;
+use super::session::{Session, Surroundings};
+use crate::{Error, Result};
+
+/// The state of a manifest that is not read.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Path to the manifest; it is not read
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    manifest: Option<PathBuf>,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    // What it says is the default of the others.
+    #[command(flatten)]
+    _env_file: EnvFileArgs,
+}
+
+impl PlaceArgs {
+    /// The state file.
+    pub(super) fn path(&self) -> Result<PathBuf> {
+        if self.manifest.is_none() && !self.state.is_named() {
+            return Err(Error::usage("which environment? Name its manifest, or its state with --state PATH"));
+        }
+        // Where the state is named, the manifest does not matter.
+        self.state.path(&self.manifest.clone().unwrap_or_default())
+    }
+
+    /// What a command needs that changes it.
+    pub(super) fn surroundings(&self, session: &Session, command: &str) -> Result<Surroundings> {
+        let path = self.path()?;
+        session.keep_log(command);
+        let mut surroundings = session.surroundings(path, None, false)?;
+        self.state.apply(&mut surroundings.environment);
+        Ok(surroundings)
+    }
+}

@@ -1,0 +1,32 @@
+//! `monopile attach-disk`.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::{ChangeArgs, OfCpiArgs};
+use crate::Result;
+use crate::apply::resources::{self, AttachDisk};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+
+/// Put another persistent disk in the place of the present one, which is kept; the next create-env attaches it
+#[derive(Debug, Clone, Args)]
+pub struct AttachDiskArgs {
+    #[command(flatten)]
+    change: ChangeArgs,
+
+    /// The disk; one that is not on record must be of the size that the manifest says
+    #[arg(value_name = "CID", value_parser = NonEmptyStringValueParser::new())]
+    disk: String,
+
+    #[command(flatten)]
+    cpi: OfCpiArgs,
+}
+
+impl AttachDiskArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let (on, surroundings) = self.change.begin(session, "attach-disk")?;
+        let request = AttachDisk { on, disk: self.disk, cpi: self.cpi.name };
+        resources::attach_disk(&request, &surroundings.environment).map(Finished::Summary)
+    }
+}

@@ -1,0 +1,57 @@
+//! `monopile cpis`.
+
+use clap::Args;
+
+use super::{OnArgs, yes_or_no};
+use crate::apply::resources::{self, ListedCpi};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+use crate::{Error, Result};
+
+/// Ask every CPI of the manifest what it is
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]
+pub struct CpisArgs {
+    #[command(flatten)]
+    on: OnArgs,
+}
+
+impl CpisArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let (on, surroundings) = self.on.begin(session, "cpis")?;
+        let listed = resources::cpis(&on, &surroundings.environment)?;
+        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(called).collect();
+        let output = match session.globals.json {
+            true => Finished::json(&listed)?,
+            false => Finished::Output(shown(listed).into_bytes()),
+        };
+        Ok(match silent.is_empty() {
+            true => output,
+            false => output.but(Error::environment(format!("not every CPI answers: {}", silent.join(", ")))),
+        })
+    }
+}
+
+fn called(cpi: &ListedCpi) -> String {
+    cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
+}
+
+fn shown(listed: Vec<ListedCpi>) -> String {
+    let mut table = Table::new(["Name", "Type", "Version", "Stemcell formats", "Reachable", "Note"]);
+    for cpi in listed {
+        let note = match (&cpi.name, cpi.problem) {
+            (_, Some(problem)) => problem,
+            (None, None) => "the default CPI".to_owned(),
+            (Some(_), None) => String::new(),
+        };
+        let formats = match (cpi.reachable, cpi.stemcell_formats) {
+            (_, Some(formats)) => formats.join(", "),
+            (true, None) => "unknown".to_owned(),
+            (false, None) => String::new(),
+        };
+        let version = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
+        table.row([cpi.name.unwrap_or_default(), cpi.kind, version, formats, yes_or_no(cpi.reachable), note]);
+    }
+    table.print()
+}

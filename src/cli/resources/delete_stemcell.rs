@@ -1,0 +1,34 @@
+//! `monopile delete-stemcell`.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::ChangeArgs;
+use crate::Result;
+use crate::apply::resources::{self, Delete};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::state::Kind;
+
+/// Delete a stemcell, in every CPI that has it
+#[derive(Debug, Clone, Args)]
+pub struct DeleteStemcellArgs {
+    #[command(flatten)]
+    change: ChangeArgs,
+
+    /// Its name and version, or a CID
+    #[arg(value_name = "NAME/VERSION|CID", value_parser = NonEmptyStringValueParser::new())]
+    stemcell: String,
+
+    /// Only in this CPI; '' is the default CPI
+    #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other)]
+    cpi: Option<String>,
+}
+
+impl DeleteStemcellArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let (on, surroundings) = self.change.begin(session, "delete-stemcell")?;
+        let request = Delete { on, what: Kind::Stemcell, name: self.stemcell, cpi: self.cpi };
+        resources::delete(&request, &surroundings.environment).map(Finished::Summary)
+    }
+}

@@ -1,0 +1,31 @@
+//! `monopile snapshots`.
+
+use clap::Args;
+
+use crate::Result;
+use crate::apply::resources;
+use crate::cli::PlaceArgs;
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+use crate::cli::table::Table;
+
+/// List the snapshots on record, of every CPI
+#[derive(Debug, Clone, Args)]
+pub struct SnapshotsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+impl SnapshotsArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let listed = resources::snapshots(&self.place.path()?)?;
+        if session.globals.json {
+            return Finished::json(&listed);
+        }
+        let mut table = Table::new(["CID", "Disk", "CPI", "Taken at"]);
+        for one in listed {
+            table.row([one.cid, one.disk, one.cpi.unwrap_or_default(), one.created_at]);
+        }
+        Ok(Finished::Output(table.print().into_bytes()))
+    }
+}

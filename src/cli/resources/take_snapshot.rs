@@ -1,0 +1,32 @@
+//! `monopile take-snapshot`.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::{ChangeArgs, OfCpiArgs};
+use crate::Result;
+use crate::apply::resources::{self, TakeSnapshot};
+use crate::cli::finish::Finished;
+use crate::cli::session::Session;
+
+/// Take a snapshot of a disk, as consistent as a machine that lost power (stop-env stops the jobs)
+#[derive(Debug, Clone, Args)]
+pub struct TakeSnapshotArgs {
+    #[command(flatten)]
+    change: ChangeArgs,
+
+    /// The disk [default: the persistent disk]
+    #[arg(value_name = "DISK-CID", value_parser = NonEmptyStringValueParser::new())]
+    disk: Option<String>,
+
+    #[command(flatten)]
+    cpi: OfCpiArgs,
+}
+
+impl TakeSnapshotArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let (on, surroundings) = self.change.begin(session, "take-snapshot")?;
+        let request = TakeSnapshot { on, disk: self.disk, cpi: self.cpi.name };
+        resources::take_snapshot(&request, &surroundings.environment).map(Finished::Summary)
+    }
+}

@@ -1,0 +1,395 @@
+use super::*;
+use crate::cpi::Contract;
+
+fn vm(cid: &str) -> Change {
+    Change::VmCreated(Box::new(Vm {
+        cid: cid.into(),
+        agent_id: "agent".into(),
+        contract: Contract::V2,
+        networks: None,
+        cpi: None,
+        instance: "bosh/0".into(),
+        ssh_host_key: None,
+        made_of: None,
+        ready: false,
+    }))
+}
+
+fn handle(cid: &str) -> Handle {
+    Handle::new(cid, None)
+}
+
+fn disk(cid: &str) -> Disk {
+    Disk {
+        id: format!("id-of-{cid}"),
+        cid: cid.into(),
+        size: 1024,
+        cloud_properties: serde_json::Map::new(),
+        hint: None,
+        cpi: None,
+        az: None,
+        replaced_on: None,
+        unknown: serde_json::Map::new(),
+    }
+}
+
+#[test]
+fn a_second_vm_is_refused_because_the_first_would_be_forgotten() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(vm("vm-1")).unwrap();
+    let before = state.clone();
+    assert_eq!(
+        state.apply(vm("vm-2")),
+        Err(Rejected::VmExists { existing: handle("vm-1"), new: handle("vm-2") })
+    );
+    assert_eq!(state, before);
+}
+
+fn undeleted(what: Kind, cid: &str, not_found: bool) -> Change {
+    let (said, since, cpi) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned(), None);
+    Change::DeletionFailed(Undeleted { what, cid: cid.to_owned(), cpi, said, since, not_found })
+}
+
+#[test]
+fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(undeleted(Kind::Vm, "vm-1", false)).unwrap();
+    assert_eq!(state.vm_cid(), Some("vm-1"), "it may still be there");
+    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    assert_eq!((state.vm_cid(), state.vm()), (None, None));
+    assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-1")]);
+    assert!(!state.is_empty_of_resources());
+    state.apply(vm("vm-2")).unwrap();
+    State::parse(&state.to_bytes().unwrap()).unwrap();
+    state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
+    assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-2"), 0));
+}
+
+#[test]
+fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    for cid in ["disk-1", "disk-2", "disk-3"] {
+        state.apply(Change::DiskCreated(disk(cid))).unwrap();
+    }
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    state
+        .apply(Change::Deployed {
+            manifest_sha: "sha".into(),
+            releases: Vec::new(),
+            manifest: None,
+            durations: BTreeMap::new(),
+        })
+        .unwrap();
+    let before = state.clone();
+    state.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    assert!(state.apply(Change::DiskChosen(handle("disk-4"))).is_err());
+    assert_eq!(state, before);
+    let kept = |state: &State| -> Vec<String> {
+        state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.clone()).collect()
+    };
+    state.apply(undeleted(Kind::Disk, "disk-2", false)).unwrap();
+    for _ in 0..2 {
+        state.apply(Change::DiskChosen(handle("disk-2"))).unwrap();
+        assert_eq!(kept(&state), ["disk-1"]);
+        assert!(state.current_manifest_sha.is_empty() && state.monopile.undeleted.is_empty());
+    }
+    // What was chosen and never attached is not on the VM.
+    state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
+    assert_eq!(kept(&state), ["disk-1", "disk-2"]);
+    assert_eq!(state.disk_left_on_vm().map(Disk::handle), Some(handle("disk-1")));
+    let written = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(written, state);
+    let mut back = state.clone();
+    back.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    assert_eq!((kept(&back), back.disk_left_on_vm()), (vec!["disk-2".to_owned(), "disk-3".to_owned()], None));
+    state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
+    state.apply(vm("vm-2")).unwrap();
+    assert_eq!((state.disk_left_on_vm(), kept(&state).len()), (None, 2));
+}
+
+#[test]
+fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
+    let orphan = |cid: &str| {
+        let (said, since) = (String::new(), String::new());
+        Change::VmOrphaned(Undeleted {
+            what: Kind::Vm,
+            cid: cid.into(),
+            cpi: None,
+            said,
+            since,
+            not_found: false,
+        })
+    };
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    let before = state.clone();
+    state.apply(orphan("vm-1")).unwrap();
+    assert!(state.apply(orphan(" ")).is_err());
+    assert_eq!(state, before, "it is the VM of this environment");
+    state.apply(orphan("vm-2")).unwrap();
+    state.apply(orphan("vm-2")).unwrap();
+    assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-2")]);
+    state.apply(Change::VmDeleted(handle("vm-2"))).unwrap();
+    assert_eq!(state, before);
+}
+
+#[test]
+fn a_cid_that_is_given_again_is_no_leftover() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    state.apply(vm("vm-1")).unwrap();
+    assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-1"), 0));
+}
+
+#[test]
+fn a_mark_goes_with_its_record_and_needs_one() {
+    let mut state = State::new();
+    assert!(state.apply(undeleted(Kind::Disk, "disk-1", true)).is_err());
+    state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+    state.apply(undeleted(Kind::Disk, "disk-1", false)).unwrap();
+    state.apply(undeleted(Kind::Disk, "disk-1", true)).unwrap();
+    assert_eq!(state.monopile.undeleted.len(), 1);
+    assert!(state.undeleted(Kind::Disk, &handle("disk-1")).unwrap().not_found);
+    state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
+    assert!(state.monopile.undeleted.is_empty());
+}
+
+#[test]
+fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+    state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    state
+        .apply(Change::Deployed {
+            manifest_sha: "abc".into(),
+            releases: Vec::new(),
+            manifest: None,
+            durations: BTreeMap::new(),
+        })
+        .unwrap();
+    let forget = |what, cid: &str| Change::Forgotten { what, handle: handle(cid) };
+    assert!(state.apply(forget(Kind::Vm, "disk-1")).is_err());
+    assert!(state.apply(forget(Kind::Disk, "")).is_err());
+    state.apply(forget(Kind::Disk, "disk-2")).unwrap();
+    assert_eq!(state.current_manifest_sha, "abc", "it was not in use");
+    state.apply(forget(Kind::Disk, "disk-1")).unwrap();
+    assert_eq!((state.current_manifest_sha.as_str(), state.current_disk_id.as_str()), ("", ""));
+    state.apply(forget(Kind::Vm, "vm-1")).unwrap();
+    assert!(state.is_empty_of_resources());
+}
+
+#[test]
+fn a_vm_is_adopted_only_where_there_is_none() {
+    let mut state = State::new();
+    let adopt = |cid: &str| Change::VmAdopted { handle: handle(cid), vm: None };
+    assert_eq!(state.apply(adopt("")), Err(Rejected::EmptyCid("VM")));
+    state.apply(adopt("vm-1")).unwrap();
+    assert!(state.apply(adopt("vm-2")).is_err());
+    assert_eq!((state.vm_cid(), state.vm()), (Some("vm-1"), None));
+}
+
+/// One disk, stemcell and VM with the same CIDs, of this CPI.
+fn of_cpi(state: &mut State, cpi: Option<&str>) {
+    let cpi = cpi.map(str::to_owned);
+    let stemcell = Stemcell {
+        id: format!("s-{cpi:?}"),
+        name: "jammy".into(),
+        version: "1".into(),
+        api_version: Some(if cpi.is_some() { 3 } else { 2 }),
+        cid: "same".into(),
+        cpi: cpi.clone(),
+        digest: None,
+        kept: false,
+        unknown: serde_json::Map::new(),
+    };
+    let snapshot = Snapshot {
+        cid: "same".into(),
+        cpi: cpi.clone(),
+        disk: "same".into(),
+        created_at: String::new(),
+        unknown: serde_json::Map::new(),
+    };
+    state.apply(Change::StemcellCreated(stemcell)).unwrap();
+    let disk = Disk { id: format!("d-{cpi:?}"), cpi, ..disk("same") };
+    state.apply(Change::DiskCreated(disk)).unwrap();
+    state.apply(Change::SnapshotCreated(snapshot)).unwrap();
+}
+
+#[test]
+fn what_two_cpis_call_the_same_is_two_things() {
+    let mut state = State::new();
+    of_cpi(&mut state, None);
+    of_cpi(&mut state, Some("a"));
+    assert_eq!(state.resources().count(), 6);
+    assert_eq!((state.stemcell_api_version(None), state.stemcell_api_version(Some("a"))), (2, 3));
+    let mark = Undeleted {
+        what: Kind::Disk,
+        cid: "same".into(),
+        cpi: Some("a".into()),
+        said: String::new(),
+        since: String::new(),
+        not_found: true,
+    };
+    state.apply(Change::DeletionFailed(mark)).unwrap();
+    let of_a = Handle::new("same", Some("a"));
+    assert!(state.undeleted(Kind::Disk, &handle("same")).is_none());
+    state.apply(Change::DiskUsed(of_a.clone())).unwrap();
+    state.apply(Change::DiskAttached { disk: handle("same"), hint: Some("/dev/x".into()) }).unwrap();
+    assert_eq!(state.current_disk().unwrap().hint, None);
+    for what in [Kind::Disk, Kind::Stemcell, Kind::Snapshot] {
+        state.apply(Change::deleted(what, handle("same"))).unwrap();
+        assert!(state.records(what, &of_a) && !state.records(what, &handle("same")), "{what}");
+    }
+    assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
+    assert_eq!(
+        state.apply(Change::VmAdopted { handle: of_a.clone(), vm: None }).map(|()| state.vm_handle()),
+        Ok(Some(of_a))
+    );
+}
+
+#[test]
+fn a_renamed_cpi_keeps_all_that_it_knows() {
+    let mut state = State::new();
+    of_cpi(&mut state, None);
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    state.apply(vm("vm-2")).unwrap();
+    let rename = |from: Option<&str>, to: &str| Change::CpiRenamed {
+        from: from.map(str::to_owned),
+        to: to.to_owned(),
+    };
+    state.apply(rename(Some("other"), "b")).unwrap();
+    assert!(state.resources().all(|(_, handle)| handle.cpi().is_none()));
+    state.apply(rename(None, "a")).unwrap();
+    state.apply(rename(Some("a"), "b")).unwrap();
+    let all: Vec<_> = state.resources().collect();
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|(_, handle)| handle.cpi() == Some("b")), "{all:?}");
+
+    of_cpi(&mut state, Some("c"));
+    let before = state.clone();
+    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameName { .. })));
+    assert_eq!(state, before);
+
+    let mut bare = State { current_vm_cid: "vm-9".into(), ..State::new() };
+    bare.apply(rename(None, "a")).unwrap();
+    assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9", Some("a"))));
+    assert_eq!(State::parse(&bare.to_bytes().unwrap()).unwrap(), bare);
+    bare.apply(Change::VmDeleted(Handle::new("vm-9", Some("a")))).unwrap();
+    assert!(bare.is_empty_of_resources() && bare.monopile.bare_vm.is_none());
+}
+
+#[test]
+fn empty_cids_never_enter_the_state() {
+    let mut state = State::new();
+    assert_eq!(state.apply(vm(" ")), Err(Rejected::EmptyCid("VM")));
+    assert_eq!(state.apply(Change::DiskCreated(disk(""))), Err(Rejected::EmptyCid("disk")));
+    assert_eq!(state.apply(Change::VmDeleted(handle(""))), Err(Rejected::EmptyCid("VM")));
+}
+
+#[test]
+fn deleting_another_vm_than_the_recorded_one_is_refused() {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    assert!(state.apply(Change::VmDeleted(handle("vm-2"))).is_err());
+    assert_eq!(state.vm_cid(), Some("vm-1"));
+}
+
+#[test]
+fn a_host_key_is_learned_once_and_goes_with_its_vm() {
+    let learned =
+        |vm: &str, key: &str| Change::HostKeyLearned { vm: vm.into(), key: format!("ssh-ed25519 {key}") };
+    let mut state = State::new();
+    assert_eq!(state.apply(learned("vm-1", "A")), Err(Rejected::Unknown { what: "VM", name: "vm-1".into() }));
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(learned("vm-1", "A")).unwrap();
+    state.apply(learned("vm-1", "A")).unwrap();
+    assert_eq!(state.apply(learned("vm-1", "B")), Err(Rejected::HostKeyKnown { vm: "vm-1".into() }));
+    assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
+    let again = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(again, state);
+    state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
+    state.apply(vm("vm-2")).unwrap();
+    state.apply(learned("vm-2", "B")).unwrap();
+}
+
+#[test]
+fn a_stemcell_uploaded_again_under_the_same_cid_stays_one_record() {
+    let stemcell = |id: &str, version: &str| {
+        Change::StemcellCreated(Stemcell {
+            id: id.into(),
+            name: "hello".into(),
+            version: version.into(),
+            api_version: Some(3),
+            cid: "sc-1".into(),
+            cpi: None,
+            digest: None,
+            kept: false,
+            unknown: serde_json::Map::new(),
+        })
+    };
+    let mut state = State::new();
+    state.apply(stemcell("a", "1")).unwrap();
+    state.apply(Change::StemcellUsed { id: "a".into() }).unwrap();
+    state.apply(stemcell("b", "2")).unwrap();
+    assert_eq!(state.stemcells.len(), 1);
+    assert_eq!(state.current_stemcell().unwrap().version, "2");
+}
+
+#[test]
+fn deleting_the_current_disk_clears_the_reference() {
+    let mut state = State::new();
+    state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
+    assert_eq!(state.current_disk_id, "");
+    assert!(state.disks.is_empty());
+    State::parse(&state.to_bytes().unwrap()).unwrap();
+}
+
+#[test]
+fn what_bosh_wrote_is_read_and_foreign_keys_survive() {
+    let text = br#"{
+        "director_id": "d", "installation_id": "i", "current_vm_cid": "vm-9",
+        "current_stemcell_id": "", "current_disk_id": "x", "current_release_ids": null,
+        "current_manifest_sha": "", "releases": null, "stemcells": null, "later": {"a": [1]},
+        "disks": [{"id": "x", "cid": "disk-9", "size": 5, "cloud_properties": {"type": "ssd"}, "more": 1}]
+    }"#;
+    let state = State::parse(text).unwrap();
+    assert_eq!(state.vm_cid(), Some("vm-9"));
+    assert!(state.vm().is_none(), "only the CID is known of it");
+    let written: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(written["later"]["a"][0], 1);
+    assert_eq!(written["disks"][0]["more"], 1);
+}
+
+#[test]
+fn states_that_cannot_be_meant_are_refused() {
+    for (text, expected) in [
+        (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
+        (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),
+        (r#"{"director_id":"d","monopile":{"format":99}}"#, "knows formats up to"),
+        (r#"{"director_id":"d","disks":[{}]}"#, "not a valid state"),
+        (r#"{"director_id":"d","current_vm_cid":7}"#, "not a valid state"),
+        (r#"{"director_id":"d","current_vm_cid":" "}"#, "line 1: `current_vm_cid` is blank"),
+        ("{\"director_id\":\"d\",\n\"current_stemcell_id\":\"y\"}", "line 2: `current_stemcell_id` is 'y'"),
+        (
+            r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"y","cid":"a","size":1}]}"#,
+            "two disks have the CID 'a'",
+        ),
+        (
+            r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"x","cid":"b","size":1}]}"#,
+            "two disks have the id 'x'",
+        ),
+        ("", "not a valid state"),
+    ] {
+        let error = State::parse(text.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{text}: {error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Completion as somebody who types sees it: a real shell on a pseudo-terminal, with the script of `completions/`.
+//!
+//! The program is found through a wrapper that lets it answer the shell, and writes down the arguments when the shell
+//! runs it. So a test types a line with tabs in it and Enter, and looks at what was run.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::checked_in;
+use crate::support::{MONOPILE, World};
+
+const MANIFEST: &str = "\
+name: x
+instance_groups:
+- name: bosh
+  jobs: [{name: director, release: r}, {name: health_monitor, release: r}]
+  ip: ((internal_ip))
+cloud_provider: {template: {name: warden_cpi, release: r}, token: ((token))}
+variables: [{name: admin_password, type: password}]
+";
+
+/// A shell that waits for somebody to type.
+struct Shell {
+    world: World,
+    child: Child,
+    screen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Shell {
+    fn start(name: &str) -> Shell {
+        let world = World::new();
+        world.write("boot.yml", MANIFEST);
+        world.write("more.yml", "- {type: replace, path: /instance_groups/0/jobs/-, value: {name: uaa}}\n");
+        world.write("boot.txt", "");
+        world.write("boot.json", "{}");
+        world.write(
+            "sub/.monopile.yml",
+            "manifest: ../boot.yml\nops_files: [../more.yml]\nvars: {token: t}\n",
+        );
+        let wrapper = "#!/bin/sh\n[ -n \"$MONOPILE_COMPLETE\" ] && exec \"$REAL\" \"$@\"\n\
+                       printf '%s\\n' \"$@\" >\"$HOME/ran.new\" && mv \"$HOME/ran.new\" \"$HOME/ran\"\n";
+        let bin = world.root().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::write(bin.join("monopile"), wrapper).unwrap();
+        std::fs::set_permissions(bin.join("monopile"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (file, start) = match name {
+            "bash" => ("monopile.bash", "bash --norc --noprofile".to_owned()),
+            "zsh" => ("_monopile", "zsh -f".to_owned()),
+            "fish" => ("monopile.fish", "fish --no-config".to_owned()),
+            other => panic!("{other}"),
+        };
+        let script = checked_in(file);
+        let mut command = Command::new("script");
+        world.enter(&mut command);
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        command.args(["-qfc", &format!("stty cols 200 rows 50; exec {start}"), "/dev/null"]);
+        command.env("PATH", path).env("REAL", MONOPILE).env("TERM", "xterm").env("PS1", "$ ");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let screen = Arc::new(Mutex::new(Vec::new()));
+        let (mut output, seen) = (child.stdout.take().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                seen.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        let mut shell = Shell { world, child, screen };
+        match name {
+            "zsh" => shell.run(&format!("autoload -U compinit; compinit -u -D; source {}", script.display())),
+            "bash" => shell.run(&format!("bind 'set completion-query-items 0'; source {}", script.display())),
+            _ => shell.run(&format!("source {}", script.display())),
+        }
+        shell
+    }
+
+    fn type_text(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Runs a line to its end.
+    fn run(&mut self, line: &str) {
+        let done = self.world.home().join("done");
+        self.type_text(&format!("{line}; touch {}\r", done.display()));
+        self.wait("the shell", || done.exists());
+        std::fs::remove_file(done).unwrap();
+    }
+
+    fn wait(&self, what: &str, is_there: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_there() {
+            let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned();
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{what} never came; on the screen:\n{}",
+                seen()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The arguments that a typed line, with tabs in it, runs the program with.
+    fn completed(&mut self, line: &str) -> Vec<String> {
+        let ran = self.world.home().join("ran");
+        let _ = std::fs::remove_file(&ran);
+        // A shell that has more to read may not stop to complete.
+        for piece in line.split_inclusive('\t') {
+            let before = self.screen.lock().unwrap().len();
+            self.type_text(piece);
+            if piece.ends_with('\t') {
+                self.settle(before);
+            }
+        }
+        self.type_text("\r");
+        self.wait("the command", || ran.exists());
+        std::fs::read_to_string(ran).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// What a shell offers after a line and two tabs.
+    fn offered(&mut self, line: &str, last: &str) -> String {
+        let before = self.screen.lock().unwrap().len();
+        self.type_text(line);
+        self.type_text("\t");
+        self.settle(before);
+        self.type_text("\t");
+        let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()[before..]).into_owned();
+        self.wait(last, || seen().contains(last));
+        let text = seen();
+        // Ctrl-C: the line is not run.
+        self.type_text("\x03");
+        self.run("true");
+        text
+    }
+
+    /// Waits until the screen stands still.
+    fn settle(&self, before: usize) {
+        let mut size = before;
+        let mut still = Instant::now();
+        let begun = Instant::now();
+        while still.elapsed() < Duration::from_millis(250) || size == before {
+            std::thread::sleep(Duration::from_millis(10));
+            let now = self.screen.lock().unwrap().len();
+            if now != size {
+                (size, still) = (now, Instant::now());
+            }
+            if begun.elapsed() > Duration::from_secs(10) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // The end of its input is the end of `script`, and of the shell on its terminal.
+        drop(self.child.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn completes(name: &str) {
+    let mut shell = Shell::start(name);
+    for (line, expected) in [
+        ("monopile creat\tx", "create-env x"),
+        ("monopile create-env --recreate-p\tx", "create-env --recreate-persistent-disks x"),
+        // A manifest is YAML, a state is JSON.
+        ("monopile create-env boo\t--state boo\t", "create-env boot.yml --state boot.json"),
+        ("monopile render boot.yml --job dir\t", "render boot.yml --job director"),
+        ("monopile render boot.yml --job war\t", "render boot.yml --job warden_cpi"),
+        // Ops files count.
+        ("monopile render -o mor\tboot.yml --job ua\t", "render -o more.yml boot.yml --job uaa"),
+        ("monopile int boot.yml --path /inst\t/\t", "int boot.yml --path /instance_groups/name=bosh"),
+        (
+            "monopile int boot.yml --path /instance_groups/name=bosh/jobs/name=h\t",
+            "int boot.yml --path /instance_groups/name=bosh/jobs/name=health_monitor",
+        ),
+        (
+            "monopile int boot.yml -v inter\t10.0.0.6 -v tok\tx",
+            "int boot.yml -v internal_ip=10.0.0.6 -v token=x",
+        ),
+        // A variable that has a value is not offered.
+        ("monopile int boot.yml -v token=1 -v tok\tx", "int boot.yml -v token=1 -v tokx"),
+        ("monopile int boot.yml --var-file tok\tboot.t\t", "int boot.yml --var-file token=boot.txt"),
+        ("monopile cpi call boot.yml has_v\tx", "cpi call boot.yml has_vm x"),
+    ] {
+        assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
+    }
+    // So does an env file.
+    shell.run("cd sub");
+    assert_eq!(shell.completed("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
+    shell.run("cd ..");
+    let offered = shell.offered("monopile render boot.yml --job ", "warden_cpi");
+    assert!(offered.contains("director") && offered.contains("health_monitor"), "{offered}");
+}
+
+#[test]
+fn bash() {
+    completes("bash");
+}
+
+#[test]
+fn zsh() {
+    completes("zsh");
+}
+
+#[test]
+fn fish() {
+    completes("fish");
+}

@@ -1,0 +1,215 @@
+//! What happens to a run, and how it is made to happen.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::gate::Side;
+use super::life::Life;
+use super::machine;
+use crate::support::Run;
+use crate::support::scripted::When;
+
+/// What happens to the program.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Disturbance {
+    /// Nothing.
+    Never,
+    /// At a call of the CPI, counted from 1; see [`When`].
+    Call(usize, When),
+    /// Before this system call of the main thread, counted from 1.
+    Syscall(&'static str, usize),
+    /// After so many milliseconds.
+    After(u64),
+    /// This system call of the main thread, counted from 1, fails with this error: once, or from then on.
+    Fault { name: &'static str, number: usize, errno: &'static str, lasting: bool },
+    /// This signal arrives so many times while a call of the CPI, counted from 1, is at work.
+    Signal { call: usize, signal: Signal, times: usize },
+    /// Something is done at a place.
+    At(Place, Act),
+}
+
+/// A place in the conversation with CPI and agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A call of the CPI, counted from 1.
+    Call(usize, Side),
+    /// A message to the agent, counted from 1; what is asked again and again counts once.
+    Message(usize, Side),
+}
+
+/// What is done at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// The program is killed.
+    Kill,
+    /// The agent is killed, and started again by its VM.
+    KillAgent,
+    /// The VM is booted again.
+    Reboot,
+    /// The VM is switched off and stays so.
+    SwitchOff,
+    /// The machine of program, CPI and VM restarts, and the pids of all of them are given to others: in the same
+    /// boot as far as anybody can tell, or not.
+    Restart { booted: bool },
+}
+
+impl Disturbance {
+    /// Whether the VM may be off afterwards.
+    pub fn switches_off(&self) -> bool {
+        matches!(self, Disturbance::At(_, Act::SwitchOff | Act::Restart { .. }))
+    }
+
+    /// Whether the CPI's process may be at work afterwards, and shall be.
+    pub fn leaves_a_call(&self) -> bool {
+        matches!(self, Disturbance::Call(_, When::Slow))
+    }
+}
+
+impl Life<'_> {
+    /// Runs a stage's command, disturbed as told, and says whether that kept it from its end.
+    pub fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
+        let mut command = self.command(stage);
+        self.speak();
+        match disturbance {
+            Disturbance::Never => (false, self.hello.world.finish(command)),
+            Disturbance::Call(number, when) => {
+                self.hello.script(self.script().stopped_at(*number, *when));
+                let run = self.hello.world.finish(command);
+                let dies = matches!(when, When::DieBefore | When::DieDuring | When::DieAfter);
+                // A deploy does not fail for what it could not take away.
+                let kept = run.stderr.contains("the next run tries again");
+                (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
+            }
+            Disturbance::Syscall(name, number) => {
+                let run = self.injected(&command, name, &format!("signal=SIGKILL:when={number}"));
+                (run.code == -1, run)
+            }
+            Disturbance::Fault { name, number, errno, lasting } => {
+                let on = if *lasting { "+" } else { "" };
+                let run = self.injected(&command, name, &format!("error={errno}:when={number}{on}"));
+                self.check_code(&run, (0..=5).contains(&run.code));
+                (run.code != 0, run)
+            }
+            Disturbance::Signal { call, signal, times } => {
+                let run = self.signalled(&command, *call, *signal, *times);
+                // A signal during the last call finds nothing left to stop.
+                self.check_code(&run, run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1));
+                (run.code != 0, run)
+            }
+            Disturbance::After(milliseconds) => {
+                let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                std::thread::sleep(Duration::from_millis(*milliseconds));
+                child.kill().unwrap();
+                let status = child.wait().unwrap();
+                let run =
+                    Run { code: status.code().unwrap_or(-1), stdout: String::new(), stderr: String::new() };
+                (status.signal().is_some(), run)
+            }
+            Disturbance::At(place, act) => {
+                if disturbance.switches_off() {
+                    // Nobody will answer.
+                    command.args(["--agent-timeout", "5s"]);
+                }
+                let run = self.held(command, *place, *act);
+                let killed = matches!(act, Act::Kill | Act::Restart { .. });
+                self.check_code(&run, (0..=5).contains(&run.code) || (killed && run.code == -1));
+                (run.code != 0 || disturbance.switches_off(), run)
+            }
+        }
+    }
+
+    /// Runs the command while a system call is tampered with.
+    fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
+        let mut strace = Command::new("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
+        strace.args(["-e", &format!("inject={name}:{how}")]);
+        self.hello.world.finish(wrapped(strace, command))
+    }
+
+    /// Runs the command and signals it while a call is held.
+    fn signalled(&self, command: &Command, call: usize, signal: Signal, times: usize) -> Run {
+        self.hello.script(self.script().stopped_at(call, When::Hold));
+        // What ignores a signal (nohup) leaves that to its children, and the program keeps it so.
+        let mut env = Command::new("env");
+        env.args(["--default-signal=INT", "--default-signal=TERM", "--default-signal=HUP"]);
+        let mut child = self.start(wrapped(env, command));
+        self.hello.wait_until_held();
+        let pid = Pid::from_child(&child);
+        for _ in 0..times {
+            kill_process(pid, signal).unwrap();
+            // Two signals that are pending at once arrive as one.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if times == 1 {
+            self.hello.go();
+        }
+        let status = child.wait().unwrap();
+        // Whoever insisted has left the call at work: it ends while the next run waits for it.
+        self.hello.go();
+        self.run_of(status)
+    }
+
+    /// Runs the command, and does something when it comes to a place.
+    fn held(&mut self, command: Command, place: Place, act: Act) -> Run {
+        match place {
+            Place::Call(number, side) => {
+                let when = if side == Side::Before { When::Hold } else { When::HoldDone };
+                self.hello.script(self.script().stopped_at(number, when));
+            }
+            Place::Message(number, side) => self.gate.set(Some((number, side))),
+        }
+        let mut child = self.start(command);
+        let begun = Instant::now();
+        let status = loop {
+            if self.hello.world.exists("held") {
+                match act {
+                    Act::Kill => child.kill().unwrap(),
+                    Act::KillAgent => machine::kill_agent(&self.hello),
+                    Act::Reboot => machine::reboot(&self.hello),
+                    Act::SwitchOff => self.hello.kill_vm(),
+                    Act::Restart { booted } => {
+                        self.bystanders.push(machine::restart(&self.hello, &mut child, booted));
+                    }
+                }
+                self.hello.go();
+                break child.wait().unwrap();
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(300), "{}: it hangs", self.place);
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        self.gate.set(None);
+        self.run_of(status)
+    }
+
+    /// Starts a command whose output goes into files.
+    fn start(&self, mut command: Command) -> Child {
+        let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
+        command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap()
+    }
+
+    /// What became of what [`Self::start`] started.
+    fn run_of(&self, status: ExitStatus) -> Run {
+        let read = |name: &str| self.hello.world.read(name);
+        Run { code: status.code().unwrap_or(-1), stdout: read("stdout"), stderr: read("stderr") }
+    }
+}
+
+/// `command` as the arguments of `wrapper`, which gets its environment and directory.
+pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+    wrapper.arg(command.get_program()).args(command.get_args()).env_clear();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            wrapper.env(name, value);
+        }
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapper.current_dir(directory);
+    }
+    wrapper
+}

@@ -1,0 +1,91 @@
+//! A point between the program and the agent at which both are held.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::support::proxy::{Exchange, Listener};
+
+/// On which side of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Before it has come to the other one.
+    Before,
+    /// While the other one is at work.
+    During,
+    /// When the other one is done, before its answer has come back.
+    After,
+}
+
+/// Counts messages. As the scripted CPI does at a call, it writes the file `held` at the point and waits for `go`.
+pub struct Gate {
+    directory: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    point: Option<(usize, Side)>,
+    count: usize,
+    last: String,
+}
+
+impl Gate {
+    /// One without a point, with its files in this directory.
+    pub fn new(directory: PathBuf) -> Gate {
+        Gate { directory, seen: Mutex::default() }
+    }
+
+    /// Counts from here on, to this message if any.
+    pub fn set(&self, point: Option<(usize, Side)>) {
+        *self.seen.lock().unwrap() = Seen { point, ..Seen::default() };
+    }
+
+    /// How many messages there were.
+    pub fn count(&self) -> usize {
+        self.seen.lock().unwrap().count
+    }
+
+    fn hold(&self) {
+        self.tell();
+        while !self.directory.join("go").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn tell(&self) {
+        std::fs::write(self.directory.join("held"), "").unwrap();
+    }
+}
+
+/// The one that the proxy has.
+pub struct Ear(pub std::sync::Arc<Gate>);
+
+impl Listener for Ear {
+    fn asked(&self, name: &str) -> usize {
+        let (number, side) = {
+            let mut seen = self.0.seen.lock().unwrap();
+            // How often something is asked until it is so differs from run to run.
+            let again = ["ping", "get_state", "get_task"].contains(&name) && seen.last == name;
+            if again {
+                return 0;
+            }
+            seen.last = name.to_owned();
+            seen.count += 1;
+            (seen.count, seen.point.filter(|(point, _)| *point == seen.count).map(|(_, side)| side))
+        };
+        match side {
+            Some(Side::Before) => self.0.hold(),
+            Some(Side::During) => self.0.tell(),
+            Some(Side::After) | None => {}
+        }
+        number
+    }
+
+    fn heard(&self, asked: usize, _exchange: Exchange) {
+        let point = self.0.seen.lock().unwrap().point;
+        if asked > 0 && point == Some((asked, Side::After)) {
+            self.0.hold();
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Others than the program come to an end: the CPI's process, the agent, the VM, the whole machine.
+
+use super::{Act, Contract, Disturbance, Place, Reference, Side, Sweep, reference};
+use crate::support::scripted::When;
+
+/// Before and after every call, and before every message or while the agent is at work on it, of a stage. With
+/// several acts, each has its turn.
+fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance> {
+    let sides = [Side::Before, Side::After];
+    let calls = (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| Place::Call(call, side)));
+    let messages = (1..=reference.messages[stage]).map(|message| {
+        let side = if (message + stage).is_multiple_of(2) { Side::Before } else { Side::During };
+        Place::Message(message, side)
+    });
+    let places = calls.chain(messages).enumerate();
+    places.map(|(number, place)| Disturbance::At(place, acts[(number + stage) % acts.len()])).collect()
+}
+
+#[test]
+fn a_cpi_that_is_killed_loses_nothing() {
+    let mut sweep = Sweep::new("killed CPI processes");
+    for (contract, sample) in Contract::ALL.into_iter().zip([2, 1, 1]) {
+        let reference = reference(contract);
+        sweep.add(contract, sample, |stage| {
+            let whens = [When::DieBefore, When::DieDuring, When::DieAfter];
+            let calls = 1..=reference.calls[stage];
+            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
+        });
+    }
+    sweep.run();
+}
+
+#[test]
+fn an_agent_that_is_killed_or_started_again_with_its_vm_loses_nothing() {
+    let mut sweep = Sweep::new("killed agents and rebooted VMs");
+    let acts = [Act::KillAgent, Act::Reboot];
+    for act in acts {
+        sweep.add(Contract::V2, 1, |stage| points(reference(Contract::V2), stage, &[act]));
+    }
+    sweep.add(Contract::OldCpi, 1, |stage| points(reference(Contract::OldCpi), stage, &acts));
+    sweep.add(Contract::OldStemcell, 1, |stage| {
+        points(reference(Contract::OldStemcell), stage, &[Act::Reboot, Act::KillAgent])
+    });
+    sweep.run();
+}
+
+#[test]
+fn a_machine_that_restarts_loses_nothing_and_harms_nobody() {
+    let mut sweep = Sweep::new("machine restarts and VMs switched off");
+    let acts = [Act::Restart { booted: true }, Act::SwitchOff, Act::Restart { booted: false }];
+    sweep.add(Contract::V2, 2, |stage| points(reference(Contract::V2), stage, &acts));
+    sweep.add(Contract::OldCpi, 1, |stage| points(reference(Contract::OldCpi), stage, &acts));
+    sweep.run();
+}

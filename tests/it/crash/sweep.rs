@@ -1,0 +1,236 @@
+//! Many lives at once, and what came of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::disturbance::{Disturbance, wrapped};
+use super::life::{Contract, Life, NEEDLESS, STAGES};
+
+/// How many lives are lived at a time: most of a life is waiting.
+const AT_ONCE: (usize, usize) = (4, 10);
+
+/// What makes a write durable or takes something away; of what is opened, what is made by that.
+const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
+
+/// A system call of the program's main thread.
+pub struct Syscall {
+    /// One of [`SYSCALLS`].
+    pub name: &'static str,
+    /// Its number among those of this name, from 1.
+    pub number: usize,
+    /// Whether it is about state, journal, lock or vars store. Others are about the log, scratch space, packages.
+    pub durable: bool,
+    /// Whether it is the first of its kind: those of this name about this file, but for what is random in its path.
+    pub first: bool,
+}
+
+/// One disturbance, or none, for each stage.
+type Disturbances = [Vec<Disturbance>; STAGES.len()];
+
+/// How an undisturbed life went.
+#[derive(Default)]
+pub struct Reference {
+    states: [Value; STAGES.len()],
+    /// How many calls of the CPI each stage has.
+    pub calls: [usize; STAGES.len()],
+    /// How many messages to the agent, where what is asked again and again counts once.
+    pub messages: [usize; STAGES.len()],
+    /// What its main thread asks of the file system.
+    pub syscalls: [Vec<Syscall>; STAGES.len()],
+    /// How long it took.
+    pub times: [Duration; STAGES.len()],
+}
+
+/// Counts what happened in lives.
+#[derive(Default)]
+pub struct Tally {
+    points: AtomicUsize,
+    /// Points at which there was a run to be kept from its end.
+    met: AtomicUsize,
+    replaced: AtomicUsize,
+    leaks: Mutex<Vec<String>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    pub fn leak(&self, leak: String) {
+        self.leaks.lock().unwrap().push(leak);
+    }
+
+    pub fn point(&self, disturbance: &Disturbance, met: bool) {
+        if *disturbance != Disturbance::Never {
+            self.points.fetch_add(1, Ordering::SeqCst);
+            self.met.fetch_add(usize::from(met), Ordering::SeqCst);
+        }
+    }
+
+    pub fn replaced(&self, count: usize) {
+        self.replaced.fetch_add(count, Ordering::SeqCst);
+    }
+}
+
+/// Lives undisturbed, once for all tests, and notes what there is to disturb.
+pub fn reference(contract: Contract) -> &'static Reference {
+    static REFERENCES: [OnceLock<Reference>; 3] = [const { OnceLock::new() }; 3];
+    let place = Contract::ALL.iter().position(|known| *known == contract).unwrap();
+    REFERENCES[place].get_or_init(|| undisturbed(contract))
+}
+
+fn undisturbed(contract: Contract) -> Reference {
+    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    assert!(traced.is_ok_and(|status| status.success()), "this test needs strace, and the right to trace");
+    let tally = Tally::default();
+    let mut reference = Reference::default();
+    let mut states: [Value; STAGES.len()] = Default::default();
+    Life::new(contract, &tally).live(
+        |_| true,
+        |life, stage| {
+            life.speak();
+            let log = life.hello.world.path("trace");
+            let mut strace = Command::new("strace");
+            strace.args(["-qq", "-y", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
+            let command = wrapped(strace, &life.command(stage));
+            let begun = Instant::now();
+            life.hello.world.finish(command).success();
+            reference.times[stage] = begun.elapsed();
+            reference.calls[stage] = life.hello.calls("");
+            reference.messages[stage] = life.gate.count();
+            reference.syscalls[stage] = syscalls(&std::fs::read_to_string(&log).unwrap());
+        },
+        |stage, state, _| states[stage] = state.clone(),
+    );
+    reference.states = states;
+    eprintln!(
+        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls for durable writes {:?}",
+        reference.calls,
+        reference.messages,
+        reference.syscalls.each_ref().map(|calls| calls.iter().filter(|call| call.durable).count())
+    );
+    assert_eq!(*tally.leaks.lock().unwrap(), Vec::<String>::new());
+    reference
+}
+
+fn syscalls(trace: &str) -> Vec<Syscall> {
+    let random = regex::Regex::new(r"[0-9a-f-]{36}|monopile-\w{6}|\.\w{6}\.|#?\d+").unwrap();
+    let (mut counts, mut kinds) = (BTreeMap::<&str, usize>::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for line in trace.lines() {
+        let Some(name) = SYSCALLS.into_iter().find(|name| line.starts_with(&format!("{name}("))) else {
+            continue;
+        };
+        let count = counts.entry(name).or_default();
+        *count += 1;
+        // What is written comes behind the file.
+        let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
+        let durable = place.contains("state.json") || place.contains("creds.yml");
+        let durable = durable && (name != "openat" || line.contains("O_CREAT"));
+        let first = kinds.insert((name, random.replace_all(place, "").into_owned()));
+        found.push(Syscall { name, number: *count, durable, first });
+    }
+    found
+}
+
+/// Whether every point is to be taken.
+pub fn full() -> bool {
+    wanted().is_some_and(|wanted| wanted == "full")
+}
+
+/// `full`, or how many lives of each kind are to be lived instead of the few of an ordinary test run.
+fn wanted() -> Option<String> {
+    std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
+}
+
+/// Lives that are to be lived.
+pub struct Sweep {
+    name: &'static str,
+    lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
+    begun: Instant,
+}
+
+impl Sweep {
+    /// None yet.
+    pub fn new(name: &'static str) -> Sweep {
+        Sweep { name, lives: Vec::new(), begun: Instant::now() }
+    }
+
+    /// Adds the points of each stage, distributed over as few lives as possible; of a sample no more than `sample`
+    /// lives, with points that are spread over all and not the same ones in each stage.
+    pub fn add(&mut self, contract: Contract, sample: usize, points: impl Fn(usize) -> Vec<Disturbance>) {
+        let mut all: Disturbances = std::array::from_fn(points);
+        if !full() {
+            let sample = wanted().map_or(sample, |wanted| wanted.parse().unwrap());
+            for (stage, points) in all.iter_mut().enumerate() {
+                let (length, start) =
+                    (points.len(), stage * 31 + 17 * (contract as usize) + points.len() / 2);
+                let taken = sample.min(length);
+                *points =
+                    (0..taken).map(|at| points[(start + at * length / taken) % length].clone()).collect();
+            }
+        }
+        let count = all.iter().map(Vec::len).max().unwrap_or_default();
+        for life in 0..count {
+            let at = |stage: usize| all[stage].get(life).cloned().unwrap_or(Disturbance::Never);
+            self.lives.push((contract, std::array::from_fn(at)));
+        }
+    }
+
+    /// Lives the lives, some at a time, and tells what came of them.
+    pub fn run(self) {
+        let tally = Tally::default();
+        let next = AtomicUsize::new(0);
+        let at_once = if wanted().is_some() { AT_ONCE.1 } else { AT_ONCE.0 };
+        std::thread::scope(|scope| {
+            for _ in 0..at_once.min(self.lives.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::SeqCst);
+                        let Some((contract, disturbances)) = self.lives.get(number) else { break };
+                        live(*contract, disturbances, &tally);
+                        if (number + 1).is_multiple_of(25) {
+                            eprintln!("{}: {} of {} lives", self.name, number + 1, self.lives.len());
+                        }
+                    }
+                });
+            }
+        });
+        let (leaks, failures) = (tally.leaks.into_inner().unwrap(), tally.failures.into_inner().unwrap());
+        eprintln!(
+            "{}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; {} VMs and disks replaced \
+             before any job ran on them; {} leaks, {} other failures",
+            self.name,
+            tally.points.into_inner(),
+            tally.met.into_inner(),
+            self.lives.len(),
+            self.begun.elapsed().as_secs_f64(),
+            tally.replaced.into_inner(),
+            leaks.len(),
+            failures.len()
+        );
+        assert!(leaks.is_empty() && failures.is_empty(), "{}\n{}", leaks.join("\n"), failures.join("\n"));
+    }
+}
+
+/// A life; one that fails does not keep the others from being lived.
+fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
+    let reference = reference(contract);
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        Life::new(contract, tally).live(
+            |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
+            |life, stage| life.stage(stage, &disturbances[stage]),
+            |stage, state, place| {
+                assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");
+            },
+        );
+    }));
+    if let Err(panic) = lived {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        tally.failures.lock().unwrap().push(format!("{contract:?}, {disturbances:?}: {said}"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Every command in README.md and the book is run, and the book is whole.
+//!
+//! A fenced block marked `sh` is run with `sh -e`, the blocks of a page one after the other in one directory that has
+//! `examples` in it and the program on its path. Where a block cannot be run here, its mark says what it takes:
+//! `` ```sh needs=a cloud ``. Commands anywhere else would not be run, so there are none: indented blocks and blocks
+//! without a mark may not begin with the program's name.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{MONOPILE, World};
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README.md and the pages of the book, the generated one apart.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![repository().join("README.md")];
+    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages.sort();
+    pages
+}
+
+struct Block {
+    line: usize,
+    /// What follows the backticks.
+    mark: String,
+    text: String,
+}
+
+/// The fenced blocks of a page, and its lines outside them.
+fn blocks(page: &str) -> (Vec<Block>, Vec<(usize, &str)>) {
+    let (mut blocks, mut outside, mut open) = (Vec::new(), Vec::new(), None::<Block>);
+    for (index, line) in page.lines().enumerate() {
+        match (line.strip_prefix("```"), open.as_mut()) {
+            (None, Some(block)) => block.text += &format!("{line}\n"),
+            (None, None) => outside.push((index + 1, line)),
+            (Some(mark), None) => {
+                open = Some(Block { line: index + 1, mark: mark.trim().to_owned(), text: String::new() });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    (blocks, outside)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in walkdir::WalkDir::new(from).into_iter().map(Result::unwrap) {
+        let name = entry.file_name().to_string_lossy();
+        let target = to.join(entry.path().strip_prefix(from).unwrap());
+        if entry.file_type().is_dir() {
+            std::fs::create_dir_all(target).unwrap();
+        } else if !name.contains("-state.json") && !name.ends_with("-vars.yml") {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_command_runs() {
+    let mut ran = 0;
+    // The generated page has usages, not commands.
+    for path in pages().into_iter().filter(|path| !path.ends_with("reference.md")) {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (blocks, outside) = blocks(&page);
+        for (line, text) in outside {
+            let command = text.starts_with("    ") && text.trim_start().starts_with("monopile ");
+            assert!(!command, "{}:{line}: a command in no block marked sh is not run", path.display());
+        }
+        let world = World::new();
+        let bin = world.root().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(MONOPILE, bin.join("monopile")).unwrap();
+        copy(&repository().join("examples"), &world.path("examples"));
+        for block in blocks {
+            let place = format!("{}:{}", path.display(), block.line);
+            let Some(rest) = block.mark.strip_prefix("sh") else {
+                assert!(!block.text.trim_start().starts_with("monopile "), "{place}: this block is not run");
+                continue;
+            };
+            if let Some(needs) = rest.trim().strip_prefix("needs=") {
+                assert!(needs.len() > 3, "{place}: needs what?");
+                continue;
+            }
+            assert_eq!(rest, "", "{place}: a mark is `sh`, or `sh needs=…`");
+            let mut command = Command::new("sh");
+            world.enter(&mut command).args(["-ec", &block.text]);
+            command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+            let run = world.finish(command);
+            if run.code != 0 {
+                // The page would have deleted it further down.
+                world.run(["delete-env", "examples/hello/manifest.yml", "--skip-drain", "--allow-missing"]);
+            }
+            assert_eq!(run.code, 0, "{place}:\n{}\n{}\n{}", block.text, run.stdout, run.stderr);
+            ran += 1;
+        }
+        assert_eq!(world.leftovers(), Vec::<String>::new(), "{}", path.display());
+    }
+    assert!(ran > 5, "only {ran} blocks were run");
+}
+
+#[test]
+fn the_book_has_every_page_and_every_link_leads_somewhere() {
+    let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let docs = repository().join("docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: BTreeSet<String> = link.captures_iter(&summary).map(|found| found[1].to_owned()).collect();
+    let there: BTreeSet<String> = pages()
+        .iter()
+        .filter(|page| page.parent() == Some(docs.as_path()) && !page.ends_with("SUMMARY.md"))
+        .map(|page| page.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(listed, there, "SUMMARY.md does not list the pages of docs/");
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for found in link.captures_iter(&text) {
+            let target = found[1].split('#').next().unwrap();
+            let is_here = !target.is_empty() && !target.contains("://");
+            let target = page.parent().unwrap().join(target);
+            assert!(!is_here || target.exists(), "{}: {} does not exist", page.display(), &found[1]);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_run_is_noticed() {
+    let page = "a\n```sh\nmonopile x\n```\n\n    monopile y\n```sh needs=a cloud\nz\n```\n";
+    let (found, outside) = blocks(page);
+    let marks: Vec<(&str, usize)> = found.iter().map(|block| (block.mark.as_str(), block.line)).collect();
+    assert_eq!(marks, [("sh", 2), ("sh needs=a cloud", 7)]);
+    assert!(outside.contains(&(6, "    monopile y")));
+}

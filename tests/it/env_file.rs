@@ -1,0 +1,195 @@
+//! The env file: what it says stands beneath the command line.
+
+use crate::support::World;
+use crate::support::hello::Hello;
+
+const MANIFEST: &str = "name: ((name))\nvalues: [((a)), ((b)), ((c)), ((d))]\n";
+
+/// A world whose env file names all that a manifest is made of.
+fn world() -> World {
+    let world = World::new();
+    world.write("env/bosh.yml", MANIFEST);
+    world.write("env/ops.yml", "- {type: replace, path: /from?, value: file}\n");
+    world.write("env/vars.yml", "a: vars file\nb: vars file\n");
+    world.write("env/text", "text");
+    world.write(
+        "env/.monopile.yml",
+        "manifest: bosh.yml\nops_files: [ops.yml]\nvars: {name: 'x: y', a: 5}\n\
+         vars_files: [vars.yml]\nvar_files: {c: text}\nvars_env: [MP]\n",
+    );
+    world
+}
+
+fn inside(world: &World, directory: &str, args: &[&str]) -> std::process::Command {
+    let mut command = world.monopile(args);
+    command.current_dir(world.path(directory)).env("MP_d", "from the environment");
+    command
+}
+
+#[test]
+fn a_command_without_flags_finds_everything_and_says_where() {
+    let world = world();
+    std::fs::create_dir_all(world.path("env/below/deeper")).unwrap();
+    let expected = "from: file\nname: 'x: y'\nvalues:\n- 5\n- vars file\n- text\n- from the environment\n";
+    for (directory, shown) in [
+        ("env", ".monopile.yml".to_owned()),
+        ("env/below/deeper", world.path("env/.monopile.yml").display().to_string()),
+    ] {
+        let run = world.finish(inside(&world, directory, &["int"])).success();
+        assert_eq!(run.stdout, expected);
+        let keys = "manifest, ops_files, vars, vars_files, var_files, vars_env";
+        assert!(run.stderr.contains(&format!("taken from '{shown}': {keys}")), "{}", run.stderr);
+    }
+    let named = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
+    assert_eq!(named.stdout, expected);
+}
+
+#[test]
+fn every_kind_of_flag_wins_over_every_kind_of_the_file() {
+    let world = world();
+    world.write("env/mine.yml", "a: mine\n");
+    world.write("env/more.yml", "- {type: replace, path: /from, value: command line}\n");
+    let value = |flags: &[&str], path: &str| {
+        let args: Vec<&str> = ["int", "--path", path].iter().chain(flags).copied().collect();
+        world.finish(inside(&world, "env", &args)).success().stdout
+    };
+    // A vars file given beats a value of the file, although among flags it is the other way round.
+    assert_eq!(value(&["-l", "mine.yml"], "/values/0"), "mine\n");
+    assert_eq!(value(&["--vars-env", "ZZ"], "/values/0"), "5\n");
+    assert_eq!(value(&["-v", "c=1"], "/values/2"), "1\n");
+    assert_eq!(value(&["--var-file", "b=text"], "/values/1"), "text\n");
+    assert_eq!(value(&["-o", "more.yml"], "/from"), "command line\n");
+}
+
+#[test]
+fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
+    let world = world();
+    world.write("env/other.yml", "name: ((name))\n");
+    let run = world.finish(inside(&world, "env", &["int", "other.yml"])).success();
+    assert_eq!(run.stdout, "name: ((name))\n");
+    assert!(
+        run.stderr.contains("'.monopile.yml' is for 'bosh.yml' and is not used for 'other.yml'"),
+        "{}",
+        run.stderr
+    );
+    let args = ["int", "other.yml", "--env-file", ".monopile.yml"];
+    assert_eq!(world.finish(inside(&world, "env", &args)).success().stdout, "from: file\nname: 'x: y'\n");
+    // The same one by another path is the same one.
+    let absolute = world.path("env/../env/bosh.yml");
+    let run = world.finish(inside(&world, "env", &["int", absolute.to_str().unwrap()])).success();
+    assert!(run.stdout.contains("from: file"), "{}", run.stdout);
+}
+
+#[test]
+fn without_it_a_manifest_is_required_as_ever() {
+    let world = world();
+    let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
+    assert!(refused.stderr.contains("<PATH>"), "{}", refused.stderr);
+    let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
+    assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
+    // One that names no manifest does not make it optional.
+    world.write("env/.monopile.yml", "vars: {name: x}\n");
+    world.finish(inside(&world, "env", &["int"])).failure(2);
+    let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
+    assert_eq!(run.stdout, "x\n");
+}
+
+#[test]
+fn what_it_cannot_mean_is_told_with_its_place() {
+    let world = World::new();
+    world.write("bosh.yml", "name: x\n");
+    for (text, expected) in [
+        ("ops_file: [a]\n", ".monopile.yml:1:1: there is no key 'ops_file'; there is 'ops_files'"),
+        ("recreate: true\n", ".monopile.yml:1:1: there is no key 'recreate'"),
+        ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
+        ("parallel: [3]\n", ":1:11: `parallel` must be a text, not a sequence"),
+        ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
+        (
+            "manifest: bosh.yml\nparallel: many\n",
+            ":2:11: `parallel`: invalid value 'many' for '--parallel <N>'",
+        ),
+        ("- a\n", ".monopile.yml:1:1: the env file is a sequence, not a mapping"),
+        ("manifest: bosh.yml\nmanifest: x\n", ".monopile.yml:2:1"),
+        ("a: 1\nb: 2\n", "2 problems"),
+    ] {
+        world.write(".monopile.yml", text);
+        let run = world.run(["create-env"]).failure(3);
+        assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
+        assert!(run.stderr.contains("--no-env-file goes on without it"), "{}", run.stderr);
+        let json = world.run(["--json", "create-env"]).failure(3);
+        assert_eq!(json.json().last().unwrap()["exit_code"], 3);
+    }
+    let run = world.run(["create-env", "--env-file", "none.yml"]).failure(3);
+    assert!(run.stderr.contains("env file 'none.yml' does not exist"), "{}", run.stderr);
+}
+
+#[test]
+fn a_file_of_somebody_else_is_not_used() {
+    let world = world();
+    // Only root can give a file away; elsewhere nobody can put one here.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::os::unix::fs::chown(world.path("env/.monopile.yml"), Some(4711), None).unwrap();
+    let run = world.finish(inside(&world, "env", &["int", "bosh.yml"])).success();
+    assert!(run.stdout.contains("((name))"), "{}", run.stdout);
+    assert!(run.stderr.contains("belongs to another user and is not used"), "{}", run.stderr);
+    let mut called_by_sudo = inside(&world, "env", &["int"]);
+    called_by_sudo.env("SUDO_UID", "4711");
+    assert!(world.finish(called_by_sudo).success().stdout.contains("from: file"));
+}
+
+#[test]
+fn vars_and_state_commands_use_it() {
+    let world = World::new();
+    world.write("bosh.yml", "name: x\nvariables: [{name: p, type: password}]\nv: ((p))((q))\n");
+    world.write(
+        ".monopile.yml",
+        "manifest: bosh.yml\nvars: {q: 1}\nvars_store: creds.yml\nstate: dir/s.json\n",
+    );
+    world.run(["int"]).success();
+    let listed = world.run(["vars", "list"]).success().stdout;
+    assert!(listed.contains("p ") && !listed.contains("q "), "{listed}");
+    world.run(["vars", "check"]).success();
+    let before = world.read("creds.yml");
+    world.run(["vars", "rotate", "p"]).success();
+    assert_ne!(world.read("creds.yml"), before);
+    world.write("creds.yml", "p: {not: a password}\n");
+    // The manifest of the file says what the value is to be.
+    world.run(["vars", "check"]).failure(3);
+    let run = world.run(["state", "show"]).failure(3);
+    assert!(run.stderr.contains("dir/s.json"), "{}", run.stderr);
+    let run = world.run(["state", "show", "--no-env-file"]).failure(2);
+    assert!(run.stderr.contains("which environment?"), "{}", run.stderr);
+    let run = world.run(["state", "backup", "--state", "t.json", "--keep"]).failure(3);
+    assert!(run.stderr.contains("t.json") && !run.stderr.contains("s.json"), "{}", run.stderr);
+}
+
+#[test]
+fn an_environment_lives_without_flags() {
+    let hello = Hello::new();
+    let flags: Vec<&str> = hello.flags();
+    let mut text = String::from("manifest: hello/manifest.yml\n");
+    let (mut ops, mut vars) = (Vec::new(), Vec::new());
+    for pair in flags.chunks(2) {
+        match pair[0] {
+            "-o" => ops.push(pair[1]),
+            "-v" => vars.push(pair[1].replacen('=', ": ", 1)),
+            flag => text += &format!("{}: {}\n", flag.trim_start_matches('-').replace('-', "_"), pair[1]),
+        }
+    }
+    text += &format!("ops_files: [{}]\nvars: {{{}}}\nparallel: 2\n", ops.join(", "), vars.join(", "));
+    hello.world.write(".monopile.yml", text);
+    hello.world.run(["create-env"]).success();
+    assert_eq!(hello.ask().1, 1);
+    assert!(hello.world.exists("state.json") && hello.world.exists("creds.yml"));
+    let run = hello.world.run(["render", "--job", "hello"]).success();
+    assert!(run.stdout.contains("8580"), "{}", run.stdout);
+    hello.world.run(["stop-env"]).success();
+    hello.world.run(["start-env"]).success();
+    assert!(hello.world.run(["state", "verify"]).success().stdout.contains("as recorded"));
+    assert!(hello.world.run(["cpi", "info"]).success().stdout.contains("api_version"));
+    assert!(hello.world.run(["cpi", "call", "has_disk", "none"]).success().stdout.contains("false"));
+    hello.world.run(["-n", "delete-env"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,94 @@
+//! `docs/events.schema.json`: what real runs emit is what it says, and no more than it names.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::hello::Hello;
+use crate::support::{Run, World};
+
+const SCHEMA: &str = include_str!("../../docs/events.schema.json");
+
+/// Reads the fields of a definition, through its references.
+fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
+    let referred = definition["$ref"].as_str().map(|reference| {
+        let name = reference.strip_prefix("#/$defs/").unwrap();
+        fields(schema, &schema["$defs"][name])
+    });
+    let own = definition["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
+    own.chain(referred.into_iter().flatten()).collect()
+}
+
+/// Checks every line; returns the events that were seen.
+fn check(run: &Run, seen: &mut BTreeSet<String>) {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let lines = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
+    for line in lines.lines() {
+        let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let problems: Vec<String> = validator.iter_errors(&event).map(|error| error.to_string()).collect();
+        assert!(problems.is_empty(), "{line}\n{problems:?}");
+        // A reader is to skip what it does not know; the schema is to know all there is.
+        let name = event["event"].as_str().unwrap();
+        let known = fields(&schema, &schema["$defs"][name]);
+        let header = ["v", "time", "event"].map(str::to_owned);
+        let unknown: Vec<_> = event
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|field| !known.contains(*field) && !header.contains(field))
+            .collect();
+        assert!(unknown.is_empty(), "the schema does not name {unknown:?} of {line}");
+        seen.insert(name.to_owned());
+    }
+}
+
+#[test]
+fn every_event_of_a_life_is_valid_and_every_kind_is_seen() {
+    let mut seen = BTreeSet::new();
+    let hello = Hello::new();
+    let kept_nowhere = hello.world.write("no-directory", "");
+    check(&hello.create(&["--json", "--verbose"]).success(), &mut seen);
+    check(&hello.create(&["--json"]).success(), &mut seen);
+    let mut warned = hello.command("stop-env", &["--json"]);
+    warned.env("XDG_STATE_HOME", kept_nowhere);
+    check(&hello.world.finish(warned), &mut seen);
+    hello.world.write("two.yml", "- {type: replace, path: /instance_groups/0/instances, value: 2}\n");
+    check(&hello.create(&["--json", "-o", "two.yml"]).failure(3), &mut seen);
+    check(&hello.delete(&["--json"]).success(), &mut seen);
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let described: BTreeSet<String> = schema["$defs"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|name| name.contains('_') || *name == "note" || *name == "warning")
+        .cloned()
+        .collect();
+    assert_eq!(seen, described);
+}
+
+#[test]
+fn what_fails_early_is_valid_too() {
+    let world = World::new();
+    let mut seen = BTreeSet::new();
+    for args in [
+        vec!["--json", "create-env", "--no-such-flag"],
+        vec!["--json", "create-env", "absent.yml"],
+        vec!["--json", "interpolate", "absent.yml"],
+        vec!["--json", "delete-env", "-"],
+    ] {
+        check(&world.run(args), &mut seen);
+    }
+    assert!(seen.contains("run_finished"));
+}
+
+#[test]
+fn the_page_names_every_event_and_field() {
+    let page = include_str!("../../docs/events.md");
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    for (name, definition) in schema["$defs"].as_object().unwrap() {
+        for field in fields(&schema, definition) {
+            assert!(page.contains(&format!("`{field}`")), "docs/events.md does not name `{field}` of {name}");
+        }
+    }
+}

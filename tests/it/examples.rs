@@ -1,0 +1,96 @@
+//! The examples that a machine without a cloud can only look at: manifests are complete, pipelines name what exists.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Run, World};
+
+fn example(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(path)
+}
+
+/// A copy of an example's directory.
+fn world(directory: &str) -> World {
+    let world = World::new();
+    for entry in std::fs::read_dir(example(directory)).unwrap() {
+        let path = entry.unwrap().path();
+        world.write(path.file_name().unwrap(), std::fs::read(&path).unwrap());
+    }
+    world
+}
+
+fn manifest(run: &Run) -> Value {
+    let manifest: Value = serde_yaml::from_str(&run.stdout).unwrap();
+    assert!(!run.stdout.contains("(("), "{}", run.stdout);
+    manifest
+}
+
+#[test]
+fn the_director_is_complete_with_what_its_env_file_names() {
+    let world = world("director");
+    let mut command = world.monopile(["interpolate", "--var-errs"]);
+    command.env("AWS_access_key_id", "AKIA").env("AWS_secret_access_key", "s3cret");
+    let manifest = manifest(&world.finish(command).success());
+    assert_eq!(manifest["cloud_provider"]["properties"]["aws"]["access_key_id"], "AKIA");
+    assert_eq!(manifest["instance_groups"][0]["networks"][0]["static_ips"][0], "10.0.0.6");
+    let releases = manifest["releases"].as_array().unwrap();
+    for job in manifest["instance_groups"][0]["jobs"].as_array().unwrap() {
+        assert!(releases.iter().any(|release| release["name"] == job["release"]), "{job}");
+    }
+    // What it generates is what it declares.
+    world.run(["vars", "check"]).success();
+    let mut with_tunnel = world.monopile(["int", "--path", "/cloud_provider/ssh_tunnel/host"]);
+    with_tunnel.args(["-o", "tunnel.yml", "-v", "private_key=x"]);
+    assert_eq!(world.finish(with_tunnel).success().stdout, "10.0.0.6\n");
+}
+
+#[test]
+fn bare_metal_is_complete_with_what_it_says_it_takes() {
+    let world = world("bare-metal");
+    world.write("versions.yml", "os_conf: {version: 1, sha1: a}\nstemcell: {version: 1, sha1: b}\n");
+    let text = world.read("jumpbox.yml");
+    // The flags of its own comment.
+    let flags: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("name:"))
+        .flat_map(|line| line.trim_start_matches('#').split_whitespace())
+        .filter(|word| word.contains('='))
+        .flat_map(|pair| ["-v", pair])
+        .collect();
+    let args = ["int", "jumpbox.yml", "--var-errs", "--vars-store", "creds.yml", "-l", "versions.yml"];
+    let manifest = manifest(&world.run(args.into_iter().chain(flags)).success());
+    assert_eq!(manifest["cloud_provider"]["cpi"]["builtin"], "ironic");
+    assert_eq!(manifest["cloud_provider"]["cpi"]["properties"]["storage"]["portals"][0], "10.0.0.2:3260");
+}
+
+#[test]
+fn pipelines_name_flags_that_exist() {
+    let help = World::new().run(["create-env", "--help"]).success().stdout;
+    let flag = regex::Regex::new(r"--[a-z][a-z-]+").unwrap();
+    let mut checked = 0;
+    for name in ["concourse.yml", "github-actions.yml"] {
+        let text = std::fs::read_to_string(example("pipelines").join(name)).unwrap();
+        let _: Value = serde_yaml::from_str(&text).unwrap();
+        let text = text.replace("\\\n", " ");
+        for line in text.lines().filter(|line| line.contains("monopile create-env")) {
+            for found in flag.find_iter(line) {
+                assert!(help.contains(found.as_str()), "{name}: there is no flag {}", found.as_str());
+            }
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 2);
+}
+
+#[test]
+fn the_cpi_in_python_passes_the_check() {
+    let world = World::new();
+    let mut command = world.monopile(["cpi", "check", "--contract", "v2", "--json", "--path"]);
+    command.arg(example("cpi/cpi.py")).arg("--stemcell").arg(example("hello/stemcell"));
+    world.finish(command).success();
+    // Its cloud is empty again.
+    assert_eq!(std::fs::read_dir(world.path("cloud")).unwrap().count(), 0);
+    let lines = std::fs::read_to_string(example("cpi/cpi.py")).unwrap();
+    assert!(lines.lines().filter(|line| !line.trim().is_empty()).count() <= 65, "sixty lines or so");
+}

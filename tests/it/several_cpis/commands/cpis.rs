@@ -1,0 +1,43 @@
+//! `cpis`.
+
+use serde_json::{Value, json};
+
+use super::super::{Clouds, SECRET, assert_said, said};
+use crate::support::scripted::{Script, Speaks};
+
+#[test]
+fn every_cpi_says_what_it_is_or_why_not() {
+    let clouds = Clouds::new();
+    let listed = |json: &str| serde_json::from_str::<Value>(json).unwrap();
+    let run = clouds.on("cpis", &["--json"]).success();
+    let both = json!(["local-directory", "local"]);
+    let expected = |name: Value, kind: &str, version: u32, formats: Value| {
+        json!({"name": name, "type": kind, "reachable": true, "api_version": version, "stemcell_formats": formats,
+               "problem": null})
+    };
+    assert_eq!(
+        listed(&run.stdout),
+        json!([
+            expected(json!(null), "local", 2, both.clone()),
+            expected(json!("east"), "local", 2, json!(["local-directory"])),
+            expected(json!("west"), "local", 2, json!(["local"])),
+            expected(json!("foreign"), "anything", 1, both),
+        ])
+    );
+    assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
+
+    // Unknown formats are no defect; a CPI that fails is.
+    clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
+    let run = clouds.on("cpis", &[]).success();
+    assert!(run.stdout.contains("foreign  anything  1        unknown"), "{}", run.stdout);
+    clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, &format!("Broken::{SECRET}"), false));
+    let run = clouds.on("cpis", &["--json"]).failure(1);
+    let foreign = listed(&run.stdout)[3].clone();
+    assert_eq!(
+        (foreign["reachable"].clone(), foreign["stemcell_formats"].clone()),
+        (json!(false), json!(null))
+    );
+    assert!(foreign["problem"].as_str().unwrap().contains("info failed as the script says"), "{foreign}");
+    assert!(!said(&run).contains(SECRET), "{}", said(&run));
+    assert_said(&clouds.on("cpis", &[]).failure(1), "not every CPI answers: foreign");
+}

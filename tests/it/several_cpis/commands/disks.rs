@@ -1,0 +1,62 @@
+//! `disks`, `attach-disk`, `delete-disk`.
+
+use serde_json::json;
+
+use super::super::{Clouds, assert_said};
+
+/// What `disks` says of each: its CID and its status.
+fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    clouds.list("disks").iter().map(|disk| (text(&disk["cid"]), text(&disk["status"]))).collect()
+}
+
+#[test]
+fn another_disk_takes_the_place_of_the_present_one_and_back() {
+    let clouds = Clouds::new();
+    assert_said(&clouds.on("delete-disk", &["disk-1"]).failure(3), "there is no state");
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1);
+    let first = clouds.only("east", "disks");
+    assert_eq!(
+        clouds.list("disks"),
+        [
+            json!({"cid": first, "cpi": "east", "az": "z-east", "size": 1024, "status": "attached", "undeleted": null})
+        ]
+    );
+    let second = clouds.behind_its_back("east", "create_disk", json!([1024, {}]));
+    let abroad = clouds.behind_its_back("west", "create_disk", json!([1024, {}]));
+    let before = clouds.hello.state();
+    for (command, more, expected) in [
+        ("delete-disk", vec![first.as_str()], "is the persistent disk of this environment"),
+        ("delete-disk", vec![second.as_str()], "is on record"),
+        ("delete-disk", vec![first.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
+        ("attach-disk", vec!["disk-nowhere"], "the CPI knows no disk 'disk-nowhere' of CPI 'east'"),
+        ("attach-disk", vec![abroad.as_str(), "--cpi", "west"], "is of CPI 'west', and the VM of CPI 'east'"),
+    ] {
+        assert_said(&clouds.on(command, &more).failure(3), expected);
+    }
+    assert_eq!(clouds.hello.state(), before);
+    assert_said(&clouds.on("attach-disk", &[&first]).success(), "already");
+    assert_eq!(clouds.hello.state(), before);
+
+    assert_said(&clouds.on("attach-disk", &[&second]).success(), "The next create-env attaches disk");
+    let status = |cid: &String, status: &str| (cid.clone(), status.to_owned());
+    assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "waiting")]);
+    let run = clouds.on("delete-disk", &[&first]).failure(3);
+    assert_said(&run, "until the next create-env");
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
+    assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
+
+    // And back, with the data.
+    clouds.on("attach-disk", &[&first]).success();
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 2);
+    clouds.create("z-east", &[]).success();
+    assert_eq!(statuses(&clouds), [status(&first, "attached"), status(&second, "kept")]);
+    clouds.on("delete-disk", &[&second, "-n"]).success();
+    assert_eq!(clouds.only("east", "disks"), first);
+    clouds.delete("z-east").success();
+    clouds.behind_its_back("west", "delete_disk", json!([abroad]));
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}

@@ -1,0 +1,34 @@
+//! The commands on single stemcells, VMs, disks and snapshots, with several CPIs at once.
+
+mod cpis;
+mod disks;
+mod snapshots;
+mod stemcells;
+mod vms;
+
+use serde_json::Value;
+
+use super::Clouds;
+use crate::support::Run;
+
+impl Clouds {
+    /// A command on the environment.
+    fn on(&self, command: &str, more: &[&str]) -> Run {
+        self.hello.world.finish(self.command(command, "z-east", more))
+    }
+
+    /// What a list says, as JSON.
+    #[track_caller]
+    fn list(&self, command: &str) -> Vec<Value> {
+        let run = self.hello.world.run([command, "--state", "state.json", "--json"]).success();
+        serde_json::from_str::<Value>(&run.stdout).unwrap().as_array().unwrap().clone()
+    }
+
+    /// The one thing of a kind that a cloud has.
+    #[track_caller]
+    fn only(&self, cloud: &str, kind: &str) -> String {
+        let all = self.has(cloud, kind);
+        assert_eq!(all.len(), 1, "{cloud}: {all:?}");
+        all.into_iter().next().unwrap()
+    }
+}

@@ -1,0 +1,63 @@
+//! `take-snapshot`, `snapshots`, `delete-snapshot`.
+
+use serde_json::json;
+
+use super::super::{Clouds, assert_said};
+use crate::support::scripted::{Script, Speaks, When};
+
+#[test]
+fn snapshots_are_of_the_cpi_of_their_disk() {
+    let clouds = Clouds::new();
+    clouds.on("take-snapshot", &[]).failure(3);
+    // A disk each, with no VM.
+    let mut disks = Vec::new();
+    for (cpi, cloud) in [("east", "east"), ("foreign", "cloud")] {
+        let cid = clouds.behind_its_back(cloud, "create_disk", json!([8, {}]));
+        disks.push(json!({"id": format!("id-{cpi}"), "cid": cid, "size": 8, "cpi": cpi}));
+    }
+    let (east, foreign) =
+        (disks[0]["cid"].as_str().unwrap().to_owned(), disks[1]["cid"].as_str().unwrap().to_owned());
+    clouds.hello.world.write(
+        "state.json",
+        json!({"director_id": "d", "installation_id": "i", "current_disk_id": "id-east", "disks": disks})
+            .to_string(),
+    );
+    clouds.on("take-snapshot", &[]).success();
+    let taken = clouds.only("east", "snapshots");
+    let listed = clouds.list("snapshots");
+    assert_eq!(listed[0]["cid"], json!(taken));
+    assert_eq!((listed[0]["cpi"].clone(), listed[0]["disk"].clone()), (json!("east"), json!(east)));
+    assert_said(
+        &clouds.on("take-snapshot", &["disk-nowhere"]).failure(3),
+        "no disk 'disk-nowhere' is on record",
+    );
+    assert_said(
+        &clouds.on("take-snapshot", &[&east, "--cpi", "west"]).failure(3),
+        "of CPI 'west' is on record",
+    );
+
+    // Killed when the snapshot is there and not yet on record: the next run puts it on record and takes another.
+    clouds.hello.script(Script::at(2, When::After));
+    clouds.on("take-snapshot", &[&foreign]).failure(-1);
+    clouds.hello.wait_until_idle();
+    assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
+    clouds.hello.script(Script::speaking(Speaks::Local));
+    clouds.on("take-snapshot", &[&foreign]).success();
+    assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
+    clouds.hello.script(Script::speaking(Speaks::Local).without("snapshot_disk", 0));
+    clouds.on("take-snapshot", &[&foreign]).failure(1);
+
+    assert_said(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).failure(3), "no snapshot");
+    let command = clouds.command("delete-snapshot", "z-east", &[&taken]);
+    let run = clouds.at_a_terminal(&command, "n");
+    assert_said(&run, &format!("Delete snapshot '{taken}' of CPI 'east'?"));
+    assert_said(&run, "not confirmed: nothing was changed");
+    assert_eq!(clouds.only("east", "snapshots"), taken);
+    for snapshot in clouds.list("snapshots") {
+        clouds.on("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
+    }
+    assert!(clouds.has("east", "snapshots").is_empty() && clouds.has("cloud", "snapshots").is_empty());
+    assert!(clouds.list("snapshots").is_empty());
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}

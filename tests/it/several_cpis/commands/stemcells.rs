@@ -1,0 +1,169 @@
+//! `upload-stemcell`, `stemcells`, `delete-stemcell`.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::super::{Clouds, SECRET, assert_said, said};
+use crate::support::scripted::{Script, Speaks, When};
+
+const NAME: &str = "bosh-local-hello-go_agent/1.0";
+const UPLOAD: &str = "upload-stemcell";
+
+/// How many stemcells each cloud has: that of the default CPI, east, west, foreign.
+fn counts(clouds: &Clouds) -> [usize; 4] {
+    ["default", "east", "west", "cloud"].map(|cloud| clouds.has(cloud, "stemcells").len())
+}
+
+#[test]
+fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
+    let clouds = Clouds::new();
+    clouds.hello.script(Script::speaking(Speaks::NotImplemented(0)));
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    assert_said(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
+    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it takes");
+    assert!(!said(&run).contains(SECRET));
+    assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
+    let east = clouds.only("east", "stemcells");
+    let listed = clouds.list("stemcells");
+    let cpis: Vec<&str> = listed.iter().map(|one| one["cpi"].as_str().unwrap()).collect();
+    assert_eq!(cpis, ["east", "foreign", "west"]);
+    assert_eq!(
+        listed[0],
+        json!({"name": "bosh-local-hello-go_agent", "version": "1.0", "cid": east, "cpi": "east", "api_version": 3,
+               "in_use": false, "kept": true, "undeleted": null})
+    );
+
+    // The same again does nothing; `--fix` does it again, and what it replaces goes.
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    assert_said(&run, "is uploaded already");
+    let known = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
+    clouds.on(UPLOAD, &[&["nowhere.tgz"], &known[..]].concat()).success();
+    clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
+    assert_eq!(counts(&clouds), [0, 1, 1, 1]);
+    assert_ne!(clouds.only("east", "stemcells"), east);
+    assert_eq!(clouds.list("stemcells").len(), 3);
+
+    // A CPI that does not take it is no obstacle where others have it.
+    clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
+    clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    assert_said(&run, "CPI 'west' takes stemcells in the formats raw");
+    assert_eq!(counts(&clouds), [0, 1, 0, 1]);
+    clouds.config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
+    clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    assert_eq!(counts(&clouds), [0, 1, 1, 1]);
+
+    // The default CPI has no name.
+    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", ""]).success();
+    assert_eq!(counts(&clouds), [1, 1, 1, 1]);
+
+    // Bad input, before any effect.
+    for (more, code, expected) in [
+        (&["hello/stemcell", "--cpi", "eats"][..], 3, "--cpi names CPI 'eats'"),
+        (&["nowhere.tgz"], 3, "nowhere.tgz"),
+        (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "it is asked for as x/1"),
+        (&["hello/stemcell", "--name", "x"], 2, "--version"),
+    ] {
+        assert_said(&clouds.on(UPLOAD, more).failure(code), expected);
+    }
+    clouds.formats("local");
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(3);
+    assert_said(&run, "another stemcell under the name");
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).failure(3);
+    assert_said(
+        &run,
+        "CPI 'east' takes stemcells in the formats local-directory, and this one comes as local",
+    );
+    clouds.formats("vsphere-ova");
+    clouds.hello.script(Script::speaking(Speaks::Local));
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).failure(3);
+    for both in
+        ["CPI 'east' takes stemcells in the formats local-directory", "CPI 'west' takes", "vsphere-ova"]
+    {
+        assert_said(&run, both);
+    }
+    assert_eq!(counts(&clouds), [1, 1, 1, 1]);
+
+    // One by its CID, the others by name and version.
+    let west = clouds.only("west", "stemcells");
+    assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).failure(3), "is on record");
+    assert_said(&clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).failure(3), "--cpi names CPI 'eats'");
+    clouds.on("delete-stemcell", &[&west]).success();
+    assert_eq!(counts(&clouds), [1, 1, 0, 1]);
+    clouds.on("delete-stemcell", &[NAME, "--cpi", "foreign"]).success();
+    assert_eq!(counts(&clouds), [1, 1, 0, 0]);
+    clouds.on("delete-stemcell", &[NAME, "--json"]).success();
+    assert_eq!(counts(&clouds), [0, 0, 0, 0]);
+    assert!(clouds.list("stemcells").is_empty());
+}
+
+#[test]
+fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
+    let clouds = Clouds::new();
+    // The one that is held comes first.
+    clouds.config(|text| {
+        let (others, foreign) = text.split_once("- name: foreign").unwrap();
+        format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())
+    });
+    clouds.hello.script(Script::at(2, When::Hold));
+    let mut run =
+        clouds.command(UPLOAD, "z-east", &["hello/stemcell"]).stdout(Stdio::null()).spawn().unwrap();
+    clouds.hello.wait_until_held();
+    let at_once = (0..1500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        counts(&clouds) == [0, 1, 1, 0]
+    });
+    clouds.hello.go();
+    assert!(run.wait().unwrap().success());
+    assert!(at_once, "the others do not wait for the first");
+    assert_eq!(counts(&clouds), [0, 1, 1, 1]);
+    clouds.on("delete-stemcell", &[NAME]).success();
+
+    clouds.hello.script(Script::speaking(Speaks::Local).fail("create_stemcell", 1, "Quota", false));
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(1);
+    assert_said(&run, "1 of 3 uploads failed; the others are on record");
+    assert_eq!(clouds.list("stemcells").len(), 2);
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    assert_said(&run, "to CPI 'foreign'");
+    assert_eq!(counts(&clouds), [0, 1, 1, 1]);
+    clouds.on("delete-stemcell", &[NAME]).success();
+
+    // Killed when the stemcell is there and not yet on record: the next run finds it.
+    clouds.hello.script(Script::at(2, When::After));
+    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).failure(-1);
+    clouds.hello.wait_until_idle();
+    assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
+    assert_said(&run, "is uploaded already");
+    assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
+    // Killed when it is deleted and still on record.
+    clouds.hello.script(Script::at(2, When::After));
+    clouds.on("delete-stemcell", &[NAME]).failure(-1);
+    clouds.hello.wait_until_idle();
+    clouds.on("delete-stemcell", &[NAME]).failure(3);
+    assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 0], 0));
+}
+
+#[test]
+fn a_deploy_uses_what_was_uploaded_and_deletes_nothing_of_it() {
+    let clouds = Clouds::new();
+    clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    let uploaded = clouds.only("east", "stemcells");
+    clouds.create("z-east", &[]).success();
+    clouds.create("z-east", &[]).success();
+    assert_eq!(counts(&clouds), [0, 1, 1, 1]);
+    assert_eq!(clouds.only("east", "stemcells"), uploaded);
+    let run = clouds.on("delete-stemcell", &[&uploaded]).failure(3);
+    assert_said(&run, "was made from stemcell");
+
+    // What the VM was made from goes with the VM.
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
+    assert_said(&run, "so it stays until the create-env that makes the VM anew");
+    assert_eq!(counts(&clouds), [0, 2, 1, 1]);
+    clouds.create("z-east", &["--recreate"]).success();
+    assert_ne!(clouds.only("east", "stemcells"), uploaded);
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}

@@ -1,0 +1,79 @@
+//! `delete-vm`.
+
+use serde_json::json;
+
+use super::super::{Clouds, assert_said};
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
+
+impl Clouds {
+    /// A VM that nothing has on record, in the cloud of the third CPI.
+    fn stray_vm(&self, stemcell: &str) -> String {
+        let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
+        let env = json!({"bosh": {"mbus": {"cert": {}}}});
+        self.behind_its_back("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]))
+    }
+}
+
+#[test]
+fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
+    let clouds = Clouds::new();
+    let image = clouds.hello.world.path("hello/stemcell/image");
+    let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
+    let vm = clouds.stray_vm(&stemcell);
+    clouds.on("delete-vm", &[&vm]).failure(3);
+    clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
+    let before = clouds.hello.state();
+    for (more, expected) in [
+        (vec!["vm-nowhere"], "no CPI knows a VM 'vm-nowhere', and none is on record"),
+        (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' knows no VM"),
+        (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
+    ] {
+        assert_said(&clouds.on("delete-vm", &more).failure(3), expected);
+    }
+    assert_eq!(clouds.hello.state(), before);
+    // A CPI that does not answer stops the search: what it has is not known.
+    clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, "Down", false));
+    clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
+
+    // One that cannot be deleted is on record from then on.
+    clouds.hello.script(Script::speaking(Speaks::Local).fail("delete_vm", 1, "Busy", false));
+    assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
+    let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
+    assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
+    clouds.hello.world.write("state.json", before.to_string());
+
+    clouds.hello.script(Script::speaking(Speaks::Version(1)));
+    clouds.hello.requests();
+    clouds.on("delete-vm", &[&vm, "-n"]).success();
+    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
+    assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
+
+    // Killed when the VM is gone and still on record.
+    let vm = clouds.stray_vm(&stemcell);
+    clouds.hello.script(Script::at(4, When::Before));
+    clouds.on("delete-vm", &[&vm]).failure(-1);
+    clouds.hello.wait_until_idle();
+    let marked = clouds.hello.known();
+    assert!(marked.contains(&vm), "it is not forgotten: {marked}");
+    clouds.hello.script(Script::speaking(Speaks::Version(1)));
+    clouds.on("delete-vm", &[&vm]).failure(3);
+    assert!(!clouds.hello.known().contains(&vm));
+    assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
+    clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn the_vm_of_the_environment_makes_way_for_a_new_one() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1);
+    let vm = clouds.only("east", "vms");
+    clouds.on("delete-vm", &[&vm]).success();
+    assert_eq!(clouds.counts("east"), [0, 1, 1]);
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 2, "the disk and its data stay");
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
