@@ -15,6 +15,7 @@ pub mod cli;
 pub mod cpi;
 mod durable;
 pub mod error;
+pub mod history;
 pub mod ironic;
 pub mod manifest;
 mod notation;

@@ -66,6 +66,13 @@ impl Endpoint {
         host.to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some())
     }
 
+    /// The host, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        let authority = self.base.trim_start_matches("https://");
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Scheme, host and port, without credentials.
     pub fn address(&self) -> &str {
         &self.base

@@ -53,6 +53,20 @@ pub struct Blob {
     pub sha1: String,
 }
 
+/// A user that the agent made for one ssh session.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SshHost {
+    /// The VM's address as the agent knows it.
+    #[serde(default)]
+    pub ip: String,
+    /// The key that its sshd shows, in OpenSSH's notation.
+    #[serde(default)]
+    pub host_public_key: String,
+}
+
+/// Where agents keep blobs (`settings/directories` of the agent).
+const BLOBS: &str = "/var/vcap/data/blobs";
+
 /// What jobs drain for.
 #[derive(Debug, Clone, Copy)]
 pub enum Before<'a> {
@@ -63,6 +77,33 @@ pub enum Before<'a> {
 }
 
 impl Agent {
+    /// The agent's state, with how the VM is doing.
+    pub fn get_full_state(&self) -> Result<Value, AgentError> {
+        self.send("get_state", json!(["full"]))
+    }
+
+    /// Has the agent make a user who may log in with this key.
+    pub fn set_up_ssh(&self, user: &str, public_key: &str) -> Result<SshHost, AgentError> {
+        let value = self.perform("ssh", json!(["setup", {"user": user, "public_key": public_key}]))?;
+        serde_json::from_value(value)
+            .map_err(|error| AgentError::Protocol { method: "ssh".to_owned(), problem: error.to_string() })
+    }
+
+    /// Has the agent take away the user again.
+    pub fn clean_up_ssh(&self, user: &str) -> Result<(), AgentError> {
+        self.perform("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}])).map(drop)
+    }
+
+    /// Takes a blob off the VM's disk: agents delete none by themselves.
+    pub fn remove_blob(&self, id: &str) -> Result<(), AgentError> {
+        // The id comes from the agent, and becomes part of a path on its VM.
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            let problem = "the blob's id is no id".to_owned();
+            return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
+        }
+        self.perform("remove_file", json!([format!("{BLOBS}/{id}")])).map(drop)
+    }
+
     /// The agent's state.
     pub fn get_state(&self) -> Result<Value, AgentError> {
         self.send("get_state", json!([]))

@@ -17,4 +17,4 @@ pub use answer::{parse_answer, running_task};
 pub use client::{Agent, Backoff};
 pub use endpoint::Endpoint;
 pub use error::AgentError;
-pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource};
+pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};

@@ -151,6 +151,17 @@ impl<'a> Cloud<'a> {
         self.cpis.get(handle.cpi())?.presence(stage, what, &handle.cid)
     }
 
+    /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
+    pub(super) fn ask(
+        &self,
+        cpi: Option<&str>,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        self.cpis.get(cpi)?.ask(stage, method, arguments)
+    }
+
     pub(super) fn environment(&self) -> &'a Environment {
         self.environment
     }

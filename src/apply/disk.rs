@@ -1,5 +1,7 @@
 //! Persistent disks: making, attaching, moving and deleting them.
 
+use std::time::Duration;
+
 use serde_json::{Map, json};
 
 use super::cloud::Cloud;
@@ -9,6 +11,7 @@ use super::run::Run;
 use super::vm;
 use crate::agent::Agent;
 use crate::cpi::{Contract, Method};
+use crate::manifest::Deployment;
 use crate::manifest::deployment::DiskSpec;
 use crate::state::{Disk, Handle};
 use crate::ui::Stage;
@@ -45,9 +48,10 @@ pub(super) fn create(
     Ok(made)
 }
 
-/// Attaches a disk to the VM and has the agent mount it.
+/// Attaches a disk to the VM and has the agent mount it, which may take so long to answer.
 pub(super) fn attach(
-    run: &Run<'_>,
+    deployment: &Deployment,
+    patience: Duration,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
     disk: &Handle,
@@ -58,10 +62,17 @@ pub(super) fn attach(
     let attaching = stage.reporter().stage(format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    let metadata = vm::disk_metadata(&run.prepared.deployment);
+    let metadata = vm::disk_metadata(deployment);
     cloud.set_metadata(&attaching, Method::SetDiskMetadata, disk, metadata)?;
     // Some clouds restart or suspend a VM for that.
-    wait_again(run, cloud, agent, &attaching)?;
+    wait_again(patience, cloud, agent, &attaching)?;
+    mount(cloud, agent, disk)?;
+    attaching.finish();
+    Ok(())
+}
+
+/// Has the agent mount a disk that is attached.
+pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<()> {
     let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
     let cid = disk.cid.as_str();
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
@@ -70,7 +81,6 @@ pub(super) fn attach(
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
         _ => agent.mount_disk(cid, None)?,
     }
-    attaching.finish();
     Ok(())
 }
 
@@ -96,14 +106,14 @@ pub(super) fn detach(
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    wait_again(run, cloud, agent, &detaching)?;
+    wait_again(run.agent_timeout, cloud, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
 /// Waits until the VM's own agent answers after its VM was changed.
-fn wait_again(run: &Run<'_>, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-    agent.wait_until_ready(run.agent_timeout, &mut |problem| stage.log_line(problem))?;
+fn wait_again(patience: Duration, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+    agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
     if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
         && let Some(stranger) = Stranger::ask(agent, expected)?
     {

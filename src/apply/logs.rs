@@ -1,16 +1,15 @@
 //! The last lines of logs on the VM, for errors.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use walkdir::WalkDir;
 
+use super::log_archive::LogArchive;
+use crate::Result;
 use crate::agent::Agent;
-use crate::artifact::Digest;
-use crate::artifact::archive::{self, Limits};
-use crate::{Error, Result};
 
 /// How many files are shown, the ones written last.
 const FILES: usize = 3;
@@ -22,24 +21,12 @@ const TAIL: u64 = 16 * 1024;
 const LINE: usize = 400;
 /// The largest archive of logs that is fetched, in bytes.
 const ARCHIVE_LIMIT: u64 = 512 << 20;
-/// What may come out of it.
-const LIMITS: Limits = Limits { entries: 20_000, bytes: 2 << 30, ratio: 1000 };
 
 /// The last lines of those job logs that match one of the globs and were written last. Empty when there is
 /// nothing in them.
 pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
-    let scratch = tempfile::Builder::new()
-        .prefix("logs-")
-        .tempdir_in(work)
-        .map_err(|error| Error::io("making a directory for logs", error))?;
-    let blob = agent.fetch_logs("job", filters)?;
-    let archive = scratch.path().join("logs.tgz");
-    let file = File::create(&archive).map_err(|error| Error::io("making a file for logs", error))?;
-    agent.get_blob(&blob.blobstore_id, &mut Limited { inner: file, left: ARCHIVE_LIMIT })?;
-    let digest = Digest::parse(&blob.sha1, "the logs")?;
-    let tree = scratch.path().join("logs");
-    let options = archive::Options { limits: LIMITS, ..archive::Options::default() };
-    archive::unpack_file(&archive, "the logs", &tree, Some(&digest), &options, &mut |_, _| {})?;
+    let archive = LogArchive::fetch(agent, "job", filters, work, ARCHIVE_LIMIT)?;
+    let tree = archive.unpack()?;
     Ok(show(&tree))
 }
 
@@ -87,25 +74,6 @@ fn clip(line: &str) -> String {
     }
 }
 
-/// A writer that takes no more than it is told to.
-struct Limited<W> {
-    inner: W,
-    left: u64,
-}
-
-impl<W: Write> Write for Limited<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let size = bytes.len() as u64;
-        self.left = self.left.checked_sub(size).ok_or_else(|| io::Error::other("the logs are too large"))?;
-        self.inner.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,12 +103,5 @@ mod tests {
         assert!(shown.contains("line 99"), "{shown}");
         assert!(!shown.contains("old.log") && !shown.contains("empty.log"), "{shown}");
         assert!(shown.len() < 2000, "{}", shown.len());
-    }
-
-    #[test]
-    fn too_much_is_refused() {
-        let mut limited = Limited { inner: Vec::new(), left: 4 };
-        limited.write_all(b"1234").unwrap();
-        limited.write_all(b"5").unwrap_err();
     }
 }

@@ -5,6 +5,7 @@
 //! agent (`vm`), disks, jobs.
 
 mod alive;
+mod check;
 mod cloud;
 mod compiled;
 mod connection;
@@ -23,6 +24,7 @@ mod intention;
 mod jobs;
 mod lifecycle;
 mod lock;
+mod log_archive;
 mod logs;
 mod obtain;
 mod open_cpi;
@@ -30,27 +32,33 @@ mod pace;
 mod packages;
 mod prepare;
 pub mod records;
+mod recreate;
 mod registry;
 mod render;
 mod render_job;
 mod request;
 pub mod resources;
+mod restart;
 mod resume;
 mod run;
 mod signals;
 mod start_env;
 mod stop_env;
 mod suspects;
+pub mod visit;
 mod vm;
 
+pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
 pub use create_env::create_env;
 pub use delete_env::delete_env;
 pub use forecast::{Action, Forecast, ForecastChange, ForecastStep, plan_env};
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use packages::Supply;
+pub use recreate::recreate;
 pub use render_job::{File, render_job};
 pub use request::{
-    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, StartEnv, StopEnv, Stopping,
+    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, Restart, StartEnv, StopEnv, Stopping,
 };
+pub use restart::restart;
 pub use start_env::start_env;
 pub use stop_env::stop_env;

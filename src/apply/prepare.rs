@@ -71,7 +71,7 @@ pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage)
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
     redact_provider(environment, &deployment.cloud_provider);
-    let manifest_sha = crate::notation::hex(&Sha512::digest(manifest::deciding(&loaded)?));
+    let manifest_sha = manifest_sha(&loaded)?;
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) =
         obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
@@ -119,6 +119,11 @@ fn ingredients(deployment: &Deployment) -> Ingredients {
         persistent_disk: json!(deployment.disk.is_some()),
         tags: json!(deployment.tags),
     }
+}
+
+/// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
+pub(super) fn manifest_sha(loaded: &Loaded) -> Result<String> {
+    Ok(crate::notation::hex(&Sha512::digest(manifest::deciding(loaded)?)))
 }
 
 /// Everything in `cloud_provider` that opens doors.

@@ -77,6 +77,12 @@ impl Environment {
         super::signals::first(self)
     }
 
+    /// Has the run end as if SIGPIPE had come: nobody reads what it prints.
+    pub fn end(&self) {
+        const SIGPIPE: usize = 13;
+        self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
+    }
+
     /// Whether a second one came, so that nothing is to be waited for.
     pub fn insisted(&self) -> bool {
         super::signals::insisted(self).is_some()
@@ -170,6 +176,17 @@ pub struct StopEnv {
 pub struct StartEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// `restart`.
+#[derive(Debug, Clone)]
+pub struct Restart {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// How the jobs are stopped.
+    pub stopping: Stopping,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
 }

@@ -115,7 +115,8 @@ impl<'a> Run<'a> {
                 }
                 Step::AttachDisk(which) => {
                     let disk = self.resolve(which, new_disk.as_ref())?;
-                    disk::attach(&self, cloud, &agent, disk, why, &deploying)?;
+                    let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
+                    disk::attach(deployment, patience, cloud, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;

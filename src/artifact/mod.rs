@@ -50,7 +50,7 @@ pub(crate) mod http;
 
 pub use cache::{Cache, Kind};
 pub use digest::{Algorithm, Digest};
-pub use fetch::{Fetcher, Interrupted};
+pub use fetch::{Fetcher, Interrupted, relay};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::finish::Finished;
-use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{
+    AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session,
+};
 use crate::template::Mode;
 use crate::{Error, Result, apply, ui};
 
@@ -29,13 +31,8 @@ pub struct DeleteEnvArgs {
     #[arg(long)]
     allow_missing: bool,
 
-    /// Don't run drain and pre-stop scripts
-    #[arg(long)]
-    skip_drain: bool,
-
-    /// Stop jobs that still drain after this time
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
-    drain_timeout: Duration,
+    #[command(flatten)]
+    stopping: StoppingArgs,
 
     /// How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
@@ -71,7 +68,7 @@ impl DeleteEnvArgs {
         }
         let request = apply::DeleteEnv {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
-            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.forget_open_calls,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::session::{Session, Surroundings};
-use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
+use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration};
 use crate::plan::Strategy;
 use crate::template::Mode;
 use crate::{Result, apply};
@@ -42,13 +42,8 @@ pub struct DeployArgs {
     #[arg(long)]
     no_verify: bool,
 
-    /// Don't run drain and pre-stop scripts
-    #[arg(long)]
-    skip_drain: bool,
-
-    /// Stop jobs that still drain after this time
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
-    drain_timeout: Duration,
+    #[command(flatten)]
+    stopping: StoppingArgs,
 
     /// How long the agent on the new VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
@@ -84,7 +79,7 @@ impl DeployArgs {
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy,
             plan: None,
-            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,

@@ -66,8 +66,12 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
     let code = match result {
-        Ok((None, exit_code)) => ExitCode::from(exit_code),
+        Ok((None, exit_code)) => {
+            session.end_record(exit_code, elapsed, "");
+            ExitCode::from(exit_code)
+        }
         Ok((Some(summary), _)) => {
+            session.end_record(0, elapsed, &summary);
             session.reporter.emit(Event::RunFinished {
                 success: true,
                 summary,
@@ -82,6 +86,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
         }
         Err(error) => {
             let exit_code = error.kind().exit_code();
+            session.end_record(exit_code, elapsed, &error.chain().join(": "));
             let mut hints = error.hints().to_vec();
             hints.extend(log_path.as_ref().map(|path| format!("the log of this run is '{path}'")));
             session.reporter.emit(Event::RunFinished {

@@ -1,4 +1,4 @@
-//! What monopile starts of itself: the built-in CPIs, a VM's first process and the agent. These are not for
+//! What monopile starts of itself: the built-in CPIs, a VM's first process, the agent, ssh's way through a proxy. These are not for
 //! people, so they stand outside the documented grammar; they start before anything makes a thread or
 //! installs a signal handler, because entering namespaces needs a process without either.
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::logging;
-use crate::{Error, Result, builtin};
+use crate::{Error, Result, artifact, builtin};
 
 #[derive(Debug, Parser)]
 #[command(name = "monopile")]
@@ -29,6 +29,15 @@ enum InternalCommand {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// A connection through a proxy, on standard input and output: what ssh runs as its `ProxyCommand`
+    SshProxy {
+        /// A file with the proxy's URL
+        proxy: PathBuf,
+        /// Where to
+        host: String,
+        /// Where to
+        port: u16,
+    },
     /// The first process of a `local` VM
     #[command(disable_help_flag = true)]
     VmBoot {
@@ -46,7 +55,7 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 3] = ["cpi-exec", "vm-boot", "agent"];
+const NAMES: [&str; 4] = ["cpi-exec", "ssh-proxy", "vm-boot", "agent"];
 
 /// Runs the internal command that `args` (with the program's name first) ask for, if they do.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
@@ -88,6 +97,11 @@ fn run(command: InternalCommand) -> Result<()> {
             other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
                 .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
         },
+        InternalCommand::SshProxy { proxy, host, port } => {
+            let url = std::fs::read_to_string(&proxy)
+                .map_err(|error| Error::io(format!("reading '{}'", proxy.display()), error))?;
+            artifact::relay(url.trim(), &host, port, std::io::stdin(), std::io::stdout())
+        }
         InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }

@@ -7,6 +7,7 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod cloud_check;
 mod complete;
 mod completion;
 mod config_args;
@@ -18,29 +19,40 @@ mod deploy_args;
 mod duration;
 mod env_file;
 mod finish;
+mod gateway_args;
 mod globals;
+mod history;
 mod inspect_local_release;
 mod inspect_local_stemcell;
 mod internal;
 mod interpolate;
 mod logging;
+mod logs;
 mod manifest_args;
 mod paths;
 mod place_args;
 mod plan;
+mod recreate;
 mod redigest_release;
 mod render;
 mod render_template;
+mod renewal_args;
 mod repack_stemcell;
 mod resources;
+mod restart;
 mod run_log;
+mod run_record;
+mod scp;
 mod scratch;
 mod session;
 mod signals;
+mod ssh;
 mod start_env;
 mod state;
 mod state_args;
+mod status;
 mod stop_env;
+mod stopping_args;
 mod table;
 mod vars;
 
@@ -64,6 +76,7 @@ pub use deploy_args::DeployArgs;
 pub use manifest_args::ManifestArgs;
 pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
+pub use stopping_args::StoppingArgs;
 
 /// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
 #[derive(Debug, Parser)]
@@ -99,6 +112,15 @@ enum Command {
     DeleteEnv(delete_env::DeleteEnvArgs),
     StopEnv(stop_env::StopEnvArgs),
     StartEnv(start_env::StartEnvArgs),
+    Restart(restart::RestartArgs),
+    Recreate(recreate::RecreateArgs),
+    Status(status::StatusArgs),
+    History(history::HistoryArgs),
+    Logs(logs::LogsArgs),
+    Ssh(ssh::SshArgs),
+    Scp(scp::ScpArgs),
+    #[command(visible_alias = "cck")]
+    CloudCheck(cloud_check::CloudCheckArgs),
     #[command(visible_alias = "int")]
     Interpolate(interpolate::InterpolateArgs),
     Vars(vars::VarsArgs),
@@ -142,6 +164,14 @@ impl Command {
             Command::DeleteEnv(args) => args.run(session),
             Command::StopEnv(args) => args.run(session),
             Command::StartEnv(args) => args.run(session),
+            Command::Restart(args) => args.run(session),
+            Command::Recreate(args) => args.run(session),
+            Command::Status(args) => args.run(session),
+            Command::History(args) => args.run(session),
+            Command::Logs(args) => args.run(session),
+            Command::Ssh(args) => args.run(session),
+            Command::Scp(args) => args.run(session),
+            Command::CloudCheck(args) => args.run(session),
             Command::Interpolate(args) => args.run(session),
             Command::Vars(args) => args.run(session),
             Command::Render(args) => args.run(session),
@@ -175,6 +205,7 @@ impl Command {
             product: self.has_product(),
             followed: self.is_followed(),
             logged: self.changes_the_world(),
+            looks: matches!(self, Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)),
         }
     }
 
@@ -186,6 +217,9 @@ impl Command {
                 | Command::DeleteEnv(_)
                 | Command::StopEnv(_)
                 | Command::StartEnv(_)
+                | Command::Restart(_)
+                | Command::Recreate(_)
+                | Command::CloudCheck(_)
                 | Command::State(_)
                 | Command::UploadStemcell(_)
                 | Command::DeleteStemcell(_)
@@ -204,6 +238,8 @@ impl Command {
             Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
+            | Command::Restart(_)
+            | Command::Recreate(_)
             | Command::UploadStemcell(_)
             | Command::DeleteStemcell(_)
             | Command::DeleteVm(_)
@@ -216,6 +252,12 @@ impl Command {
             Command::Interpolate(_)
             | Command::Plan(_)
             | Command::Vars(_)
+            | Command::Status(_)
+            | Command::History(_)
+            | Command::Logs(_)
+            | Command::Ssh(_)
+            | Command::Scp(_)
+            | Command::CloudCheck(_)
             | Command::Render(_)
             | Command::RenderTemplate(_)
             | Command::InspectLocalRelease(_)
@@ -235,7 +277,12 @@ impl Command {
 
     /// Whether a person follows the command, although it has a product.
     fn is_followed(&self) -> bool {
-        matches!(self, Command::Cpi(cpi) if cpi.is_followed())
+        match self {
+            Command::Cpi(cpi) => cpi.is_followed(),
+            Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
+            Command::CloudCheck(_) => true,
+            _ => false,
+        }
     }
 }
 

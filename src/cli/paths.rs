@@ -18,6 +18,14 @@ pub(super) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
+/// A path as a person may read it: with `~` where it is below the home directory.
+pub(super) fn shortened(path: &Path) -> String {
+    match home().and_then(|home| Some(Path::new("~").join(path.strip_prefix(home).ok()?))) {
+        Some(short) => short.display().to_string(),
+        None => path.display().to_string(),
+    }
+}
+
 /// This process's environment. Variables that are not UTF-8 are left out.
 #[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
 pub(super) fn environment() -> Vec<(String, String)> {

@@ -3,17 +3,19 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::env_file::Remark;
 use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
+use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
+use crate::state::resolve;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
@@ -27,6 +29,8 @@ pub(super) struct Conduct {
     pub(super) followed: bool,
     /// It can change the world, and so keeps a log.
     pub(super) logged: bool,
+    /// It only looks, or hands over to another program: a signal is the usual way to end it.
+    pub(super) looks: bool,
 }
 
 /// One run of the program.
@@ -36,6 +40,10 @@ pub(super) struct Session {
     pub(super) redactor: Redactor,
     pub(super) clock: Clock,
     log: Option<RunLog>,
+    /// The command as the log calls it, once there is one.
+    command: OnceLock<String>,
+    record: RunRecord,
+    looks: bool,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
@@ -79,16 +87,21 @@ impl Session {
         let renderer = ui::renderer(options, redactor.clone());
         let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
-        let sink = match &log {
+        let shown = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
         };
+        let record = RunRecord::new(redactor.clone());
+        let sink = Arc::new(Recorded { record: record.clone(), next: shown });
         Session {
             globals: globals.clone(),
             reporter: Reporter::new(sink),
             redactor,
             clock: Clock::start(),
             log,
+            command: OnceLock::new(),
+            record,
+            looks: conduct.looks,
         }
     }
 
@@ -106,9 +119,34 @@ impl Session {
     /// a log the run goes on.
     pub(super) fn keep_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
+        let _ = self.command.set(command.to_owned());
         let directory = paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("logs"));
         if let Err(error) = directory.and_then(|directory| log.open(&directory, command)) {
             self.reporter.warn(format!("this run keeps no log: {}", error.chain().join(": ")));
+        }
+    }
+
+    /// Where the records of runs are.
+    pub(super) fn history_dir() -> Result<PathBuf> {
+        paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("history"))
+    }
+
+    /// Begins the record of a run that keeps a log. Without a place for it the run goes on.
+    fn keep_record(&self, state: &Path) {
+        let Some(command) = self.command.get() else { return };
+        let log = self.log().and_then(RunLog::path);
+        let begun = Session::history_dir()
+            .and_then(|directory| self.record.begin(&directory, command, &resolve(state)?, log));
+        if let Err(error) = begun {
+            self.reporter.warn(format!("this run is not in the history: {}", error.chain().join(": ")));
+        }
+    }
+
+    /// Ends the record of this run, where one was begun.
+    pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str) {
+        if let Err(error) = self.record.finish(exit_code, elapsed, summary) {
+            self.reporter
+                .warn(format!("how this run ended is not in the history: {}", error.chain().join(": ")));
         }
     }
 
@@ -124,6 +162,7 @@ impl Session {
         package_dir: Option<&Path>,
         keep_work: bool,
     ) -> Result<Surroundings> {
+        self.keep_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
         let mut scratch = Scratch::new(&cache)?;
@@ -149,7 +188,7 @@ impl Session {
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
             confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
             redactor: self.redactor.clone(),
-            signals: signals::count(&self.reporter)?,
+            signals: signals::count((!self.looks).then_some(&self.reporter))?,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
             keep_work,

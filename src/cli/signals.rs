@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Result;
 use crate::ui::Reporter;
 
-/// Starts counting. Low byte: how many; next byte: the number of the first signal.
+/// Starts counting. Low byte: how many; next byte: the number of the first signal. What it means for a run that can
+/// change the world is told; for a command that only looks it is the usual way to end.
 #[cfg(unix)]
-pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
+pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let mut watched = vec![SIGINT, SIGTERM];
@@ -19,7 +20,7 @@ pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
     let mut signals = signal_hook::iterator::Signals::new(watched)
         .map_err(|error| crate::Error::io("installing signal handlers", error))?;
     let counted = Arc::new(AtomicUsize::new(0));
-    let (count, reporter) = (Arc::clone(&counted), reporter.clone());
+    let (count, reporter) = (Arc::clone(&counted), reporter.cloned());
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
@@ -28,6 +29,7 @@ pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
                 let (times, first) = (before & 0xff, before >> 8);
                 let first = if times == 0 { usize::try_from(signal).unwrap_or(0) } else { first };
                 count.store((first << 8) | (times + 1).min(0xff), Ordering::SeqCst);
+                let Some(reporter) = &reporter else { continue };
                 match times {
                     0 => reporter.warn(format!(
                         "{} received: finishing and recording the call in flight; once more to stop waiting for it",
@@ -44,7 +46,7 @@ pub(super) fn count(reporter: &Reporter) -> Result<Arc<AtomicUsize>> {
 
 /// Elsewhere the process ends as the system sees fit; the journal covers that too.
 #[cfg(not(unix))]
-pub(super) fn count(_: &Reporter) -> Result<Arc<AtomicUsize>> {
+pub(super) fn count(_: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(Arc::new(AtomicUsize::new(0)))
 }
 

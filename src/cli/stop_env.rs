@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::finish::Finished;
-use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, session::Session};
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
 use crate::{Result, apply};
 
 /// Stop the jobs of an environment; VM and disks stay
@@ -23,13 +23,8 @@ pub struct StopEnvArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Don't run drain and pre-stop scripts
-    #[arg(long)]
-    skip_drain: bool,
-
-    /// Stop jobs that still drain after this time
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
-    drain_timeout: Duration,
+    #[command(flatten)]
+    stopping: StoppingArgs,
 
     /// How long the agent on the VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
@@ -41,7 +36,7 @@ impl StopEnvArgs {
         let state = self.state.path(&self.manifest.manifest)?;
         let request = apply::StopEnv {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
-            stopping: apply::Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout },
+            stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
         };
         session.keep_log("stop-env");

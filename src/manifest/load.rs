@@ -153,6 +153,14 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
     })
 }
 
+/// The certificates in a manifest and in the vars store that was used, the first to expire first.
+pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
+    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path).ok());
+    let Data::Map(map) = &loaded.root.data else { return Vec::new() };
+    let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
+    expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
+}
+
 /// What is known to be secret before, or although, the manifest cannot be used: what was given and what the vars
 /// store has, as far as it can be read. Nothing is generated or written.
 pub fn known_secrets(inputs: &Inputs) -> Vec<String> {

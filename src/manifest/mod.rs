@@ -24,8 +24,9 @@ pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{Inputs, Preset};
 pub use leaves::{Leaf, leaves};
-pub use load::{Loaded, Options, interpolate, known_secrets, load, load_with, outline};
+pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with, outline};
 pub use secrets::{
     named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
 };
+pub use vars_store::expiry::date as day;
 pub use words::a_kind;

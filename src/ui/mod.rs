@@ -9,6 +9,7 @@ mod progress;
 pub mod prompt;
 mod redact;
 mod renderer;
+mod screenful;
 mod text;
 mod tree;
 
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 pub use event::{Event, Outcome, StageId, Unit};
 pub use redact::Redactor;
 pub use renderer::{Format, Options, Renderer, renderer};
-pub(crate) use text::{bytes, duration};
+pub use screenful::Screenful;
+pub(crate) use text::{bytes, clean, duration};
 
 /// What receives events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
@@ -66,6 +68,17 @@ impl Reporter {
             started: Instant::now(),
             ended: false,
         }
+    }
+}
+
+impl Reporter {
+    /// One that nobody hears.
+    pub fn silent() -> Self {
+        struct Silence;
+        impl Sink for Silence {
+            fn emit(&self, _: &Event) {}
+        }
+        Reporter::new(Arc::new(Silence))
     }
 }
 

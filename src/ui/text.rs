@@ -91,7 +91,7 @@ pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
 
 /// Text from outside (a CPI's log, an agent's message) without escape sequences and control characters, which
 /// could repaint the terminal. Line breaks and tabs stay.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     let harmless = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);

@@ -40,6 +40,7 @@ mod ironic_cpi;
 mod jobs;
 mod lifecycle;
 mod local_cpi;
+mod operate;
 mod ops;
 mod plan;
 mod registry;

@@ -9,7 +9,7 @@ use super::no_state;
 use crate::Result;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Journal, Kind, Snapshot, State, Suspect, Undeleted, resolve};
+use crate::state::{Journal, Snapshot, State, Suspect, Undeleted, resolve};
 
 /// What a state file and its journal say.
 #[derive(Debug, Serialize)]
@@ -212,17 +212,6 @@ fn without_credentials(hint: &Value) -> Value {
             .collect(),
         // A device path, or the disk's id.
         plain => plain.clone(),
-    }
-}
-
-impl Overview {
-    /// Everything in the world that is on record, with what it is called.
-    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &str)> {
-        let vms = self.vm.iter().map(|vm| (Kind::Vm, vm.cid.as_str()));
-        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.cid.as_str()));
-        let stemcells = self.stemcells.iter().map(|one| (Kind::Stemcell, one.cid.as_str()));
-        let earlier = self.undeleted.iter().filter(|one| one.what == Kind::Vm);
-        vms.chain(disks).chain(stemcells).chain(earlier.map(|one| (Kind::Vm, one.cid.as_str())))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod download;
 mod proxy;
+mod relay;
 mod socks5;
 #[cfg(unix)]
 mod tunnel;
@@ -25,6 +26,8 @@ use crate::{Error, Result};
 use download::Download;
 use proxy::Proxies;
 use wire::Dialer;
+
+pub use relay::relay;
 
 /// Answers with an error when the run is to stop.
 pub type Interrupted = Arc<dyn Fn() -> Result<()> + Send + Sync>;

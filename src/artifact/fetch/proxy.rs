@@ -102,6 +102,12 @@ impl Proxies {
         })
     }
 
+    /// The way that a URL as of `BOSH_ALL_PROXY` says, to everything.
+    pub(super) fn through(url: &str) -> Result<Self> {
+        let all = all_proxy("the SOCKS proxy", url)?;
+        Ok(Proxies { http: None, https: None, all, exceptions: Vec::new() })
+    }
+
     /// The HTTP proxy that a request to this host goes to.
     pub(super) fn http(&self, tls: bool, host: &str, port: u16) -> Option<&Proxy> {
         let proxy = if tls { self.https.as_ref() } else { self.http.as_ref() };

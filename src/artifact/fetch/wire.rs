@@ -33,14 +33,21 @@ const SLICE: Duration = Duration::from_millis(500);
 const MAX_ANSWER: usize = 16 << 10;
 
 /// A connection, whatever it is made of.
-trait Stream: Read + Write + Send + Sync {
+pub(super) trait Stream: Read + Write + Send + Sync {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()>;
+
+    /// Another handle on the same connection.
+    fn another(&self) -> io::Result<Box<dyn Stream>>;
 }
 
 impl Stream for TcpStream {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(read))?;
         self.set_write_timeout(Some(write))
+    }
+
+    fn another(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.try_clone()?))
     }
 }
 
@@ -49,6 +56,10 @@ impl Stream for std::os::unix::net::UnixStream {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(read))?;
         self.set_write_timeout(Some(write))
+    }
+
+    fn another(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.try_clone()?))
     }
 }
 
@@ -81,7 +92,7 @@ impl Dialer {
     }
 
     /// The way that the variables say leads there.
-    fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+    pub(super) fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
         match self.0.proxies.way(host, port) {
             Way::Direct => Ok(Box::new(direct(host, port)?)),
             Way::Socks5(proxy) => {

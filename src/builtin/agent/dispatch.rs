@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::process::Cancel;
 use super::script::Options;
 use super::spec::{Package, Spec};
+use super::ssh::Params;
 use super::{Agent, vitals};
 use crate::error::ResultExt;
 use crate::{Error, Result};
@@ -138,12 +139,27 @@ fn at_once(
         "cancel_task" => arguments.next::<String>().and_then(|id| agent.tasks.cancel(&id)),
         "get_state" => arguments.optional::<String>().and_then(|filter| agent.state(filter == "full")),
         "start" => agent.start(),
+        "ssh" => arguments
+            .next::<String>()
+            .and_then(|command| Ok((command, arguments.next::<Params>()?)))
+            .and_then(|(command, params)| agent.ssh(&command, &params)),
+        "remove_file" => arguments.next::<String>().and_then(|path| remove_file(&path)),
         // Nobody else's addresses are cached on this VM.
         "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
         "shutdown" => Err(Error::environment("this VM is ended by its CPI")),
         _ => return None,
     })
+}
+
+/// `remove_file`: whatever is there is gone afterwards; answers the path.
+fn remove_file(path: &str) -> Result<Value> {
+    let given = std::path::Path::new(path);
+    if !given.is_absolute() {
+        return Err(Error::invalid(format!("'{path}' is not an absolute path")));
+    }
+    super::dirs::remove_tree(given)?;
+    Ok(json!(path))
 }
 
 type Work = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;

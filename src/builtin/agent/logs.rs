@@ -1,4 +1,7 @@
-//! `fetch_logs`: a tarball of the jobs' or the agent's own logs, as a blob.
+//! `fetch_logs`: a tarball of the jobs', the agent's own or the system's logs, as a blob
+//! (agent/logstarprovider/logs_tar_provider.go of the agent).
+
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSetBuilder};
 use serde_json::{Value, json};
@@ -9,7 +12,7 @@ use crate::error::ResultExt;
 use crate::{Error, Result};
 
 impl Agent {
-    /// Packs logs of these types (`job`, `agent`, joined by commas) whose names match one of the globs.
+    /// Packs logs of these types (`job`, `agent`, `system`, joined by commas) whose names match one of the globs.
     pub(super) fn fetch_logs(&self, types: &str, filters: &[String]) -> Result<Value> {
         let all = ["**/*".to_owned()];
         let mut globs = GlobSetBuilder::new();
@@ -20,9 +23,11 @@ impl Agent {
         let globs = globs.build().map_err(|e| Error::invalid("too many filters").with_source(e))?;
         let mut files = Vec::new();
         for kind in types.split(',') {
-            let root = match kind {
-                "job" => self.dirs.logs(),
-                "agent" => self.dirs.agent_logs(),
+            let (root, prefix) = match kind {
+                "job" => (self.dirs.logs(), ""),
+                "agent" => (self.dirs.agent_logs(), ""),
+                // Below their own path, so that they cannot be taken for those of a job.
+                "system" => (PathBuf::from("/var/log"), "var/log"),
                 _ => return Err(Error::invalid("Invalid log type")),
             };
             // The root is reached through a link; below it only plain files are logs.
@@ -32,7 +37,7 @@ impl Agent {
                 if let (true, Ok(name)) = (entry.file_type().is_file(), entry.path().strip_prefix(&root))
                     && globs.is_match(name)
                 {
-                    files.push((entry.path().to_path_buf(), name.to_path_buf()));
+                    files.push((entry.path().to_path_buf(), Path::new(prefix).join(name)));
                 }
             }
         }

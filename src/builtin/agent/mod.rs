@@ -23,6 +23,7 @@ mod server;
 mod settings;
 mod source;
 mod spec;
+mod ssh;
 mod supervisor;
 mod tasks;
 mod tls;

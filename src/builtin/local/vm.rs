@@ -219,7 +219,10 @@ pub fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
             let source = line.split(' ').nth(3).unwrap_or_default();
             source.split('/').any(|part| part == disk.as_str())
         })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        // It has ended, or is about to and has given up its mounts.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+            Ok(false)
+        }
         Err(error) => Err(Failure::io(format_args!("reading '{path}'"), error)),
     }
 }

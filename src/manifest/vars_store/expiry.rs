@@ -13,21 +13,40 @@ pub fn warnings<'n>(
     now: OffsetDateTime,
     within: Duration,
 ) -> Vec<String> {
+    let mut sentences: Vec<_> = certificates(variables)
+        .into_iter()
+        .filter(|dated| dated.not_after < now + within)
+        .map(|dated| (dated.not_after, sentence(&dated.path, dated.not_after, now)))
+        .collect();
+    sentences.sort();
+    sentences.into_iter().map(|(_, sentence)| sentence).collect()
+}
+
+/// A certificate and the moment it stops being valid.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dated {
+    /// The end of its validity.
+    pub not_after: OffsetDateTime,
+    /// Where it stands: the variable, or the first key, and what follows below that.
+    pub path: String,
+}
+
+/// The certificates in these variables, the first to expire first. A CA stands in everything that it signed: it is
+/// named once, by the shortest path, its own.
+pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<Dated> {
     let mut found = Vec::new();
     for (name, value) in variables {
         walk(name.to_owned(), value, &mut found);
     }
-    // A CA stands in everything that it signed: it is named once, by the shortest path, its own.
     found.sort_by_key(|(path, _)| (path.len(), path.clone()));
     let mut seen = BTreeSet::new();
-    let mut sentences = Vec::new();
-    for (path, certificate) in found {
-        if certificate.not_after < now + within && seen.insert(certificate.der.clone()) {
-            sentences.push((certificate.not_after, sentence(&path, certificate.not_after, now)));
-        }
-    }
-    sentences.sort();
-    sentences.into_iter().map(|(_, sentence)| sentence).collect()
+    let mut dated: Vec<Dated> = found
+        .into_iter()
+        .filter(|(_, certificate)| seen.insert(certificate.der.clone()))
+        .map(|(path, certificate)| Dated { not_after: certificate.not_after, path })
+        .collect();
+    dated.sort();
+    dated
 }
 
 fn sentence(path: &str, end: OffsetDateTime, now: OffsetDateTime) -> String {

@@ -25,6 +25,6 @@ mod x509;
 
 pub use authority::Authority;
 pub use certificate_options::{CaReference, CertificateOptions};
-pub use rsa_key::{KeyPool, KeySize};
+pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::Spec;
 pub use store::Store;

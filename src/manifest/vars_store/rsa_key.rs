@@ -99,6 +99,28 @@ impl RsaKey {
     }
 }
 
+/// A new pair of keys for ssh.
+pub struct SshKeyPair {
+    /// `RSA PRIVATE KEY` in PEM form.
+    pub private_key: String,
+    /// `ssh-rsa …`, one line.
+    pub public_key: String,
+}
+
+impl SshKeyPair {
+    /// Makes one of a kind that every sshd takes.
+    pub fn generate() -> Result<Self> {
+        RsaKey::generate(KeySize::Rsa3072).map(|key| SshKeyPair::of(&key))
+    }
+
+    /// The pair that a key is.
+    pub fn of(key: &RsaKey) -> Self {
+        use base64::Engine;
+        let wire = base64::engine::general_purpose::STANDARD.encode(key.ssh_wire());
+        SshKeyPair { private_key: key.private_pem(), public_key: format!("ssh-rsa {wire}\n") }
+    }
+}
+
 /// An RSA public key in the wire form of SSH (RFC 4253, 6.6).
 fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::authority::Authority;
 use super::certificate_options::{CaReference, CertificateOptions, check_names, integer, key_length};
-use super::rsa_key::{KeyPool, KeySize};
+use super::rsa_key::{KeyPool, KeySize, SshKeyPair};
 use super::x509::Certificate;
 use super::{certificate, password};
 use crate::manifest::words::a_kind;
@@ -90,16 +90,12 @@ impl Spec {
                 Ok(mapping([("private_key", key.private_pem()), ("public_key", key.public_pem())]))
             }
             Spec::Ssh(size) => {
-                use base64::Engine;
                 let key = keys.take(*size)?;
-                let wire = key.ssh_wire();
+                let pair = SshKeyPair::of(&key);
                 Ok(mapping([
-                    ("private_key", key.private_pem()),
-                    (
-                        "public_key",
-                        format!("ssh-rsa {}\n", base64::engine::general_purpose::STANDARD.encode(&wire)),
-                    ),
-                    ("public_key_fingerprint", fingerprint(&wire)),
+                    ("private_key", pair.private_key),
+                    ("public_key", pair.public_key),
+                    ("public_key_fingerprint", fingerprint(&key.ssh_wire())),
                 ]))
             }
             Spec::Certificate(options) => {

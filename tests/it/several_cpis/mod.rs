@@ -8,6 +8,7 @@ mod commands;
 mod configs;
 mod moving;
 mod names;
+mod operating;
 mod releases;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,205 @@
+//! `ssh`: users that come for one session and go with it (agent/action/ssh.go and platform/linux_platform.go of the
+//! agent). They are made with the system's own commands, in the VM's own `/etc`.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::process::SCRIPT_PATH;
+use super::{Agent, dirs};
+use crate::error::ResultExt;
+use crate::{Error, Result};
+
+/// Only users with this prefix are ever deleted.
+const PREFIX: &str = "bosh_";
+/// What such a user may be a member of, where the VM has the group.
+const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
+/// What the agent says of the VM's sshd.
+const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";
+/// Where a VM has everything; elsewhere `/etc` is somebody else's.
+const BASE: &str = "/var/vcap";
+
+/// Second argument of `ssh`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Params {
+    /// (cleanup) Which users go.
+    pub user_regex: String,
+    /// (setup) Who comes.
+    #[serde(alias = "User")]
+    pub user: String,
+    /// (setup) The key that opens.
+    pub public_key: String,
+}
+
+impl Agent {
+    /// `ssh setup` and `ssh cleanup`.
+    pub(super) fn ssh(&self, command: &str, params: &Params) -> Result<Value> {
+        match command {
+            "setup" => self.set_up_ssh(params),
+            "cleanup" => self.clean_up_ssh(&params.user_regex),
+            _ => Err(Error::invalid("Unknown command for SSH method")),
+        }
+    }
+
+    fn set_up_ssh(&self, params: &Params) -> Result<Value> {
+        self.check_own_users()?;
+        let Params { user, public_key, .. } = params;
+        if !is_user_name(user) {
+            return Err(Error::invalid(format!("'{user}' is not a name for a user of ssh")));
+        }
+        if public_key.trim().is_empty() || public_key.trim().contains(['\n', '\r', '\0']) {
+            return Err(Error::invalid("the public key is not one line"));
+        }
+        let host_key = fs::read_to_string(HOST_KEY)
+            .map_err(|error| Error::io(format!("Unable to read host public key file: {HOST_KEY}"), error))
+            .context(|| "Getting host public key")?;
+        let address = self.default_address()?;
+        let homes = self.dirs.base().join("bosh_ssh");
+        dirs::make_dir(&homes, 0o755)?;
+        let base = homes.display().to_string();
+        // `*` is a password that nobody has; what useradd sets by itself, `!`, locks the account for an sshd that
+        // does not ask PAM.
+        run("useradd", &["-m", "-b", &base, "-s", "/bin/bash", "-p", "*", user])
+            .context(|| "Creating user")?;
+        self.admit(&homes.join(user), user, public_key).inspect_err(|_| {
+            let _ = run("userdel", &["-rf", user]);
+        })?;
+        Ok(json!({"command": "setup", "status": "success", "ip": address, "host_public_key": host_key}))
+    }
+
+    /// Gives a new user its groups and the key.
+    fn admit(&self, home: &Path, user: &str, public_key: &str) -> Result<()> {
+        let groups: Vec<&str> = GROUPS.into_iter().filter(|group| dirs::group_id(group).is_some()).collect();
+        if !groups.is_empty() {
+            run("usermod", &["-G", &groups.join(","), user]).context(|| "Adding user to groups")?;
+        }
+        let failed = |error| Error::io("Setting ssh public key", error);
+        dirs::set_mode(home, 0o700)?;
+        let (uid, gid) =
+            dirs::user_ids(user).ok_or_else(|| Error::environment("the new user is not there"))?;
+        let ssh = home.join(".ssh");
+        dirs::make_dir(&ssh, 0o700)?;
+        let keys = ssh.join("authorized_keys");
+        fs::write(&keys, format!("{}\n", public_key.trim())).map_err(failed)?;
+        dirs::set_mode(&keys, 0o600)?;
+        for path in [&ssh, &keys] {
+            chown(path, Some(uid), Some(gid)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn clean_up_ssh(&self, regex: &str) -> Result<Value> {
+        self.check_own_users()?;
+        let failed = || "SSH Cleanup: Deleting Ephemeral Users";
+        let wanted = fancy_regex::Regex::new(regex)
+            .map_err(|error| Error::invalid("Compiling regexp").with_source(error))
+            .context(failed)?;
+        let passwd = fs::read_to_string("/etc/passwd")
+            .map_err(|error| Error::io("Reading /etc/passwd", error))
+            .context(failed)?;
+        let users = passwd.lines().filter_map(|line| line.split(':').next());
+        for user in users.filter(|user| user.starts_with(PREFIX) && wanted.is_match(user).unwrap_or(false)) {
+            run("userdel", &["-rf", user]).context(failed)?;
+        }
+        Ok(json!({"command": "cleanup", "status": "success"}))
+    }
+
+    /// The users of a VM are its own; those of a machine that an agent merely runs on are not for it to change.
+    fn check_own_users(&self) -> Result<()> {
+        if self.dirs.base() != Path::new(BASE) {
+            return Err(Error::environment(format!(
+                "this agent is in no VM of its own: its base directory is not {BASE}"
+            )));
+        }
+        // Only the user who made the VM is known in it.
+        let single = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        if single.split_whitespace().nth(2) == Some("1") {
+            return Err(Error::environment(
+                "this VM was made by an ordinary user and can have no users of its own; one made by root can",
+            ));
+        }
+        Ok(())
+    }
+
+    fn default_address(&self) -> Result<String> {
+        let settings = self.settings()?;
+        default_ip(&settings.networks)
+            .map(str::to_owned)
+            .or_else(|| self.endpoint.own_ip().map(|ip| ip.to_string()))
+            .ok_or_else(|| Error::environment("No default ip could be found"))
+    }
+}
+
+/// The address on the network that is the default gateway, or on the only one (settings/settings.go).
+fn default_ip(networks: &Map<String, Value>) -> Option<&str> {
+    let is_default = |network: &&Value| {
+        let roles = network.get("default").and_then(Value::as_array);
+        networks.len() == 1 || roles.is_some_and(|roles| roles.iter().any(|role| role == "gateway"))
+    };
+    networks
+        .values()
+        .find(is_default)
+        .and_then(|network| network.get("ip")?.as_str())
+        .filter(|ip| !ip.is_empty())
+}
+
+/// A name that is one word for every command and would be deleted again.
+fn is_user_name(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
+        && name.len() <= 32
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
+}
+
+/// Runs a command of the system to its end.
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let output = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", SCRIPT_PATH)
+        .env("LANG", "C.UTF-8")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Error::io(format!("Shelling out to {program}"), error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::environment(format!("Shelling out to {program}: {}", super::process::ending(output.status)))
+        .with_source(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ephemeral_names_are_names_for_users() {
+        assert!(is_user_name("bosh_0123456789abcde"));
+        for bad in ["", "bosh_", "root", "vcap", "bosh_a b", "bosh_-rf/", "bosh_a:b", "bosh_A", "-bosh_a"] {
+            assert!(!is_user_name(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_address_is_that_of_the_gateway() {
+        let of = |text: &str| -> Option<String> {
+            let networks: Map<String, Value> = serde_json::from_str(text).unwrap();
+            default_ip(&networks).map(str::to_owned)
+        };
+        assert_eq!(of(r#"{"a": {"ip": "10.0.0.1"}}"#).as_deref(), Some("10.0.0.1"));
+        assert_eq!(
+            of(r#"{"a": {"ip": "10.0.0.1"}, "b": {"ip": "10.1.0.1", "default": ["dns", "gateway"]}}"#)
+                .as_deref(),
+            Some("10.1.0.1")
+        );
+        assert_eq!(of(r#"{"a": {"type": "dynamic"}}"#), None);
+        assert_eq!(of("{}"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! `monopile cloud-check`.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::duration;
+use super::finish::Finished;
+use super::renewal_args::RenewalArgs;
+use super::session::Session;
+use super::table::Table;
+use crate::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
+use crate::{Result, ui};
+
+/// See whether VM, agent and disks are as they should be, and put right what is not
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Each repair is asked for. Where nobody can be asked, nothing is repaired unless --auto or \
+                  --resolution says so.\n\nExit codes: 0 all is well, or was put right; 6 something is wrong still."
+)]
+pub struct CloudCheckArgs {
+    #[command(flatten)]
+    renewal: RenewalArgs,
+
+    /// Put right all that can be without a loss, without asking
+    #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
+    auto: bool,
+
+    /// Only say what is wrong
+    #[arg(short = 'r', long, conflicts_with = "resolution")]
+    report: bool,
+
+    /// Put right what this one does, without asking; several times for several
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Repair::ALL.map(Repair::name)))]
+    resolution: Vec<String>,
+
+    /// How long the agent may take to answer before it counts as dead
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+}
+
+impl CloudCheckArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        session.keep_log("cloud-check");
+        let (deploy, surroundings) = self.renewal.prepare(session)?;
+        let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
+        let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
+        let checked = apply::cloud_check(&request, &surroundings.environment, choose)?;
+        let hide = |text: &str| session.redactor.apply(text).into_owned();
+        let output = match session.globals.json {
+            true => Finished::json(&checked.problems)?,
+            false => Finished::Output(hide(&shown(&checked)).into_bytes()),
+        };
+        Ok(match checked.remaining() {
+            Some(error) if self.report || session.interactive() => output.but(error),
+            Some(error) => output.but(error.with_hint("--auto puts right what can be without a loss")),
+            None => output,
+        })
+    }
+
+    fn choose(&self, session: &Session, problem: &Problem, left: &[Repair]) -> Result<Option<Repair>> {
+        if self.report {
+            return Ok(None);
+        }
+        if self.auto {
+            return Ok(left.iter().copied().find(|repair| repair.is_safe()));
+        }
+        if !self.resolution.is_empty() {
+            let is_wanted = |repair: &Repair| self.resolution.iter().any(|name| name == repair.name());
+            return Ok(left.iter().copied().find(is_wanted));
+        }
+        if !session.interactive() {
+            return Ok(None);
+        }
+        let description = session.redactor.apply(&problem.description).into_owned();
+        for repair in left {
+            if ui::prompt::confirm(&format!("{description}. {}", repair.question(problem)))? {
+                return Ok(Some(*repair));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn shown(checked: &CloudChecked) -> String {
+    if checked.problems.is_empty() {
+        return "Nothing is wrong with VM, agent and disks.\n".to_owned();
+    }
+    let mut table = Table::new(["Problem", "What can be done", "Result"]);
+    for treated in &checked.problems {
+        table.row([treated.problem.description.clone(), remedies(treated), result(treated)]);
+    }
+    table.print()
+}
+
+fn remedies(treated: &Treated) -> String {
+    treated.problem.repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
+}
+
+fn result(treated: &Treated) -> String {
+    let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
+    match (treated.solved, tried.is_empty()) {
+        (true, true) => "went away".to_owned(),
+        (true, false) => format!("put right by {}", tried.join(", then ")),
+        (false, true) => "nothing was done".to_owned(),
+        (false, false) => format!("still there after {}", tried.join(", then ")),
+    }
+}

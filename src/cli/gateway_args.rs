@@ -1,0 +1,84 @@
+//! The way to the VM's sshd: flags of `ssh` and `scp`, with upstream's names and variables
+//! (`docs/cli-v2`, "ssh").
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueHint};
+
+use super::{duration, paths};
+use crate::Result;
+use crate::apply::visit::{Errand, Gateway, Login, Ssh, Way};
+use crate::manifest::Inputs;
+
+/// How the VM's sshd is reached, and as whom.
+#[derive(Debug, Clone, Args)]
+pub struct GatewayArgs {
+    /// Go straight to the VM, whatever flags and variables say
+    #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    gw_disable: bool,
+
+    /// Go through this jump host
+    #[arg(long, value_name = "HOST", env = "BOSH_GW_HOST", hide_env_values = true, value_hint = ValueHint::Hostname)]
+    gw_host: Option<String>,
+
+    /// Who logs in at the jump host
+    #[arg(long, value_name = "USER", env = "BOSH_GW_USER", hide_env_values = true, value_hint = ValueHint::Other)]
+    gw_user: Option<String>,
+
+    /// The key that opens the jump host
+    #[arg(long, value_name = "PATH", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true, value_hint = ValueHint::FilePath)]
+    gw_private_key: Option<PathBuf>,
+
+    /// Go through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH
+    #[arg(long, value_name = "URL", env = "BOSH_ALL_PROXY", hide_env_values = true, value_hint = ValueHint::Url)]
+    gw_socks5: Option<String>,
+
+    /// Log in with this key, which the VM knows already, and without the agent
+    #[arg(short = 'i', long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    private_key: Option<PathBuf>,
+
+    /// (--private-key) Who logs in
+    #[arg(long, value_name = "USER", default_value = "vcap", value_hint = ValueHint::Other)]
+    username: String,
+
+    /// Options for ssh or scp, as they are: --opts='-o Port=2222'; several times for several
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, value_hint = ValueHint::Other)]
+    opts: Vec<String>,
+
+    /// How long the agent may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+}
+
+impl GatewayArgs {
+    /// The request for an errand.
+    pub(super) fn request(&self, inputs: Inputs, errand: Errand) -> Result<Ssh> {
+        let home = paths::home();
+        let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let way = match (given(&self.gw_socks5), given(&self.gw_host)) {
+            _ if self.gw_disable => Way::Direct,
+            (Some(url), _) => Way::Socks5(url),
+            (None, Some(host)) => Way::Gateway(Gateway {
+                host,
+                user: given(&self.gw_user),
+                private_key: self.gw_private_key.as_ref().map(absolute).transpose()?,
+            }),
+            (None, None) => Way::Direct,
+        };
+        let login = self.private_key.as_ref().map(|key| -> Result<Login> {
+            Ok(Login { user: self.username.clone(), private_key: absolute(key)? })
+        });
+        Ok(Ssh {
+            inputs,
+            agent_timeout: self.agent_timeout,
+            way,
+            login: login.transpose()?,
+            options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),
+            errand,
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! `monopile logs`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use super::finish::Finished;
+use super::session::Session;
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, paths};
+use crate::apply::visit::{self, LogKind, Logs};
+use crate::{Error, Result, ui};
+
+/// Print what the jobs of an environment, its agent or its system wrote; or save it
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
+pub struct LogsArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    trust: AgentArgs,
+
+    /// The agent's logs instead of the jobs'
+    #[arg(long)]
+    agent: bool,
+
+    /// The system's logs (/var/log) instead of the jobs'
+    #[arg(long)]
+    system: bool,
+
+    /// The logs of jobs, agent and system
+    #[arg(long, conflicts_with_all = ["agent", "system"])]
+    all_logs: bool,
+
+    /// Only the logs of this job; several times for several
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
+    job: Vec<String>,
+
+    /// Only logs whose name matches: `hello/*.log`; several times, or with commas, for several
+    #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',', value_hint = ValueHint::Other)]
+    filter: Vec<String>,
+
+    /// Go on with what is added, until Ctrl-C
+    #[arg(short = 'f', long, conflicts_with_all = ["dir", "out"])]
+    follow: bool,
+
+    /// Only the last so many lines of each file
+    #[arg(long, value_name = "N", conflicts_with_all = ["dir", "out"])]
+    num: Option<usize>,
+
+    /// Don't print the names of files
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// Save them as a tarball in this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "out")]
+    dir: Option<PathBuf>,
+
+    /// Save them as this tarball
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// How long the agent may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+}
+
+impl LogsArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = self.state.path(&self.manifest.manifest)?;
+        let request = Logs {
+            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            agent_timeout: self.agent_timeout,
+            kinds: self.kinds(),
+            filters: self.filters()?,
+            lines: self.num,
+            quiet: self.quiet,
+        };
+        let target = self.target()?;
+        let mut surroundings = session.surroundings(state, None, false)?;
+        self.trust.apply(&mut surroundings.environment);
+        let environment = &surroundings.environment;
+        if let Some(path) = target {
+            let saved = visit::save_logs(&request, environment, &path)?;
+            return match session.globals.json {
+                true => Finished::json(&saved),
+                false => Ok(Finished::Output(
+                    format!("{} ({})\n", saved.path.display(), ui::bytes(saved.bytes)).into_bytes(),
+                )),
+            };
+        }
+        // They come line by line, and may be more than fits into memory.
+        let mut out = std::io::stdout().lock();
+        let mut broken = None;
+        let mut print = |line: &str| {
+            if broken.is_none()
+                && let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
+            {
+                broken = Some(error.kind());
+                // Nobody reads any more: that ends it as a signal does.
+                environment.end();
+            }
+        };
+        let printed = match self.follow {
+            true => visit::follow_logs(&request, environment, &mut print),
+            false => visit::print_logs(&request, environment, &mut print),
+        };
+        match broken {
+            Some(std::io::ErrorKind::BrokenPipe) => {}
+            Some(kind) => return Err(Error::io("writing to standard output", kind.into())),
+            None => printed?,
+        }
+        Ok(Finished::Output(Vec::new()))
+    }
+
+    fn kinds(&self) -> Vec<LogKind> {
+        let wanted = [
+            (LogKind::Job, self.all_logs || !(self.agent || self.system)),
+            (LogKind::Agent, self.all_logs || self.agent),
+            (LogKind::System, self.all_logs || self.system),
+        ];
+        wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(kind, _)| kind).collect()
+    }
+
+    fn filters(&self) -> Result<Vec<String>> {
+        if let Some(wrong) =
+            self.job.iter().find(|job| job.is_empty() || job.contains(['/', '*', '?', '[', '{']))
+        {
+            return Err(Error::usage(format!("'{wrong}' is not the name of a job"))
+                .with_hint("--filter takes globs of file names"));
+        }
+        let jobs = self.job.iter().map(|job| format!("{job}/**/*"));
+        Ok(jobs.chain(self.filter.iter().cloned()).collect())
+    }
+
+    /// Where they are saved, if they are.
+    fn target(&self) -> Result<Option<PathBuf>> {
+        let home = paths::home();
+        let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
+        if let Some(path) = &self.out {
+            return absolute(path).map(Some);
+        }
+        let Some(directory) = &self.dir else { return Ok(None) };
+        let now = OffsetDateTime::now_utc()
+            .format(format_description!("[year][month][day]-[hour][minute][second]-[subsecond digits:9]"))
+            .unwrap_or_default();
+        let name = self.manifest.manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Some(absolute(directory)?.join(format!("{name}-logs-{now}.tgz"))))
+    }
+}

@@ -1,0 +1,23 @@
+//! `monopile recreate`.
+
+use clap::Args;
+
+use super::finish::Finished;
+use super::renewal_args::RenewalArgs;
+use super::session::Session;
+use crate::{Result, apply};
+
+/// Deploy what is deployed with a new VM; persistent disks keep their data
+#[derive(Debug, Clone, Args)]
+pub struct RecreateArgs {
+    #[command(flatten)]
+    renewal: RenewalArgs,
+}
+
+impl RecreateArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        session.keep_log("recreate");
+        let (request, surroundings) = self.renewal.prepare(session)?;
+        apply::recreate(&request, &surroundings.environment).map(Finished::Summary)
+    }
+}

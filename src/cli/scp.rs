@@ -1,0 +1,107 @@
+//! `monopile scp`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::finish::Finished;
+use super::gateway_args::GatewayArgs;
+use super::session::Session;
+use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
+use crate::apply::visit::{self, Errand, Place};
+use crate::{Error, Result};
+
+/// Copy files to or from the VM of an environment
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "A path on the VM begins with a colon, `:/var/vcap/sys/log`; what stands before the colon, such as \
+                  `bosh/0`, may name the one instance there is. A path here that has a colon in its first name is \
+                  written `./a:b`.\n\nThe exit code is that of scp."
+)]
+pub struct ScpArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// From where, and last to where
+    #[arg(value_name = "PATH", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
+    places: Vec<String>,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    /// Copy directories with all that is in them
+    #[arg(short = 'r', long)]
+    recursive: bool,
+
+    #[command(flatten)]
+    gateway: GatewayArgs,
+}
+
+impl ScpArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let state = self.state.path(&self.manifest.manifest)?;
+        let errand = errand(&self.places, self.recursive)?;
+        let request =
+            self.gateway.request(self.configs.beside(self.manifest.inputs_beside(&state)), errand)?;
+        let mut surroundings = session.surroundings(state, None, false)?;
+        self.agent.apply(&mut surroundings.environment);
+        let code = visit::ssh(&request, &surroundings.environment)?;
+        Ok(Finished::Output(Vec::new()).with_exit_code(code))
+    }
+}
+
+fn errand(places: &[String], recursive: bool) -> Result<Errand> {
+    let places = places.iter().map(|text| place(text)).collect::<Result<Vec<_>>>()?;
+    if !places.iter().any(|place| matches!(place, Place::There(_))) {
+        return Err(Error::usage("no path is on the VM").with_hint("write a path on the VM as `:/tmp/file`"));
+    }
+    match places.split_last() {
+        Some((to, from)) if !from.is_empty() => {
+            Ok(Errand::Copy { recursive, from: from.to_vec(), to: to.clone() })
+        }
+        _ => Err(Error::usage("name what is copied, and to where")),
+    }
+}
+
+fn place(text: &str) -> Result<Place> {
+    if text.is_empty() {
+        return Err(Error::usage("a path is empty"));
+    }
+    // An instance is `name` or `name/0`, so a slash elsewhere before the colon makes it a path here.
+    let instance = text.split_once(':').filter(|(before, _)| {
+        let name = before.strip_suffix("/0").unwrap_or(before);
+        !name.contains('/') && !name.starts_with('.')
+    });
+    Ok(match instance {
+        Some((_, path)) => Place::There(path.to_owned()),
+        None => Place::Here(PathBuf::from(text)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_leads_to_the_vm() {
+        let there =
+            |text: &str, path: &str| assert_eq!(place(text).unwrap(), Place::There(path.into()), "{text}");
+        let here = |text: &str| assert_eq!(place(text).unwrap(), Place::Here(text.into()), "{text}");
+        there(":/tmp/x", "/tmp/x");
+        there("bosh:/tmp/x", "/tmp/x");
+        there("bosh/0:x:y", "x:y");
+        there(":", "");
+        here("x");
+        here("./a:b");
+        here("/a:b");
+        here("dir/a:b");
+        errand(&["a".into(), "b".into()], false).unwrap_err();
+        errand(&["a".into(), ":b".into()], false).unwrap();
+    }
+}

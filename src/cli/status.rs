@@ -1,0 +1,313 @@
+//! `monopile status`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use serde_json::Value;
+
+use super::finish::Finished;
+use super::manifest_args::ManifestFlags;
+use super::session::{Session, Surroundings};
+use super::table::Table;
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
+use crate::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
+use crate::state::{State, resolve};
+use crate::template::Mode;
+use crate::ui::{self, Reporter};
+use crate::{Error, Result};
+
+/// Days before its end from which on a certificate is pointed at.
+const EXPIRES_SOON: i64 = 30;
+
+/// Show how an environment is doing: VM, agent, jobs, disks, networks, certificates, last runs
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 all is well, as far as was asked; 1 the jobs do not run, or there is no VM; \
+                        5 the agent does not answer; 6 VM or disk do not exist, or the disk is not mounted."
+)]
+pub struct StatusArgs {
+    /// Path to the manifest; or to a state file, which alone cannot say where the agent is
+    #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    path: PathBuf,
+
+    #[command(flatten)]
+    flags: ManifestFlags,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    /// Look again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+
+    /// (--watch) How long to wait in between
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    interval: Duration,
+
+    /// Don't ask the CPI what exists
+    #[arg(long)]
+    no_cpi: bool,
+
+    /// How long the agent may take to answer
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse)]
+    agent_timeout: Duration,
+
+    /// What renders job templates of the CPI
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Mode,
+
+    #[command(flatten)]
+    cpi: CpiArgs,
+}
+
+impl StatusArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
+            true => (paths::state(Some(&self.path), Path::new(""))?, None),
+            false => {
+                let state = self.state.path(&self.path)?;
+                (state.clone(), Some(self.configs.beside(self.flags.inputs_beside(&self.path, &state))))
+            }
+        };
+        let request = StatusOf {
+            inputs,
+            ask_cpi: !self.no_cpi,
+            templates: self.templates,
+            cpi_api_version: self.cpi.version.cpi_api_version,
+            agent_timeout: self.agent_timeout,
+            history: Session::history_dir().ok(),
+        };
+        let mut surroundings = session.surroundings(state, None, false)?;
+        self.agent.apply(&mut surroundings.environment);
+        self.cpi.apply(&mut surroundings.environment);
+        let standpoint = Standpoint::new(&request, &surroundings.environment)?;
+        let mut observer = standpoint.observer();
+        if self.watch {
+            return self.watch(session, &surroundings, &mut observer);
+        }
+        let status = observer.look(&surroundings.environment.reporter)?;
+        let output = match session.globals.json {
+            true => Finished::json(&status)?,
+            false => Finished::Output(text(session, &status).into_bytes()),
+        };
+        Ok(match status.problem() {
+            Some(error) => output.but(error),
+            None => output,
+        })
+    }
+
+    /// Draws it anew until a signal comes, which is how this ends well.
+    fn watch(
+        &self,
+        session: &Session,
+        surroundings: &Surroundings,
+        observer: &mut Observer<'_>,
+    ) -> Result<Finished> {
+        let silent = Reporter::silent();
+        let environment = &surroundings.environment;
+        let mut screen = ui::Screenful::open(session.globals.json);
+        while environment.interrupted().is_none() {
+            let frame = match observer.look(&silent) {
+                Ok(status) if session.globals.json => json_line(&status)?,
+                Ok(status) => text(session, &status),
+                Err(_) if environment.interrupted().is_some() => break,
+                // The state may be being deleted: that is worth watching, too.
+                Err(error) => match session.globals.json {
+                    true => return Err(error),
+                    false => format!("{}\n", session.redactor.apply(&error.chain().join(": "))),
+                },
+            };
+            if !screen.show(frame, self.interval, &|| environment.interrupted().is_some()) {
+                break;
+            }
+        }
+        Ok(Finished::Output(screen.close().into_bytes()))
+    }
+}
+
+/// Whether a file is a state and no manifest.
+fn is_state(path: &Path) -> bool {
+    let Ok(path) = resolve(path) else { return false };
+    path.extension().is_some_and(|extension| extension == "json") && matches!(State::read(&path), Ok(Some(_)))
+}
+
+fn json_line(status: &Status) -> Result<String> {
+    serde_json::to_string(status)
+        .map(|line| format!("{line}\n"))
+        .map_err(|error| Error::environment("the result has no JSON form").with_source(error))
+}
+
+fn text(session: &Session, status: &Status) -> String {
+    session.redactor.apply(&shown(status)).into_owned()
+}
+
+fn shown(status: &Status) -> String {
+    let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
+    if let Some(state) = &status.job_state {
+        let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
+        facts.push(("Jobs", format!("{state}: {jobs}")));
+    }
+    facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
+    let record = &status.record;
+    for stemcell in record.stemcells.iter().filter(|stemcell| stemcell.in_use) {
+        let cpi = of(stemcell.cpi.as_deref());
+        facts.push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));
+    }
+    if !record.releases.is_empty() {
+        facts.push(("Releases", record.releases.join(", ")));
+    }
+    facts.push(("State", record.state.clone()));
+    for call in &record.open_calls {
+        facts.push(("Open call", format!("`{}`, {}", call.method, call.why)));
+    }
+    for one in &record.undeleted {
+        facts.push(("Undeleted", format!("{} {}: {}", one.what, one.handle(), one.said)));
+    }
+    let mut sections: Vec<String> =
+        vec![facts.iter().map(|(name, fact)| format!("{name:<10} {fact}\n")).collect()];
+    sections.extend(processes(status));
+    sections.extend(disks(status));
+    sections.extend(networks(status));
+    sections.extend(certificates(status));
+    if !status.runs.is_empty() {
+        sections.push(history::shown(&status.runs, false, false));
+    }
+    ui::clean(&sections.join("\n")).into_owned()
+}
+
+fn vm(status: &Status) -> String {
+    let Some(vm) = &status.vm else { return "none is on record".to_owned() };
+    let instance = vm.instance.as_ref().map(|instance| format!("  {instance}")).unwrap_or_default();
+    format!(
+        "{}{}{instance}{}",
+        vm.handle.cid,
+        of(vm.handle.cpi()),
+        match vm.exists {
+            There::Yes => "  there",
+            There::No => "  DOES NOT EXIST",
+            There::Unknown => "  the CPI cannot tell whether it exists",
+            There::NotAsked => "",
+        }
+    )
+}
+
+/// The CPI of something, where it is not the default one.
+fn of(cpi: Option<&str>) -> String {
+    cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
+}
+
+fn agent(status: &Status) -> String {
+    let agent = &status.agent;
+    let id = agent.id.as_ref().map(|id| format!("  {id}")).unwrap_or_default();
+    let at = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
+    let problem = agent.problem.as_deref().unwrap_or_default();
+    match agent.answers {
+        Answering::Yes => format!("answers{at}{id}"),
+        Answering::No => format!("DOES NOT ANSWER: {problem}"),
+        Answering::Stranger => format!("NOT THE VM'S OWN{at}: {problem}"),
+        Answering::NotAsked if status.vm.is_none() => "none".to_owned(),
+        Answering::NotAsked => format!("not asked: only the manifest says where it is{id}"),
+    }
+}
+
+fn load(vitals: &Value) -> String {
+    let text =
+        |pointer: &str| vitals.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let averages = vitals.get("load").and_then(Value::as_array);
+    let averages: Vec<&str> = averages.into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut parts = Vec::new();
+    parts.extend((!averages.is_empty()).then(|| averages.join(" ")));
+    let cpu = [("user", "/cpu/user"), ("sys", "/cpu/sys"), ("wait", "/cpu/wait")];
+    let cpu: Vec<String> =
+        cpu.iter().filter_map(|(name, at)| Some(format!("{name} {}%", text(at)?))).collect();
+    parts.extend((!cpu.is_empty()).then(|| format!("CPU {}", cpu.join(" "))));
+    for (name, at) in [("memory", "/mem"), ("swap", "/swap")] {
+        let kb: Option<u64> = text(&format!("{at}/kb")).and_then(|kb| kb.parse().ok());
+        if let (Some(percent), Some(kb)) = (text(&format!("{at}/percent")), kb) {
+            parts.push(format!("{name} {percent}% ({})", ui::bytes(kb.saturating_mul(1024))));
+        }
+    }
+    for disk in ["system", "ephemeral"] {
+        parts.extend(text(&format!("/disk/{disk}/percent")).map(|percent| format!("{disk} disk {percent}%")));
+    }
+    let uptime = vitals.pointer("/uptime/secs").and_then(Value::as_u64);
+    parts.extend(uptime.map(|seconds| format!("up {}", ui::duration(Duration::from_secs(seconds)))));
+    parts.join(", ")
+}
+
+fn processes(status: &Status) -> Option<String> {
+    let mut table = Table::new(["Process", "State", "Uptime", "Memory", "CPU"]);
+    for process in &status.processes {
+        let uptime = process.uptime_seconds.map(|seconds| ui::duration(Duration::from_secs(seconds)));
+        let memory = process.memory_kb.map(|kb| {
+            let share = process.memory_percent.map(|percent| format!(" ({percent:.1}%)")).unwrap_or_default();
+            format!("{}{share}", ui::bytes(kb.saturating_mul(1024)))
+        });
+        let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
+        let state = marked(process.state == "running", &process.state);
+        let or_none = Option::unwrap_or_default;
+        table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
+    }
+    (!status.processes.is_empty()).then(|| table.print())
+}
+
+fn disks(status: &Status) -> Option<String> {
+    let mut table = Table::new(["Disk", "Size", "Used by the VM", "State", "Full", "Hint"]);
+    for disk in &status.disks {
+        let state = match (disk.exists, disk.mounted) {
+            (There::No, _) => "DOES NOT EXIST",
+            (_, Some(true)) => "mounted",
+            (_, Some(false)) if disk.in_use => "NOT MOUNTED",
+            (There::Yes, _) => "there",
+            (There::Unknown, _) => "the CPI cannot tell",
+            (There::NotAsked, _) => "",
+        };
+        let yes = if disk.in_use { "yes" } else { "no" };
+        let full = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
+        let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
+        let size = format!("{} MiB", disk.size);
+        let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
+        table.row([cid, size, yes.to_owned(), state.to_owned(), full, hint]);
+    }
+    (!status.disks.is_empty()).then(|| table.print())
+}
+
+fn networks(status: &Status) -> Option<String> {
+    let mut table = Table::new(["Network", "Type", "Address", "Netmask", "Gateway"]);
+    for network in &status.networks {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        table.row([
+            network.name.clone(),
+            text(&network.kind),
+            text(&network.ip),
+            text(&network.netmask),
+            text(&network.gateway),
+        ]);
+    }
+    (!status.networks.is_empty()).then(|| table.print())
+}
+
+fn certificates(status: &Status) -> Option<String> {
+    let mut table = Table::new(["Certificate", "Expires", "Left"]);
+    for certificate in &status.certificates {
+        let note = match certificate.days {
+            ..0 => "EXPIRED".to_owned(),
+            days @ 0..EXPIRES_SOON => format!("ONLY {days} DAYS"),
+            days => format!("{days} days"),
+        };
+        table.row([certificate.path.clone(), certificate.expires.clone(), note]);
+    }
+    (!status.certificates.is_empty()).then(|| table.print())
+}
+
+/// What is not well stands out, without colours.
+fn marked(well: bool, text: &str) -> String {
+    if well { text.to_owned() } else { text.to_uppercase() }
+}

@@ -1,0 +1,136 @@
+//! `cloud-check`: what happens behind the program's back, told and put right.
+
+use serde_json::{Value, json};
+
+use super::{document, run};
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks};
+
+fn cid(hello: &Hello) -> (Value, Value) {
+    let state = hello.state();
+    (state["current_vm_cid"].clone(), state["disks"][0]["cid"].clone())
+}
+
+fn kinds(problems: &Value) -> Vec<&str> {
+    problems.as_array().unwrap().iter().map(|problem| problem["kind"].as_str().unwrap()).collect()
+}
+
+const QUICK: [&str; 2] = ["--agent-timeout", "500ms"];
+
+#[test]
+fn where_nothing_is_wrong_nothing_is_done() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.requests();
+    let before = hello.state();
+    let told = run(&hello, "cck", &["--auto"]).success();
+    assert_eq!(told.stdout, "Nothing is wrong with VM, agent and disks.\n");
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_disk", "has_vm", "get_disks"]);
+    assert_eq!(hello.state(), before);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let (vm, disk) = cid(&hello);
+    hello.kill_vm();
+    hello.call("detach_disk", json!([vm, disk]));
+    hello.requests();
+
+    // Nobody can be asked here, so nothing is done unless that is told.
+    for more in [&["--report", "--json"][..], &["--json"], &["-n", "--json"]] {
+        let told = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
+        let problems = document(&told);
+        assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
+        assert_eq!(problems[0]["repairs"], json!(["reboot_vm", "recreate_vm"]));
+        assert_eq!(problems[0]["solved"], false);
+    }
+    let changes = ["reboot_vm", "create_vm", "attach_disk", "delete_vm"];
+    assert!(!Hello::methods(&hello.requests()).iter().any(|method| changes.contains(method)));
+
+    let told = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
+    let problems = document(&told);
+    assert_eq!(kinds(&problems), ["unresponsive_agent", "detached_disk"]);
+    for problem in problems.as_array().unwrap() {
+        assert_eq!(problem["solved"], true, "{problem}");
+    }
+    assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
+    assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
+    assert_eq!(cid(&hello), (vm, disk), "it is the same VM");
+    assert_eq!(hello.ask().1, 2, "the data are the same");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_reboot_that_fails_is_followed_by_a_new_vm() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let before = cid(&hello);
+    hello.kill_vm();
+    let unable = "Bosh::Clouds::NotSupported";
+    hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, unable, false));
+    let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
+    assert!(told.stdout.contains("put right by reboot_vm, then recreate_vm"), "{}", told.stdout);
+    assert!(told.stderr.contains("'reboot_vm' did not help: "), "{}", told.stderr);
+    assert_ne!(cid(&hello).0, before.0);
+    assert_eq!(hello.ask().1, 2);
+    hello.script(Script::speaking(Speaks::Local));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_lost_disk_is_forgotten_only_when_that_is_said() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let (vm, disk) = cid(&hello);
+    hello.call("delete_vm", json!([vm]));
+    hello.call("delete_disk", json!([disk]));
+    let before = hello.state();
+
+    // A new VM could not have the disk that is on record, so that is not tried either.
+    let told = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
+    let problems = document(&told);
+    assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
+    assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
+    assert_eq!(hello.state(), before);
+
+    let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
+    let told = run(&hello, "cloud-check", &more).success();
+    let problems = document(&told);
+    assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
+    assert_eq!(hello.ask().1, 1, "the disk is a new one");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn at_a_terminal_each_repair_is_asked_for() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    let command = hello.command("cloud-check", &QUICK);
+    let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
+    // No to the reboot, yes to a new VM.
+    let mut script = std::process::Command::new("bash");
+    hello.world.enter(&mut script).env("TERM", "xterm").args([
+        "-c",
+        "(sleep 6; printf n; sleep 1; printf y; sleep 60) | \
+         timeout 55 script --quiet --return --command \"$0\" /dev/null",
+        &line,
+    ]);
+    let told = hello.world.finish(script);
+    assert!(told.stdout.contains("Reboot VM '"), "{}", told.stdout);
+    assert!(told.stdout.contains("put right by recreate_vm"), "{}", told.stdout);
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

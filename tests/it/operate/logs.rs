@@ -1,0 +1,122 @@
+//! `logs`: printed, saved, followed; of jobs, agent and system.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{Running, document, run};
+use crate::support::hello::Hello;
+use crate::support::proxy::Exchange;
+
+/// Adds a line to a log on the VM.
+fn append(hello: &Hello, name: &str, line: &str) {
+    let found = hello.find("work/cloud", name);
+    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    writeln!(file, "{line}").unwrap();
+}
+
+#[test]
+fn logs_of_each_kind_are_printed_and_saved() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    append(&hello, "hello.stdout.log", &format!("the password is {password} \x1b[2Jindeed"));
+    let vm = hello.world.path("cloud/vms").join(hello.state()["current_vm_cid"].as_str().unwrap());
+    fs::write(vm.join("root/var/log/test-syslog"), "system line\n").unwrap();
+    let blobs = || fs::read_dir(vm.join("root/var/vcap/data/blobs")).unwrap().count();
+    let before = blobs();
+
+    let jobs = run(&hello, "logs", &[]).success();
+    assert!(jobs.stdout.contains("==> hello/hello.stdout.log <==\nlistening on "), "{}", jobs.stdout);
+    assert!(jobs.stdout.contains("the password is <redacted> indeed"), "{}", jobs.stdout);
+    assert!(!jobs.stdout.contains("system line") && !jobs.stdout.contains("packaging"), "{}", jobs.stdout);
+    let agent = run(&hello, "logs", &["--agent", "-q"]).success();
+    assert!(
+        agent.stdout.contains("cp greeting/greeting.txt") && !agent.stdout.contains("==>"),
+        "{}",
+        agent.stdout
+    );
+    let system = run(&hello, "logs", &["--system"]).success();
+    assert!(system.stdout.contains("==> var/log/test-syslog <==\nsystem line\n"), "{}", system.stdout);
+    let all = run(&hello, "logs", &["--all-logs", "--num", "1"]).success();
+    assert!(
+        all.stdout.contains("system line")
+            && all.stdout.contains("indeed")
+            && !all.stdout.contains("listening"),
+        "{}",
+        all.stdout
+    );
+    let one = run(&hello, "logs", &["--job", "hello", "--filter", "none/*.log", "--num", "1"]).success();
+    assert!(one.stdout.contains("hello/post-start.stdout.log"), "{}", one.stdout);
+    let none = run(&hello, "logs", &["--job", "helo"]).success();
+    assert!(
+        none.stdout.is_empty() && none.stderr.contains("there is nothing in these logs"),
+        "{}",
+        none.stderr
+    );
+    run(&hello, "logs", &["--job", "../x"]).failure(2);
+
+    // Saved as the agent packed them, for their owner alone, and never over something else.
+    let saved = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
+    let path = std::path::PathBuf::from(saved["path"].as_str().unwrap());
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (metadata.len(), metadata.permissions().mode() & 0o777),
+        (saved["bytes"].as_u64().unwrap(), 0o600)
+    );
+    let unpacked = crate::agent::world::untar(&fs::read(&path).unwrap());
+    assert!(unpacked.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
+    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).failure(1);
+    assert!(again.stderr.contains("saving the logs as"), "{}", again.stderr);
+    assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
+
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn logs_are_followed_until_a_signal_comes() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let following = Running::start(hello.command("logs", &["--follow", "--filter", "hello/hello.*.log"]));
+    following.until("listening on ");
+    append(&hello, "hello.stdout.log", "first news");
+    following.until("first news");
+    append(&hello, "hello.stderr.log", "trouble");
+    assert_eq!(following.until("==> "), "==> hello/hello.stderr.log <==");
+    following.until("trouble");
+    assert_eq!(following.end(Signal::INT), Some(0));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn logs_that_are_not_what_the_agent_packed_are_not_used() {
+    let mut hello = Hello::new();
+    let cloud = hello.world.path("cloud");
+    // Between the agent's answer and its delivery somebody changes the blob.
+    let _proxy = hello.listen_with(move |exchange: Exchange| {
+        let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
+        let packed = exchange.message["method"] == "get_task";
+        let Some(id) = answer.filter(|_| packed) else { return };
+        for entry in walkdir::WalkDir::new(&cloud).into_iter().flatten() {
+            if entry.file_name() == id {
+                let mut file = File::options().append(true).open(entry.path()).unwrap();
+                file.write_all(b"more").unwrap();
+            }
+        }
+    });
+    hello.create(&[]).success();
+    for more in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
+        let refused = run(&hello, "logs", more).failure(3);
+        assert!(refused.stdout.is_empty(), "{}", refused.stdout);
+        assert!(refused.stderr.contains("the packed logs"), "{}", refused.stderr);
+    }
+    assert!(!hello.world.exists("saved.tgz"));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,173 @@
+//! Looking into an environment and putting it right: `status`, `history`, `logs`, `ssh`, `scp`, `restart`, `recreate`
+//! and `cloud-check`, against the built-in CPI and its agent.
+
+#![cfg(target_os = "linux")]
+
+mod check;
+mod history;
+mod logs;
+mod ssh;
+mod status;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+
+/// Runs a command on the environment.
+fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
+    hello.world.finish(hello.command(command, more))
+}
+
+/// The whole of standard output as one JSON document.
+#[track_caller]
+fn document(run: &Run) -> serde_json::Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
+}
+
+/// A command that goes on until it is told to stop, and whose lines are read meanwhile.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Running {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        Running { child, lines }
+    }
+
+    /// Waits for a line with this text in it.
+    #[track_caller]
+    fn until(&self, text: &str) -> String {
+        let begun = Instant::now();
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60).saturating_sub(begun.elapsed()))
+        {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("no line with '{text}': {seen:?}");
+    }
+
+    /// Sends a signal; returns the exit code.
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Gives the VM on record another agent than the one that answers; returns the state as it was.
+fn make_it_a_stranger(hello: &Hello) -> String {
+    let recorded = hello.world.read("state.json");
+    let mut state = hello.state();
+    state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
+    hello.world.write("state.json", state.to_string());
+    recorded
+}
+
+#[test]
+fn nothing_but_its_state_is_asked_of_another_vms_agent() {
+    let mut hello = Hello::new();
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    let recorded = make_it_a_stranger(&hello);
+    proxy.take();
+    for (command, more) in [
+        ("status", &[][..]),
+        ("logs", &[]),
+        ("logs", &["--follow"]),
+        ("ssh", &["-c", "id"]),
+        ("restart", &[]),
+    ] {
+        let run = run(&hello, command, more).failure(5);
+        assert!(
+            run.stderr.contains("11111111-2222") || run.stderr.contains("another VM's agent"),
+            "{}",
+            run.stderr
+        );
+    }
+    let run = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
+    assert_eq!(document(&run)[0]["kind"], "foreign_agent");
+    let asked: std::collections::BTreeSet<String> = proxy.take().iter().map(|heard| heard.name()).collect();
+    assert_eq!(asked.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
+    hello.world.write("state.json", recorded);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_needs_an_environment_says_that_there_is_none() {
+    let hello = Hello::new();
+    for (command, more) in [
+        ("status", &[][..]),
+        ("logs", &[]),
+        ("ssh", &["-c", "id"]),
+        ("restart", &[]),
+        ("recreate", &[]),
+        ("cloud-check", &["--report"]),
+    ] {
+        let run = run(&hello, command, more).failure(3);
+        assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
+    }
+    assert!(!hello.world.exists("state.json"));
+}
+
+#[test]
+fn a_restart_stops_and_starts_without_the_cpi() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.requests();
+    let (before, pid) = (hello.state(), pid(&hello));
+    let run = run(&hello, "restart", &[]).success();
+    assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
+    assert_eq!(hello.ask().1, 2);
+    assert_ne!(self::pid(&hello), pid, "it was not stopped");
+    assert_eq!(hello.state(), before);
+    assert!(hello.requests().is_empty(), "the CPI was asked");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+fn pid(hello: &Hello) -> String {
+    let found = hello.find("work/cloud", "hello.pid");
+    std::fs::read_to_string(&found[0]).unwrap()
+}
+
+#[test]
+fn a_recreate_makes_a_new_vm_for_what_is_deployed_and_nothing_else() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let before = hello.state()["current_vm_cid"].clone();
+    run(&hello, "recreate", &[]).success();
+    let after = hello.state();
+    assert_ne!(after["current_vm_cid"], before);
+    assert_eq!(hello.ask().1, 2, "the disk is the same");
+
+    // A change in the manifest does not slip in.
+    hello.requests();
+    hello.ops("change.yml", "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n");
+    let refused = run(&hello, "recreate", &[]).failure(3);
+    assert!(refused.stderr.contains("the manifest is not the one that is deployed"), "{}", refused.stderr);
+    assert_eq!(hello.state(), after);
+    assert!(hello.requests().is_empty());
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

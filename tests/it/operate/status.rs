@@ -1,0 +1,129 @@
+//! `status`: all of an environment at a glance, well or not.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{Running, document, run};
+use crate::support::MONOPILE;
+use crate::support::hello::Hello;
+
+#[test]
+fn an_environment_that_is_well() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.requests();
+    let (state, before) = (hello.state(), hello.world.read("state.json"));
+
+    let told = document(&run(&hello, "status", &["--json"]).success());
+    assert_eq!(told["vm"]["cid"], state["current_vm_cid"]);
+    assert_eq!((&told["vm"]["exists"], &told["agent"]["answers"]), (&json!("yes"), &json!("yes")));
+    assert_eq!(told["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
+    assert_eq!((&told["job_state"], &told["jobs"]), (&json!("running"), &json!(["hello"])));
+    let process = &told["processes"][0];
+    assert_eq!((&process["name"], &process["state"]), (&json!("hello"), &json!("running")));
+    assert!(process["memory_kb"].as_u64().unwrap() > 100, "{process}");
+    assert!(told["vitals"]["mem"]["percent"].is_string());
+    let disk = &told["disks"][0];
+    assert_eq!(
+        (&disk["cid"], &disk["mounted"], &disk["exists"]),
+        (&state["disks"][0]["cid"], &json!(true), &json!("yes"))
+    );
+    assert_eq!(told["networks"][0]["ip"], hello.ip());
+    let names: Vec<&str> =
+        told["certificates"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert_eq!(names, ["default_ca.ca", "mbus_bootstrap_ssl.certificate"]);
+    assert_eq!(told["runs"][0]["command"], "create-env");
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
+
+    let text = run(&hello, "status", &["--no-cpi"]).success().stdout;
+    for part in
+        ["answers at https://", "running: hello", "PROCESS", "DISK", "NETWORK", "CERTIFICATE", "create-env"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(hello.requests().is_empty(), "--no-cpi");
+
+    // Less can be told of the state alone, and nobody is asked.
+    let alone = hello.world.run(["status", "state.json", "--json"]).success();
+    let alone = document(&alone);
+    assert_eq!((&alone["vm"]["cid"], &alone["agent"]["answers"]), (&told["vm"]["cid"], &json!("not_asked")));
+    assert!(hello.requests().is_empty());
+
+    let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    assert!(!told.to_string().contains(password) && !text.contains(password));
+    assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
+
+    run(&hello, "stop-env", &[]).success();
+    let stopped = run(&hello, "status", &["--no-cpi"]).failure(1);
+    assert!(
+        stopped.stderr.contains("not 'running'") && stopped.stdout.contains("DISK"),
+        "{}",
+        stopped.stderr
+    );
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_dead_agent_and_a_vm_that_is_gone_are_told_with_all_else() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    let quick = ["--agent-timeout", "300ms"];
+    let dead = run(&hello, "status", &quick).failure(5);
+    assert!(dead.stdout.contains("DOES NOT ANSWER") && dead.stdout.contains("  there\n"), "{}", dead.stdout);
+    assert!(dead.stdout.contains("CERTIFICATE") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
+    assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
+
+    hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
+    let gone = run(&hello, "status", &quick).failure(6);
+    assert!(gone.stdout.contains("DOES NOT EXIST"), "{}", gone.stdout);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn it_goes_on_until_a_signal_comes() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.requests();
+    let watching = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
+    watching.until(r#""answers":"yes""#);
+    watching.until(r#""answers":"yes""#);
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"], "the CPI is asked once");
+    hello.kill_vm();
+    watching.until(r#""answers":"no""#);
+    assert_eq!(watching.end(Signal::INT), Some(0));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn on_a_terminal_it_is_drawn_in_place_at_any_size() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let command = hello.command("status", &["--watch", "--interval", "100ms", "--no-cpi"]);
+    let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let inside = format!(
+        "stty cols 120 rows 50; {MONOPILE} {} & sleep 4; stty cols 30 rows 6; sleep 1; kill -TERM $!; wait $!; echo code $?",
+        words.join(" ")
+    );
+    let mut script = std::process::Command::new("script");
+    hello.world.enter(&mut script).env("TERM", "xterm").env("SHELL", "/bin/bash");
+    script.args(["--quiet", "--return", "--command", &inside, "/dev/null"]);
+    let screen = hello.world.finish(script).stdout;
+    let (before, rest) = screen.split_once("\x1b[?1049h").expect("the other screen is taken");
+    let (drawn, after) = rest.split_once("\x1b[?1049l").expect("and given back");
+    assert!(!before.contains("DISK") && after.contains("DISK") && after.contains("code 0"), "{after}");
+    let frames: Vec<&str> = drawn.split("\x1b[H").skip(1).collect();
+    let wide = frames.first().unwrap();
+    assert!(wide.contains("NETWORK") && !wide.contains("more lines)"), "{wide:?}");
+    let narrow = frames.last().unwrap();
+    assert!(narrow.contains("more lines)") && !narrow.contains("NETWORK"), "{narrow:?}");
+    for line in narrow.trim_end_matches("\x1b[J").split("\x1b[K") {
+        assert!(line.replace("\x1b[?25h", "").trim().chars().count() <= 30, "{line:?}");
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,64 @@
+//! Looking into an environment of a CPI with a name, and putting it right.
+
+use serde_json::{Value, json};
+
+use super::{Clouds, assert_said};
+use crate::support::Run;
+
+fn run(clouds: &Clouds, command: &str, az: &str, more: &[&str]) -> Run {
+    clouds.hello.world.finish(clouds.command(command, az, more))
+}
+
+fn document(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
+}
+
+#[test]
+fn the_cpi_on_record_is_the_one_that_is_asked() {
+    let mut clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1);
+    let told = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    for seen in [&told["vm"], &told["disks"][0]] {
+        assert_eq!((&seen["cpi"], &seen["exists"]), (&json!("east"), &json!("yes")), "{seen}");
+    }
+    assert_eq!(told["disks"][0]["mounted"], true);
+
+    // Under its new name it is the same one, and a look records nothing.
+    clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
+    clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
+    let before = clouds.hello.state();
+    let told = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    assert_eq!((&told["vm"]["cpi"], &told["vm"]["exists"]), (&json!("east"), &json!("yes")));
+    assert_eq!(clouds.hello.state(), before);
+    run(&clouds, "restart", "z-east", &[]).success();
+    run(&clouds, "recreate", "z-east", &[]).success();
+    assert_eq!(clouds.counts("east"), [1, 1, 1]);
+    assert_eq!(clouds.hello.ask().1, 2, "the disk is the same");
+
+    let vm = clouds.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    clouds.behind_its_back("east", "delete_vm", json!([vm]));
+    let problems = document(&run(&clouds, "cloud-check", "z-east", &["--auto", "--json"]).success());
+    let expected = json!([{"kind": "missing_vm", "cid": vm, "cpi": "orient"}]);
+    for key in ["kind", "cid", "cpi"] {
+        assert_eq!(problems[0][key], expected[0][key], "{problems}");
+    }
+    assert_eq!(clouds.counts("east"), [1, 1, 1]);
+    assert_eq!(clouds.hello.ask().1, 3, "the disk is the same");
+    clouds.delete("z-east").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn nothing_moves_to_another_cpi_by_the_way() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    // The zone is the same to the manifest; it is of another CPI, which does not count as a change of the manifest.
+    clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
+    let before = clouds.hello.world.read("state.json");
+    let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).failure(3);
+    assert_said(&run, "the manifest is not the one that is deployed");
+    assert_eq!(clouds.hello.world.read("state.json"), before);
+    assert_eq!(clouds.inhabited(), ["east"]);
+    clouds.delete("z-east").success();
+}
