@@ -262,17 +262,6 @@ impl Life {
         }
     }
 
-    /// The records of failed calls, which the operator has looked into.
-    fn forget_suspects(&self) {
-        for suspect in self.hello.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default() {
-            let id = suspect["request_id"].as_str().unwrap();
-            self.hello
-                .world
-                .run(["state", "forget", "--state", "state.json", "--yes", "--call", id])
-                .success();
-        }
-    }
-
     fn expect(&self, run: &Run, code: i32) {
         assert_eq!(run.code, code, "{}\n--- stdout\n{}\n--- stderr\n{}", self.place, run.stdout, run.stderr);
     }
@@ -282,7 +271,7 @@ impl Life {
             self.stage(stage, disturbance);
             if self.hello.world.exists("state.json") {
                 self.delete_unknown();
-                self.forget_suspects();
+                self.hello.forget_suspects();
             }
             if stage < 3 {
                 assert_eq!(self.hello.ask().1, stage as u64 + 1, "{}: the disk's data", self.place);

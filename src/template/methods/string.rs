@@ -78,7 +78,7 @@ impl Interp {
                 return self.case_option(name, args);
             }
             "upcase" => Value::str(text.to_uppercase()),
-            "downcase" => Value::str(text.to_lowercase()),
+            "downcase" => Value::str(downcase(&text)),
             "capitalize" => Value::str(capitalize(&text)),
             "swapcase" => Value::str(swapcase(&text)),
             "strip" => Value::str(strip_left(strip_right(&text))),
@@ -322,10 +322,15 @@ impl CharSet {
     }
 }
 
+/// Character by character: Ruby does not look at what stands around a sigma.
+fn downcase(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
 pub(super) fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {
-        Some(first) => first.to_uppercase().collect::<String>() + &characters.as_str().to_lowercase(),
+        Some(first) => first.to_uppercase().collect::<String>() + &downcase(characters.as_str()),
         None => String::new(),
     }
 }

@@ -137,6 +137,8 @@ impl<'t> Life<'t> {
                 self.check_nothing_left();
                 break;
             }
+            // A CPI whose registry went with the run that was told to stop may have failed.
+            self.hello.forget_suspects();
             self.check_cloud_is_as_recorded();
             check(stage, &self.hello.normalised_state(), &self.place);
             // A VM that was just booted again brings up its jobs by itself.

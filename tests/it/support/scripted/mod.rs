@@ -276,6 +276,14 @@ impl Hello {
         intents.map(method).collect()
     }
 
+    /// Drops the records of failed calls, as an operator does who has looked into them.
+    pub fn forget_suspects(&self) {
+        for suspect in self.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default() {
+            let id = suspect["request_id"].as_str().unwrap();
+            self.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", id]).success();
+        }
+    }
+
     /// The state without what differs between environments.
     pub fn normalised_state(&self) -> Value {
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
