@@ -37,10 +37,12 @@ fn main() {
         None => corpus_pieces(&corpus),
     };
     let (pieces, left_out) = usable(pieces, &context);
-    let templates = fill(&pieces, if given.is_some() { 0 } else { SIZE });
+    // Pieces that are well alone may not be behind one another: what one assigns, the next may call.
+    let (templates, unfit) = usable(fill(&pieces, if given.is_some() { 0 } else { SIZE }), &context);
     let bytes: usize = templates.iter().map(String::len).sum();
     println!(
-        "{TEMPLATES} templates, {} KiB, of {} different ones ({left_out} left out)",
+        "{} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {TEMPLATES} do not fit together)",
+        templates.len(),
         bytes / 1024,
         pieces.len()
     );

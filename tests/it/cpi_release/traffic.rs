@@ -142,7 +142,7 @@ fn agent_answer(exchange: &Exchange) -> String {
 fn normalise(text: &str, env: &Env) -> String {
     let text = text
         .replace(env.hello.ip(), "<ip>")
-        .replace(env.hello.ip().trim_end_matches(".2"), "<subnet>")
+        .replace(env.hello.ip().strip_suffix(".2").unwrap(), "<subnet>")
         .replace(env.hello.world.root().to_str().unwrap(), "<world>");
     let rules = [
         ("pem", r"-----BEGIN [A-Z ]+-----(?:\\n|[A-Za-z0-9+/=])+-----END [A-Z ]+-----(?:\\n)?"),
