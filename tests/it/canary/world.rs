@@ -220,6 +220,8 @@ cpis:
         let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
         flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
         flags.extend((show == Show::Json).then_some("--json"));
+        // Nobody is there to agree.
+        flags.extend((show == Show::Terminal && command == "create-env").then_some("-n"));
         flags.extend(more);
         let program = self.hello.command(command, &flags);
         let run = match show {
