@@ -1,0 +1,99 @@
+//! A life that moves from one CPI to another is killed at calls of its move, and nothing is lost.
+
+use std::collections::BTreeSet;
+
+use super::full;
+use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
+
+/// Two CPIs with a cloud each, and an AZ for each of them.
+fn hello() -> Hello {
+    let mut hello = Hello::new();
+    let [a, b] = ["cloud", "cloud-b"].map(|root| {
+        let (root, ip) = (hello.world.path(root).display().to_string(), hello.ip());
+        format!("{{root: {root}, agent: {{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}}}")
+    });
+    hello.world.write(
+        "cpis.yml",
+        format!(
+            "cpis:\n- {{name: a, type: x, exec_path: scripted, properties: {a}}}\n\
+             - {{name: b, type: x, exec_path: scripted, properties: {b}}}\n"
+        ),
+    );
+    hello.ops(
+        "zones.yml",
+        "- {type: replace, path: /azs?, value: [{name: za, cpi: a}, {name: zb, cpi: b}]}\n\
+         - {type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}\n",
+    );
+    hello
+}
+
+fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
+    let flags = [&["-n", "--cpi-config", "cpis.yml"], more].concat();
+    hello.world.finish(hello.command(command, &flags))
+}
+
+const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
+
+/// Creates in `a`, is killed while it moves to `b`, moves there with the same command, and is deleted. Returns whether
+/// the kill was met, and how many CPI calls the move makes when nothing disturbs it.
+fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
+    let place = format!("{disturbance:?}");
+    let hello = hello();
+    hello.script(Script::speaking(Speaks::Local));
+    run(&hello, "create-env", &["-v", "az=za"]).success();
+    assert_eq!(hello.ask().1, 1, "{place}");
+    hello.script(
+        disturbance.map_or_else(|| Script::speaking(Speaks::Local), |(call, when)| Script::at(call, when)),
+    );
+    let moved = run(&hello, "create-env", &MOVE);
+    let calls = hello.calls("");
+    let met = moved.code == -1;
+    if met {
+        if !matches!(disturbance, Some((_, When::Slow))) {
+            hello.wait_until_idle();
+            let known = hello.known();
+            for cid in hello.cloud() {
+                assert!(
+                    known.contains(&cid),
+                    "{place}: {cid} exists, and neither state nor journal knows it"
+                );
+            }
+        }
+        hello.script(Script::speaking(Speaks::Local));
+        let mut again = run(&hello, "create-env", &MOVE);
+        if matches!(disturbance, Some((_, When::Lost))) && again.code == 1 {
+            again = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
+        }
+        again.success();
+    } else {
+        moved.success();
+    }
+    assert_eq!(hello.cloud(), hello.recorded(), "{place}");
+    assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
+    assert_eq!(hello.ask().1, 1, "{place}: the disk is a new one");
+    hello.script(Script::speaking(Speaks::Local));
+    run(&hello, "delete-env", &["-v", "az=zb"]).success();
+    let (made, deleted) = hello.effects();
+    let distinct = |cids: &[String]| cids.iter().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(made.len(), distinct(&made).len(), "{place}: something was made twice");
+    assert_eq!((distinct(&made), made.len()), (distinct(&deleted), deleted.len()), "{place}");
+    assert!(hello.cloud().is_empty(), "{place}");
+    (met, calls)
+}
+
+#[test]
+fn killed_while_it_moves_nothing_is_lost() {
+    let calls = live(None).1;
+    let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
+    let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
+    // A sample that is spread over the move, with each way to be killed.
+    let points: Vec<(usize, When)> = if full() { every.collect() } else { every.step_by(11).collect() };
+    let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
+    eprintln!(
+        "kill sweep of a move: {} points, of which {met} kept the run from its end; no leaks",
+        points.len()
+    );
+    assert!(met > 0);
+}
