@@ -15,14 +15,14 @@ use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
 use super::paths;
 use crate::{Error, Result};
-use shells::{Bash, Zsh};
+use shells::{BASH, ZSH};
 
 /// Set by the scripts to the shell that asks.
 const VARIABLE: &str = "MONOPILE_COMPLETE";
 /// Set by most of the scripts to which of the words, from 0, is to be completed; else it is the last.
 const INDEX: &str = "_CLAP_COMPLETE_INDEX";
 
-const SHELLS: [&dyn EnvCompleter; 5] = [&Bash, &Zsh, &Fish, &Powershell, &Elvish];
+const SHELLS: [&dyn EnvCompleter; 5] = [&BASH, &ZSH, &Fish, &Powershell, &Elvish];
 
 /// The script of a shell.
 pub(super) fn script(shell: &str) -> Result<Vec<u8>> {

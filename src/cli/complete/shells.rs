@@ -1,5 +1,5 @@
 //! Shells that need more than the completion library's script: bash splits words at `=` and `:`, which paths and
-//! variables have in them, and zsh puts a space after `name=`.
+//! variables have in them, and zsh puts a space after `name=`. Their scripts are those in `completions/`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -8,47 +8,24 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::env::{self, EnvCompleter};
 
-pub(super) struct Bash;
-pub(super) struct Zsh;
-
-impl EnvCompleter for Bash {
-    fn name(&self) -> &'static str {
-        "bash"
-    }
-
-    fn is(&self, name: &str) -> bool {
-        env::Bash.is(name)
-    }
-
-    fn write_registration(
-        &self,
-        _: &str,
-        _: &str,
-        _: &str,
-        _: &str,
-        script: &mut dyn Write,
-    ) -> Result<(), Error> {
-        script.write_all(include_bytes!("monopile.bash"))
-    }
-
-    fn write_complete(
-        &self,
-        grammar: &mut Command,
-        words: Vec<OsString>,
-        here: Option<&Path>,
-        answer: &mut dyn Write,
-    ) -> Result<(), Error> {
-        env::Bash.write_complete(grammar, words, here, answer)
-    }
+/// A shell of the library, with a script of our own.
+pub(super) struct OwnScript {
+    shell: &'static dyn EnvCompleter,
+    script: &'static [u8],
 }
 
-impl EnvCompleter for Zsh {
+pub(super) const BASH: OwnScript =
+    OwnScript { shell: &env::Bash, script: include_bytes!("../../../completions/monopile.bash") };
+pub(super) const ZSH: OwnScript =
+    OwnScript { shell: &env::Zsh, script: include_bytes!("../../../completions/_monopile") };
+
+impl EnvCompleter for OwnScript {
     fn name(&self) -> &'static str {
-        "zsh"
+        self.shell.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        env::Zsh.is(name)
+        self.shell.is(name)
     }
 
     fn write_registration(
@@ -59,7 +36,7 @@ impl EnvCompleter for Zsh {
         _: &str,
         script: &mut dyn Write,
     ) -> Result<(), Error> {
-        script.write_all(include_bytes!("monopile.zsh"))
+        script.write_all(self.script)
     }
 
     fn write_complete(
@@ -69,6 +46,6 @@ impl EnvCompleter for Zsh {
         here: Option<&Path>,
         answer: &mut dyn Write,
     ) -> Result<(), Error> {
-        env::Zsh.write_complete(grammar, words, here, answer)
+        self.shell.write_complete(grammar, words, here, answer)
     }
 }
