@@ -73,18 +73,21 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
 }
 
-/// What can be understood of a command line that is still being typed, with an env file beneath it: the arguments of
-/// its command.
-pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<ArgMatches> {
+/// What can be understood of a command line that is still being typed, with an env file beneath it: the words of its
+/// command, and its arguments.
+pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec<String>, ArgMatches)> {
     let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
     if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
-        return Some(matches.clone());
+        return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    let Some(file) = applicable(grammar, matches, named).ok()?.0 else { return Some(matches.clone()) };
+    let Some(file) = applicable(grammar, matches, named).ok()?.0 else {
+        return Some((path, matches.clone()));
+    };
     let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
-    Some(chosen(&completed.try_get_matches_from(args).ok()?).1.clone())
+    let matches = chosen(&completed.try_get_matches_from(args).ok()?).1.clone();
+    Some((path, matches))
 }
 
 /// The env file that this command line is to be completed from, and what to say.

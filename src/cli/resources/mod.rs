@@ -69,8 +69,8 @@ pub struct ChangeArgs {
 #[derive(Debug, Clone, Args)]
 pub struct OfCpiArgs {
     /// Of this CPI, where several have the same CID; '' is the default CPI
-    #[arg(long = "cpi", value_name = "NAME", value_hint = ValueHint::Other)]
-    name: Option<String>,
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
+    cpi: Option<String>,
 }
 
 impl OnArgs {
