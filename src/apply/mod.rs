@@ -51,7 +51,7 @@ mod vm;
 pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
 pub use create_env::create_env;
 pub use delete_env::delete_env;
-pub use forecast::{Action, Forecast, ForecastChange, ForecastStep, plan_env};
+pub use forecast::{Action, Forecast, ForecastChange, plan_env};
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use packages::Supply;
 pub use recreate::recreate;

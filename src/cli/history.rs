@@ -1,33 +1,30 @@
 //! `monopile history`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
 use super::finish::Finished;
 use super::session::Session;
 use super::table::Table;
-use super::{StateArgs, paths};
+use super::{PlaceArgs, paths};
 use crate::history::{self, Fate, Run};
-use crate::state::resolve;
 use crate::{Result, ui};
 
-/// Show the runs on this machine: when, how long, what came of them
+/// Show the runs on this machine: when, how long, what they were to do, what came of them
 #[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Where neither the command line nor an env file names an environment, the runs of all are shown."
+)]
 pub struct HistoryArgs {
-    /// Path to the manifest, which is not read; the runs of all environments if it is left out
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
-    manifest: Option<PathBuf>,
-
     #[command(flatten)]
-    state: StateArgs,
+    place: PlaceArgs,
 
     /// How many runs, the newest
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
-    /// Show the steps of each run, with their durations
+    /// Show the steps that each run planned, and those it took with their durations
     #[arg(long)]
     steps: bool,
 }
@@ -35,21 +32,32 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let directory = Session::history_dir()?;
-        let state = match (&self.manifest, self.state.is_named()) {
-            (None, false) => None,
-            (manifest, _) => Some(resolve(&self.state.path(&manifest.clone().unwrap_or_default())?)?),
-        };
+        let state = self.place.named()?;
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);
         match session.globals.json {
             true => Finished::json(&runs),
-            false => Ok(Finished::Output(shown(&runs, state.is_none(), self.steps).into_bytes())),
+            false => {
+                let detail = if self.steps { Detail::Steps } else { Detail::Plan };
+                Ok(Finished::Output(shown(&runs, state.is_none(), detail).into_bytes()))
+            }
         }
     }
 }
 
+/// How much is told of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What came of it.
+    Result,
+    /// What it was to do besides.
+    Plan,
+    /// Every step of both.
+    Steps,
+}
+
 /// A table of runs.
-pub(super) fn shown(runs: &[Run], with_state: bool, with_steps: bool) -> String {
+pub(super) fn shown(runs: &[Run], with_state: bool, detail: Detail) -> String {
     if runs.is_empty() {
         return "No runs are on record.\n".to_owned();
     }
@@ -66,7 +74,7 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_steps: bool) -> String 
             run.record.command.clone(),
             took,
             result(run),
-            details(run, with_steps),
+            details(run, detail),
         ];
         if with_state {
             row.insert(1, paths::shortened(&run.record.state));
@@ -87,9 +95,16 @@ fn result(run: &Run) -> String {
     }
 }
 
-fn details(run: &Run, with_steps: bool) -> String {
+fn details(run: &Run, detail: Detail) -> String {
+    let record = &run.record;
+    let with_steps = detail == Detail::Steps;
     let mut lines = Vec::new();
-    match (&run.record.end, run.result) {
+    if let Some(plan) = record.plan.as_ref().filter(|_| detail != Detail::Result) {
+        lines.push(format!("Plan: {}", ui::clean(&plan.headline)));
+        let steps = plan.steps.iter().enumerate().filter(|_| with_steps);
+        lines.extend(steps.map(|(number, step)| format!("  {}. {}", number + 1, ui::clean(&step.what))));
+    }
+    match (&record.end, run.result) {
         (Some(end), _) => {
             // One line each: a cause may have many, and the log has them all.
             let first = end.summary.lines().next().unwrap_or_default();
@@ -102,12 +117,12 @@ fn details(run: &Run, with_steps: bool) -> String {
                 format!("  {} ({took}{outcome})", ui::clean(&step.name))
             }));
         }
-        (None, Fate::Running) => lines.push(format!("process {}", run.record.pid)),
+        (None, Fate::Running) => lines.push(format!("process {}", record.pid)),
         (None, _) => {
             lines.push("it ended without a word; run the command again to go on from there".to_owned())
         }
     }
-    let log = run.record.log.as_ref().filter(|log| with_steps && log.exists());
+    let log = record.log.as_ref().filter(|log| with_steps && log.exists());
     lines.extend(log.map(|log| format!("  log {}", log.display())));
     lines.join("\n")
 }
