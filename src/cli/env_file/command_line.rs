@@ -44,8 +44,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
-    // Commands that take no manifest have no use for an env file.
-    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+    if !may_have_env_file(matches) {
         return Ok(CommandLine::Understood(strict()?, Vec::new()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
@@ -78,7 +77,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
 pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec<String>, ArgMatches)> {
     let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
-    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+    if !may_have_env_file(matches) {
         return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
@@ -127,6 +126,12 @@ fn applicable(
     let text = format!("taken from '{}': {}", path.display(), file.content.keys.join(", "));
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))
+}
+
+/// Whether an env file is to be looked for. Commands that take no manifest have no use for one, and no such flag.
+fn may_have_env_file(matches: &ArgMatches) -> bool {
+    // Of a flag that a command does not have, clap says `Err` in a debug build, and else `Ok(None)`.
+    matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
 }
 
 /// The manifests given on the command line. The first word of `cpi call` is one if there is such a file.
