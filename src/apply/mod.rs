@@ -56,9 +56,7 @@ pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use packages::Supply;
 pub use recreate::recreate;
 pub use render_job::{File, render_job};
-pub use request::{
-    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, Restart, StartEnv, StopEnv, Stopping,
-};
+pub use request::{Ask, Confirm, CreateEnv, DeleteEnv, Environment, OnJobs, Paths, RenderJob, Stopping};
 pub use restart::restart;
 pub use start_env::start_env;
 pub use stop_env::stop_env;
