@@ -42,6 +42,7 @@ mod lifecycle;
 mod local_cpi;
 mod operate;
 mod ops;
+mod package;
 mod pipelines;
 mod plan;
 mod registry;
