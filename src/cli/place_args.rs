@@ -31,7 +31,7 @@ impl PlaceArgs {
             return Ok(None);
         }
         // Where the state is named, the manifest does not matter.
-        self.state.path(&self.manifest.clone().unwrap_or_default()).map(Some)
+        self.state.place(&self.manifest.clone().unwrap_or_default()).map(Some)
     }
 
     /// The state file.

@@ -177,7 +177,7 @@ fn shown(status: &Status) -> String {
     sections.extend(networks(status));
     sections.extend(certificates(status));
     if !status.runs.is_empty() {
-        sections.push(history::shown(&status.runs, false, history::Detail::Result));
+        sections.push(history::shown(&status.runs, false, false));
     }
     ui::clean(&sections.join("\n")).into_owned()
 }

@@ -12,7 +12,10 @@ fn each_run_is_on_record_with_its_end_or_without() {
         let words = [&["history", "hello/manifest.yml", "--state", "state.json"][..], more].concat();
         hello.world.run(words).success()
     };
-    assert_eq!(history(&[]).stdout, "No runs are on record.\n");
+    let none = |state: &str| {
+        format!("No runs of '{}' are on record on this machine.\n", hello.world.path(state).display())
+    };
+    assert_eq!(history(&[]).stdout, none("state.json"));
 
     hello.script(Script::at(4, When::After));
     assert_eq!(hello.create(&[]).code, -1);
@@ -42,7 +45,14 @@ fn each_run_is_on_record_with_its_end_or_without() {
     assert!(std::path::Path::new(runs[1]["log"].as_str().unwrap()).exists());
 
     let text = history(&["--steps"]).stdout;
-    let told = ["killed", "failed (5)", "  Creating VM", "Plan: A VM is created", "  1. Upload the stemcell"];
+    let told = [
+        "killed",
+        "failed (5)",
+        "    Creating VM",
+        "  Plan: A VM is created",
+        "    1. Upload the stemcell",
+        "  Log: /",
+    ];
     assert!(told.iter().all(|told| text.contains(told)), "{text}");
     assert_eq!(history(&["--limit", "1"]).stdout.lines().count(), 2);
     let secret: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
@@ -52,7 +62,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
     // Another environment has none of them; without a name, all are shown.
     hello.world.write("other-state.json", "");
     let other = hello.world.run(["history", "other.yml"]).success();
-    assert_eq!(other.stdout, "No runs are on record.\n");
+    assert_eq!(other.stdout, none("other-state.json"));
     let all = hello.world.run(["history"]).success();
     assert!(all.stdout.starts_with("STARTED") && all.stdout.contains("work/state.json"), "{}", all.stdout);
 
