@@ -53,8 +53,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         releases: &opened.releases,
         renderer: &renderer,
     };
-    let sources = cpi_source::Sources::find(environment, parts)?;
-    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
     agree(environment, request, &intention, &forecast, store.state())?;

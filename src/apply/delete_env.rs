@@ -1,7 +1,7 @@
 //! `delete-env`: takes down everything that the state records.
 
 use super::cloud::Cloud;
-use super::cpi_source::{Alone, Sources};
+use super::cpi_source::Alone;
 use super::cpis::Cpis;
 use super::effect::Effect;
 use super::registry::Registry;
@@ -71,8 +71,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     environment.reporter.planned("Everything on record is deleted", plan.told(""));
     let vouched = endpoint(environment, &provider)?;
     let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let sources = Sources::find(environment, alone.parts())?;
-    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    let cpis = Cpis::find(environment, alone.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, Endpoint};
 use crate::apply::connection::Presence;
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
 use crate::apply::identity::Stranger;
 use crate::apply::records::{self, Overview};
@@ -377,8 +377,7 @@ impl Observer<'_> {
             Some(cpis) => cpis,
             None => {
                 let (environment, request) = (self.from.environment, self.from.request);
-                let sources = Sources::find(environment, alone.parts())?;
-                Cpis::new(environment, sources, &renamed, request.cpi_api_version)
+                Cpis::find(environment, alone.parts(), &renamed, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);
