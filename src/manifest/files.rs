@@ -10,7 +10,12 @@ pub const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// The text of a file. `what` is what an error calls it. `-` is standard input.
 pub fn read(path: &Path, what: &str) -> Result<String> {
-    let failed = |error| Error::io(format!("reading {what} '{}'", path.display()), error);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::IsADirectory => {
+            Error::invalid(format!("{what} '{}' is a directory", path.display()))
+        }
+        _ => Error::io(format!("reading {what} '{}'", path.display()), error),
+    };
     let mut bytes = Vec::new();
     if path == Path::new("-") {
         std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;

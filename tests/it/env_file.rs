@@ -84,7 +84,13 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
 fn without_it_a_manifest_is_required_as_ever() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
-    assert!(refused.stderr.contains("<PATH>"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("<PATH>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
+    for (args, tip) in
+        [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
+    {
+        let refused = world.finish(inside(&world, ".", args)).failure(2);
+        assert_eq!(refused.stderr.contains("tip: a file .monopile.yml"), tip, "{}", refused.stderr);
+    }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
     // One that names no manifest does not make it optional.

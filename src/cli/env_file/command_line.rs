@@ -61,7 +61,9 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         Err(error) => return unusable(error),
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
-    let Some(file) = file else { return Ok(CommandLine::Understood(strict()?, remarks)) };
+    let Some(file) = file else {
+        return Ok(CommandLine::Understood(strict().map_err(with_tip)?, remarks));
+    };
     let completed = completed(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
         Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
@@ -126,6 +128,18 @@ fn applicable(
     let text = format!("taken from '{}': {}", path.display(), file.content.keys.join(", "));
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))
+}
+
+/// The error for what is missing, with a word on what could have said it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+        && let [only] = missing.as_slice()
+        && ["<PATH>", "<STORE>"].contains(&only.as_str())
+    {
+        let tip = "a file .monopile.yml, here or in a directory above, can name it".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }
 
 /// Whether an env file is to be looked for. Commands that take no manifest have no use for one, and no such flag.
