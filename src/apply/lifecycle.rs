@@ -28,7 +28,7 @@ impl Jobs<'_> {
         let instance = &self.instance;
         if let Some(patience) = drain {
             self.script("pre-stop", stage)?;
-            let draining = stage.reporter().stage(format!("Draining the jobs of {instance}"));
+            let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
             match self.agent.drain(before, patience).map_err(|error| self.explain(error, "drain"))? {
                 Drained::Done => draining.finish(),
                 Drained::TimedOut => {
@@ -40,14 +40,16 @@ impl Jobs<'_> {
                 }
             }
         }
-        self.step(format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
+        self.step("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
         self.script("post-stop", stage)
     }
 
     /// Takes the disks out of use.
     pub(super) fn unmount(&self, stage: &Stage) -> Result<()> {
         for disk in self.agent.list_disk()? {
-            self.step(format!("Unmounting disk '{disk}'"), stage, || self.agent.unmount_disk(&disk))?;
+            self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
+                self.agent.unmount_disk(&disk)
+            })?;
         }
         Ok(())
     }
@@ -56,8 +58,9 @@ impl Jobs<'_> {
     pub(super) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         self.script("pre-start", stage)?;
-        self.step(format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
-        let waiting = stage.reporter().stage(format!("Waiting for {instance} to be running"));
+        self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
+        let waiting =
+            stage.reporter().timed("wait_for_jobs", format!("Waiting for {instance} to be running"));
         self.wait_until_running(watch, &waiting)?;
         waiting.finish();
         self.script("post-start", stage)
@@ -65,18 +68,19 @@ impl Jobs<'_> {
 
     fn step(
         &self,
+        kind: &str,
         name: String,
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let step = stage.reporter().stage(name);
+        let step = stage.reporter().timed(kind, name);
         action()?;
         step.finish();
         Ok(())
     }
 
     fn script(&self, name: &str, stage: &Stage) -> Result<()> {
-        let step = stage.reporter().stage(format!("Running the {name} scripts of {}", self.instance));
+        let step = stage.reporter().timed(name, format!("Running the {name} scripts of {}", self.instance));
         self.agent.run_script(name).map_err(|error| self.explain(error, name))?;
         step.finish();
         Ok(())

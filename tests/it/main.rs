@@ -49,5 +49,6 @@ mod safety;
 mod several_cpis;
 mod support;
 mod template;
+mod terminal;
 mod vars;
 mod yaml;
