@@ -95,6 +95,9 @@ fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, 
         environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
     let Some(confirm) = confirm else {
         environment.reporter.note(forecast.headline());
+        if let Some(expectation) = forecast.expectation() {
+            environment.reporter.note(expectation);
+        }
         return Ok(());
     };
     for line in forecast.summary() {

@@ -138,7 +138,7 @@ impl Inner {
 
     /// What was done, before the result: that is the last line.
     fn report(&self, report: Option<&Report>, log: Option<&str>) {
-        for line in report.map(|report| summary::lines(report, log)).unwrap_or_default() {
+        for (line, _) in report.map(|report| summary::lines(report, log)).unwrap_or_default() {
             self.lines.news(&line.whole(self.options.color));
         }
     }

@@ -179,7 +179,7 @@ impl Progress {
         self.bar.finish_and_clear();
         let report =
             report.as_deref().map(|report| summary::lines(report, log.as_deref())).unwrap_or_default();
-        self.keep(&report.into_iter().map(|line| (line, 6)).collect(), false);
+        self.keep(&report, false);
         if *success {
             let line = Styled::default().colored(Color::Green, "Succeeded").and(format!(
                 " in {}: {}",

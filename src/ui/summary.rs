@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::styled::Styled;
+use super::styled::{Styled, TIE};
 use super::text::{self, Color};
 use super::{Report, StageTaken};
 
@@ -13,51 +13,61 @@ const SHORT: Duration = Duration::from_millis(100);
 /// The columns that a time takes.
 const TIME: usize = 13;
 
-/// A line each; the first word of a part has no indentation.
-pub(super) fn lines(report: &Report, log: Option<&str>) -> Vec<Styled> {
+/// A line, and what its continuations are indented by.
+type Line = (Styled, usize);
+
+/// The lines. What begins a part has no indentation.
+pub(super) fn lines(report: &Report, log: Option<&str>) -> Vec<Line> {
     let mut lines = Vec::new();
     if !report.steps.is_empty() {
-        lines.push(Styled::default().colored(Color::Bold, "What was done"));
+        lines.push(heading("What was done"));
         lines.extend(steps(report));
     }
     if !report.stages.is_empty() {
-        lines.push(Styled::default().colored(Color::Bold, "How long it took"));
+        lines.push(heading("How long it took"));
         lines.extend(stages(&report.stages));
     }
     let places = [("state", report.state.as_deref()), ("log", log)];
     let places: Vec<_> = places.iter().filter_map(|(name, path)| Some((name, (*path)?))).collect();
     if !places.is_empty() {
-        lines.push(Styled::default().colored(Color::Bold, "Where to look"));
+        lines.push(heading("Where to look"));
         lines.extend(
             places
                 .iter()
-                .map(|(name, path)| Styled::plain(format!("  {name:<5} {}", text::clean_line(path)))),
+                .map(|(name, path)| (Styled::plain(format!("  {name:<5} {}", text::clean_line(path))), 8)),
         );
     }
     lines
 }
 
+fn heading(text: &str) -> Line {
+    (Styled::default().colored(Color::Bold, text), 0)
+}
+
 /// The steps; a reason that is that of the step before is not repeated.
-fn steps(report: &Report) -> impl Iterator<Item = Styled> {
+fn steps(report: &Report) -> impl Iterator<Item = Line> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let line = Styled::plain(format!("  {}. {}", number + 1, text::clean_line(&step.what)));
+        let what = format!("  {}. {}", number + 1, text::clean_line(&step.what));
         let line = match before.replace(&step.reason) == Some(&step.reason) {
-            true => line,
-            false => line.colored(Color::Dim, format!(": {}", text::clean_line(&step.reason))),
+            true => Styled::plain(what),
+            false => {
+                let reason = format!(" {}", text::clean_line(&step.reason));
+                Styled::plain(format!("{what}:")).colored(Color::Dim, reason)
+            }
         };
-        if step.done { line } else { line.and(" ").colored(Color::Red, "FAILED") }
+        (if step.done { line } else { line.and(" ").colored(Color::Red, "FAILED") }, 5)
     });
     let left = match report.steps_left {
         0 => None,
         1 => Some("  one more step was not begun".to_owned()),
         left => Some(format!("  {left} more steps were not begun")),
     };
-    steps.chain(left.map(Styled::plain))
+    steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
 
 /// The stages that took longest, in their order, and what the others come to.
-fn stages(stages: &[StageTaken]) -> Vec<Styled> {
+fn stages(stages: &[StageTaken]) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
@@ -65,27 +75,33 @@ fn stages(stages: &[StageTaken]) -> Vec<Styled> {
     let long = by_length.iter().take_while(|at| elapsed(at) >= SHORT).count();
     let short = by_length.split_off(long.min(STAGES));
     let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
-    let mut lines: Vec<Styled> = shown.map(line).collect();
+    let mut lines: Vec<Line> = shown.map(line).collect();
     if !short.is_empty() {
         let took = text::duration(short.iter().map(elapsed).sum());
         let ones = if short.len() == 1 { "one" } else { "ones" };
-        lines.push(Styled::plain(format!("{took:>TIME$}    {} shorter {ones}", short.len())));
+        lines.push((Styled::plain(format!("{took:>TIME$}    {} shorter {ones}", short.len())), TIME + 6));
     }
     lines
 }
 
-fn line(stage: &StageTaken) -> Styled {
-    let name = format!("{}{}", "  ".repeat(stage.depth + 1), text::clean_line(&stage.name));
-    let line = Styled::plain(format!("{:>TIME$}{name}", text::duration(stage.elapsed)));
+fn line(stage: &StageTaken) -> Line {
+    let indent = 2 * (stage.depth + 1);
+    let took = text::duration(stage.elapsed);
+    let name = text::clean_line(&stage.name);
+    let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
     let line = match stage.usual {
-        Some(usual) => line.colored(Color::Dim, format!(", usually {}", text::duration(usual))),
+        Some(usual) => {
+            let usual = format!("(usually {})", text::duration(usual)).replace(' ', &TIE.to_string());
+            line.and(" ").colored(Color::Dim, usual)
+        }
         None => line,
     };
-    match stage.outcome {
+    let line = match stage.outcome {
         "done" => line,
-        "skipped" => line.colored(Color::Dim, ", skipped"),
+        "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
         _ => line.and(" ").colored(Color::Red, "FAILED"),
-    }
+    };
+    (line, TIME + indent + 2)
 }
 
 #[cfg(test)]
@@ -123,7 +139,8 @@ mod tests {
             stages,
             state: Some("/env/state.json".into()),
         };
-        let shown: Vec<String> = lines(&report, Some("/log")).iter().map(|line| line.whole(false)).collect();
+        let shown: Vec<String> =
+            lines(&report, Some("/log")).iter().map(|(line, _)| line.whole(false)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
           1. Stop the jobs on VM vm-1: --recreate
@@ -132,9 +149,9 @@ mod tests {
           2 more steps were not begun
         How long it took
                 3.0 s  Validating
-           1 min 35 s  Deploying, usually 4 min 00 s FAILED
-                 12 s    Deleting VM vm-1, skipped
-           1 min 20 s    Compiling package 'ruby', usually 1 min 15 s
+           1 min 35 s  Deploying (usually 4 min 00 s) FAILED
+                 12 s    Deleting VM vm-1 (skipped)
+           1 min 20 s    Compiling package 'ruby' (usually 1 min 15 s)
                 1.0 s    Uploading package '0'
                 1.0 s    Uploading package '1'
                 1.0 s    Uploading package '2'

@@ -12,6 +12,7 @@ use regex::{Captures, Regex};
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::pty::{Pty, WRAPPED};
 use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::tarballs::{PackageTarball, sha1};
 
 /// What the CPI writes while the VM is made: wider than it looks, and longer than any terminal.
 const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
@@ -30,15 +31,20 @@ fn masked(text: &str) -> String {
     let text = Regex::new("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]").unwrap().replace_all(&text, "⠋");
     let text = Regex::new(r"\b\d:\d\d\b").unwrap().replace_all(&text, "0:00");
     let text = Regex::new(r"\b\d+(\.\d)? (s|KiB|B)\b").unwrap().replace_all(&text, "0.0 $2");
-    // The package's source is packed anew.
-    Regex::new(r"(greeting|counter)/[0-9a-f]{12}").unwrap().replace_all(&text, "$1/xxxxxxxxxxxx").into_owned()
+    let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
+    // What a cut has left of one.
+    Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
 }
 
 /// The end of a run, without what differs from run to run. Which stages are long enough to be named differs as well.
 fn end(hello: &Hello, text: &str) -> String {
-    let shown = hello.normalise(text);
-    let stages = Regex::new(r"(?m)^ +<duration>    .*\n").unwrap();
-    stages.replace_all(&shown, "").replace("  <duration>  ", "<duration>  ")
+    let text = &text[text.find("What was done").unwrap()..];
+    let (done, rest) = text.split_once("How long it took\n").unwrap();
+    let (stages, rest) = rest.split_once("Where to look\n").unwrap();
+    let outer = Regex::new(r"^ .{10,11}s  (Validating|Asking the CPI|Deploying)").unwrap();
+    let stages: String =
+        stages.lines().filter(|line| outer.is_match(line)).map(|line| format!("{line}\n")).collect();
+    hello.normalise(&format!("{done}How long it took\n{stages}Where to look\n{rest}"))
 }
 
 fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
@@ -82,9 +88,7 @@ fn life(name: &str, size: (u16, u16)) {
     insta::assert_snapshot!(format!("{name}_again"), masked(&frozen(&pty)));
     hello.go();
     assert_eq!(pty.end(), 0, "{}", pty.text());
-    let text = pty.text();
-    let summary = &text[text.find("What was done").unwrap()..];
-    insta::assert_snapshot!(format!("{name}_end"), end(&hello, summary));
+    insta::assert_snapshot!(format!("{name}_end"), end(&hello, &pty.text()));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -148,8 +152,7 @@ fn a_failure_ends_with_what_happened_and_what_to_do() {
     ));
     let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), (80, 40));
     assert_eq!(pty.end(), 1);
-    let text = pty.text();
-    insta::assert_snapshot!("terminal_failure", end(&hello, &text[text.find("What was done").unwrap()..]));
+    insta::assert_snapshot!("terminal_failure", end(&hello, &pty.text()));
     hello.delete(&["--forget-open-calls"]);
 }
 
@@ -216,8 +219,12 @@ fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
             std::thread::spawn(move || {
                 let _ = stream.read(&mut [0; 4096]);
                 let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", content.len());
+                let _ = stream.write_all(header.as_bytes());
                 let (first, rest) = content.split_at(content.len() / 2);
-                let _ = stream.write_all(header.as_bytes()).and_then(|()| stream.write_all(first));
+                for part in first.chunks(first.len().div_ceil(5)) {
+                    let _ = stream.write_all(part);
+                    std::thread::sleep(std::time::Duration::from_millis(150));
+                }
                 while !may.load(Ordering::SeqCst) {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
@@ -231,24 +238,24 @@ fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
 #[test]
 fn a_download_shows_bytes_and_rate() {
     let mut hello = Hello::new();
-    let tarball = release_tarball(&hello).build();
+    let ballast: String = (0_u32..20_000).map(|number| sha1(&number.to_le_bytes())).collect();
+    let ballast = PackageTarball::new("ballast", "", &[]).file("ballast", &ballast);
+    let tarball = release_tarball(&hello).package(ballast).build();
     let (url, go) = half_served(tarball.clone());
-    let sha1 = crate::support::tarballs::sha1(&tarball);
+    let sha1 = sha1(&tarball);
     let ops = tarball_ops("unused", &sha1, "unused", "unused");
     let ops: String = ops.lines().take(2).map(|line| format!("{line}\n")).collect();
     hello.ops("download.yml", &ops.replace("file://unused", &url));
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
-    let stalled = |screen: &str| Regex::new(r"\d KiB of \d\.\d KiB, 0 B/s").unwrap().is_match(screen);
+    let stalled = |screen: &str| Regex::new(r"\d KiB of \d+\.\d KiB, 0 B/s").unwrap().is_match(screen);
     let screen = pty.wait_for("half of it, and that nothing comes any more", stalled);
     let bar = screen.lines().find(|line| line.contains("Downloading")).unwrap();
-    assert!(bar.contains(" ━━━━━───── Down") || bar.contains(" ━━━━────── Down"), "{screen}");
+    assert!(bar.contains(" ━━━━━───── Down"), "{screen}");
     // A narrow terminal has room for a percentage.
     pty.resize((40, 24));
-    pty.wait_for("half of it", |screen| {
-        screen.contains(" 50% Downloading") || screen.contains(" 49% Downloading")
-    });
+    pty.wait_for("half of it", |screen| screen.contains(" 50% Downloading"));
     go.store(true, Ordering::SeqCst);
     assert_eq!(pty.end(), 0, "{}", pty.text());
-    assert!(Regex::new(r"✓ Downloading .* KiB, ").unwrap().is_match(&pty.text()), "{}", pty.text());
+    assert!(Regex::new(r"✓ Downloading release 'hello'\s+704.0 KiB, ").unwrap().is_match(&pty.text()), "{}", pty.text());
     hello.delete(&[]).success();
 }
