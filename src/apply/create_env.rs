@@ -5,6 +5,7 @@ use super::connection::Presence;
 use super::cpis::{Cpis, asking};
 use super::forecast::Forecast;
 use super::intention::Intention;
+use super::packages::Supply;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
@@ -55,7 +56,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();
-    agree(environment, request, &intention, store.state())?;
+    let supply = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    agree(environment, request, &intention, store.state(), supply)?;
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage(asking(cpi));
@@ -87,13 +89,17 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
-/// something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
-fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
-    let forecast = Forecast::of(intention, state, None);
-    let confirm =
-        environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
-    let Some(confirm) = confirm else {
+/// Says what is going to be done: all of it to whoever sits at the terminal, who has to agree before something that
+/// runs is stopped or something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+fn agree(
+    environment: &Environment,
+    request: &CreateEnv,
+    intention: &Intention,
+    state: &State,
+    supply: Option<Supply>,
+) -> Result<()> {
+    let forecast = Forecast::of(intention, state, supply);
+    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
         environment.reporter.note(forecast.headline());
         if let Some(expectation) = forecast.expectation() {
             environment.reporter.note(expectation);
@@ -102,6 +108,9 @@ fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, 
     };
     for line in forecast.summary() {
         environment.reporter.note(line);
+    }
+    if !intention.plan.interrupts() {
+        return Ok(());
     }
     let question = match intention.loses(state) {
         Some(disk) => format!(

@@ -89,7 +89,7 @@ fn line(stage: &StageTaken) -> Line {
     let took = text::duration(stage.elapsed);
     let name = text::clean_line(&stage.name);
     let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
-    let line = match stage.usual {
+    let line = match stage.usual.filter(|usual| *usual >= SHORT) {
         Some(usual) => {
             let usual = format!("(usually {})", text::duration(usual)).replace(' ', &TIE.to_string());
             line.and(" ").colored(Color::Dim, usual)
