@@ -10,7 +10,7 @@ pub fn restart(request: &Restart, environment: &Environment) -> Result<String> {
     let existing = Existing::reach(environment, &request.inputs, "restart", request.agent_timeout)?;
     let jobs = existing.jobs(environment);
     let stopping = environment.reporter.stage("Stopping");
-    jobs.stop(request.stopping.drain(), Before::Shutdown, &stopping)?;
+    jobs.stop(request.stopping.drain(), Before::Stop, &stopping)?;
     stopping.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(existing.deployment.update_watch_time, &starting)

@@ -11,7 +11,7 @@ use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
 use super::{deletion, disk, signals, vm};
-use crate::agent::{Agent, Endpoint};
+use crate::agent::{Agent, Before, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Planned, Step};
@@ -39,6 +39,8 @@ pub(super) struct Teardown<'a> {
     pub(super) environment: &'a Environment,
     endpoint: Endpoint,
     pub(super) stopping: Stopping,
+    /// What the jobs are stopped for.
+    pub(super) before: Before<'static>,
     /// How long the agent of a VM that is to be deleted may take to answer before the VM counts as dead.
     pub(super) patience: Duration,
     /// Where contract v1 is in force.
@@ -55,7 +57,8 @@ impl<'a> Run<'a> {
         endpoint: Endpoint,
         request: &CreateEnv,
     ) -> Result<Self> {
-        let teardown = Teardown::new(environment, endpoint, request.stopping, AGENT_PATIENCE);
+        let teardown =
+            Teardown::new(environment, endpoint, request.stopping, Before::DeleteVm, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         let (rendered, pace) = (None, Pace::default());
@@ -243,9 +246,10 @@ impl<'a> Teardown<'a> {
         environment: &'a Environment,
         endpoint: Endpoint,
         stopping: Stopping,
+        before: Before<'static>,
         patience: Duration,
     ) -> Self {
-        Teardown { environment, endpoint, stopping, patience, registry: None }
+        Teardown { environment, endpoint, stopping, before, patience, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {

@@ -9,7 +9,7 @@ use crate::agent::Before;
 pub fn stop_env(request: &StopEnv, environment: &Environment) -> Result<String> {
     let existing = Existing::reach(environment, &request.inputs, "stop-env", request.agent_timeout)?;
     let stopping = environment.reporter.stage("Stopping");
-    existing.jobs(environment).stop(request.stopping.drain(), Before::Shutdown, &stopping)?;
+    existing.jobs(environment).stop(request.stopping.drain(), Before::Stop, &stopping)?;
     stopping.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

@@ -7,7 +7,7 @@ use super::effect::Effect;
 use super::identity::Stranger;
 use super::lifecycle::Jobs;
 use super::run::{Run, Teardown};
-use crate::agent::{Agent, AgentError, Before};
+use crate::agent::{Agent, AgentError};
 use crate::artifact;
 use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
@@ -211,6 +211,6 @@ pub(super) fn stop(
     waiting.finish();
 
     let jobs = Jobs { environment: teardown.environment, agent, instance };
-    jobs.stop(teardown.stopping.drain(), Before::Shutdown, stage)?;
+    jobs.stop(teardown.stopping.drain(), teardown.before, stage)?;
     jobs.unmount(stage)
 }

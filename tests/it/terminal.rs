@@ -256,6 +256,10 @@ fn a_download_shows_bytes_and_rate() {
     pty.wait_for("half of it", |screen| screen.contains(" 50% Downloading"));
     go.store(true, Ordering::SeqCst);
     assert_eq!(pty.end(), 0, "{}", pty.text());
-    assert!(Regex::new(r"✓ Downloading release 'hello'\s+704.0 KiB, ").unwrap().is_match(&pty.text()), "{}", pty.text());
+    assert!(
+        Regex::new(r"✓ Downloading release 'hello'\s+704.0 KiB, ").unwrap().is_match(&pty.text()),
+        "{}",
+        pty.text()
+    );
     hello.delete(&[]).success();
 }
