@@ -276,3 +276,20 @@ impl Agent {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_told_what_stays() {
+        let told = |before: Before<'_>| {
+            let states = before.next_states();
+            ["VM", "INSTANCE", "DEPLOYMENT"].map(|what| states[format!("BOSH_{what}_NEXT_STATE")].clone())
+        };
+        assert_eq!(told(Before::Stop), ["keep", "keep", "keep"]);
+        assert_eq!(told(Before::Update(&json!({}))), ["keep", "keep", "keep"]);
+        assert_eq!(told(Before::DeleteVm), ["delete", "keep", "keep"]);
+        assert_eq!(told(Before::DeleteDeployment), ["delete", "delete", "delete"]);
+    }
+}

@@ -357,11 +357,17 @@ impl Node<'_> {
 
     /// The same content among packages that a VM has.
     fn among<'i>(&self, installed: &'i [CompiledPackage], shelf: &Shelf) -> Option<&'i CompiledPackage> {
-        let (_, digest) = self.compiled(shelf)?;
-        installed.iter().find(|there| {
-            (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint)
-                && there.sha1 == digest.to_string()
-        })
+        let (archive, digest) = self.compiled(shelf)?;
+        let there = installed
+            .iter()
+            .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
+        // The digest of what an agent compiled is by the function that it chose, and not by ours.
+        let is_same = || {
+            let known = Digest::parse(&there.sha1, &there.name).ok()?;
+            let found = Digest::of_file(&archive, &[known.strongest()]).ok()?;
+            known.check(&found, &there.name).ok()
+        };
+        (there.sha1 == digest.to_string() || is_same().is_some()).then_some(there)
     }
 }
 

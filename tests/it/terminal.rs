@@ -188,8 +188,10 @@ fn a_terminal_that_cannot_be_redrawn_gets_plain_lines() {
         assert_eq!(pty.end(), 0, "{}", pty.raw());
         let raw = pty.raw();
         assert!(!raw.contains('\x1b'), "{raw:?}");
-        let times = Regex::new(r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +Creating VM .*: done in").unwrap();
-        assert!(times.is_match(&raw), "{raw}");
+        let made = |line: &str| {
+            line.starts_with("20") && line.contains("Z   Creating VM ") && line.contains(": done in ")
+        };
+        assert!(raw.lines().any(made), "{raw}");
         assert!(raw.contains("What was done") && raw.contains("Where to look"), "{raw}");
     }
     hello.delete(&[]).success();
