@@ -199,11 +199,17 @@ impl Forecast {
     /// How long it may take, and how long no job may run, in a sentence.
     pub fn expectation(&self) -> Option<String> {
         let about = |milliseconds: u64| ui::duration(Duration::from_millis(milliseconds));
-        let takes = self.duration_ms.map(|took| format!("Usually takes {}", about(took)));
-        let stands = self.interruption_ms.map(about);
-        match (takes, stands) {
-            (Some(takes), Some(stands)) => Some(format!("{takes}; no job runs for {stands} of that")),
-            (takes, stands) => takes.or(stands.map(|stands| format!("Usually no job runs for {stands}"))),
+        match (self.duration_ms, self.interruption_ms) {
+            // They are not of the same runs.
+            (Some(takes), Some(stands)) if stands >= takes => {
+                Some(format!("Usually takes {}, in which no job runs", about(takes)))
+            }
+            (Some(takes), Some(stands)) => {
+                Some(format!("Usually takes {}; no job runs for {} of that", about(takes), about(stands)))
+            }
+            (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
+            (None, Some(stands)) => Some(format!("Usually no job runs for {}", about(stands))),
+            (None, None) => None,
         }
     }
 

@@ -117,8 +117,8 @@ impl Inner {
                 let label = paint(color, Color::Yellow, "warning:");
                 self.lines.trouble(&format!("{}{label} {}", self.time(), text::clean(text)));
             }
-            Event::RunFinished { success: true, summary, elapsed, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref());
+            Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
+                self.report(report.as_deref(), log.as_deref(), *exit_code);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = text::clean(summary);
                 self.lines.news(&format!(
@@ -127,8 +127,8 @@ impl Inner {
                     text::duration(*elapsed)
                 ));
             }
-            Event::RunFinished { errors, hints, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref());
+            Event::RunFinished { errors, hints, exit_code, report, log, .. } => {
+                self.report(report.as_deref(), log.as_deref(), *exit_code);
                 let lines: Vec<String> =
                     text::failure(errors, hints).iter().map(|line| line.whole(color)).collect();
                 self.lines.trouble(&format!("{}{}", self.time(), lines.join("\n")));
@@ -137,8 +137,8 @@ impl Inner {
     }
 
     /// What was done, before the result: that is the last line.
-    fn report(&self, report: Option<&Report>, log: Option<&str>) {
-        for (line, _) in report.map(|report| summary::lines(report, log)).unwrap_or_default() {
+    fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8) {
+        for (line, _) in report.map(|report| summary::lines(report, log, exit_code)).unwrap_or_default() {
             self.lines.news(&line.whole(self.options.color));
         }
     }

@@ -171,14 +171,18 @@ impl Progress {
     }
 
     fn finish_run(&self, event: &Event) {
-        let Event::RunFinished { success, summary, elapsed, errors, hints, log, report, .. } = event else {
+        let Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, log, report, .. } =
+            event
+        else {
             return;
         };
         // A run that died amid a stage leaves nothing behind, and nothing is drawn after this.
         *lock(&self.state) = State::default();
         self.bar.finish_and_clear();
-        let report =
-            report.as_deref().map(|report| summary::lines(report, log.as_deref())).unwrap_or_default();
+        let report = report
+            .as_deref()
+            .map(|report| summary::lines(report, log.as_deref(), *exit_code))
+            .unwrap_or_default();
         self.keep(&report, false);
         if *success {
             let line = Styled::default().colored(Color::Green, "Succeeded").and(format!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::styled::{Styled, TIE};
 use super::text::{self, Color};
 use super::{Report, StageTaken};
+use crate::ErrorKind;
 
 /// How many stages are shown: those that took longest.
 const STAGES: usize = 12;
@@ -16,16 +17,18 @@ const TIME: usize = 13;
 /// A line, and what its continuations are indented by.
 type Line = (Styled, usize);
 
-/// The lines. What begins a part has no indentation.
-pub(super) fn lines(report: &Report, log: Option<&str>) -> Vec<Line> {
+/// The lines of a run that ended with this exit code. What begins a part has no indentation.
+pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8) -> Vec<Line> {
+    let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
+    let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
     if !report.steps.is_empty() {
         lines.push(heading("What was done"));
-        lines.extend(steps(report));
+        lines.extend(steps(report, undone));
     }
     if !report.stages.is_empty() {
         lines.push(heading("How long it took"));
-        lines.extend(stages(&report.stages));
+        lines.extend(stages(&report.stages, undone));
     }
     let places = [("state", report.state.as_deref()), ("log", log)];
     let places: Vec<_> = places.iter().filter_map(|(name, path)| Some((name, (*path)?))).collect();
@@ -45,7 +48,7 @@ fn heading(text: &str) -> Line {
 }
 
 /// The steps; a reason that is that of the step before is not repeated.
-fn steps(report: &Report) -> impl Iterator<Item = Line> {
+fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
         let what = format!("  {}. {}", number + 1, text::clean_line(&step.what));
@@ -56,7 +59,7 @@ fn steps(report: &Report) -> impl Iterator<Item = Line> {
                 Styled::plain(format!("{what}:")).colored(Color::Dim, reason)
             }
         };
-        (if step.done { line } else { line.and(" ").colored(Color::Red, "FAILED") }, 5)
+        (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
     });
     let left = match report.steps_left {
         0 => None,
@@ -67,7 +70,7 @@ fn steps(report: &Report) -> impl Iterator<Item = Line> {
 }
 
 /// The stages that took longest, in their order, and what the others come to.
-fn stages(stages: &[StageTaken]) -> Vec<Line> {
+fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
@@ -75,7 +78,7 @@ fn stages(stages: &[StageTaken]) -> Vec<Line> {
     let long = by_length.iter().take_while(|at| elapsed(at) >= SHORT).count();
     let short = by_length.split_off(long.min(STAGES));
     let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
-    let mut lines: Vec<Line> = shown.map(line).collect();
+    let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
     if !short.is_empty() {
         let took = text::duration(short.iter().map(elapsed).sum());
         let ones = if short.len() == 1 { "one" } else { "ones" };
@@ -84,7 +87,7 @@ fn stages(stages: &[StageTaken]) -> Vec<Line> {
     lines
 }
 
-fn line(stage: &StageTaken) -> Line {
+fn line(stage: &StageTaken, undone: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
     let took = text::duration(stage.elapsed);
     let name = text::clean_line(&stage.name);
@@ -99,7 +102,7 @@ fn line(stage: &StageTaken) -> Line {
     let line = match stage.outcome {
         "done" => line,
         "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
-        _ => line.and(" ").colored(Color::Red, "FAILED"),
+        _ => line.and(" ").colored(Color::Red, undone),
     };
     (line, TIME + indent + 2)
 }
@@ -140,7 +143,7 @@ mod tests {
             state: Some("/env/state.json".into()),
         };
         let shown: Vec<String> =
-            lines(&report, Some("/log")).iter().map(|(line, _)| line.whole(false)).collect();
+            lines(&report, Some("/log"), 1).iter().map(|(line, _)| line.whole(false)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
           1. Stop the jobs on VM vm-1: --recreate
@@ -167,6 +170,11 @@ mod tests {
           state /env/state.json
           log   /log
         ");
-        assert!(lines(&Report::default(), None).is_empty());
+        assert!(lines(&Report::default(), None, 0).is_empty());
+        let interrupted = lines(&report, None, 130);
+        assert_eq!(
+            interrupted[3].0.whole(false),
+            "  3. Create the VM of 'hello/0': there is no VM INTERRUPTED"
+        );
     }
 }
