@@ -67,12 +67,7 @@ pub(super) fn lines(tree: &Tree, step: Option<&StepOn>, space: Space, now: Insta
     }
     lines.truncate(room);
     lines.extend(whole);
-    // In its last column a terminal may wrap already.
-    let columns = space.columns.saturating_sub(1).max(1);
-    lines
-        .iter()
-        .map(|line| line.cut(columns, space.colors, if space.unicode { "…" } else { "..." }))
-        .collect()
+    lines.iter().map(|line| line.cut(space.columns(), space.colors, space.ellipsis())).collect()
 }
 
 fn log(stage: &Running, now: Instant) -> Option<&str> {
