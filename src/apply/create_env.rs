@@ -5,7 +5,6 @@ use super::connection::Presence;
 use super::cpis::{Cpis, asking};
 use super::forecast::Forecast;
 use super::intention::Intention;
-use super::packages::Supply;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
@@ -30,6 +29,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     if let Some(forecast) = &request.plan {
         forecast.check(&intention, store.state())?;
     }
+    let mut forecast = Forecast::of(&intention, store.state(), None);
+    environment.reporter.planned(forecast.headline(), forecast.steps.clone());
     let suspect = intention.suspect.take();
     if intention.plan.is_empty() && suspect.is_none() {
         validating.finish();
@@ -56,8 +57,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();
-    let supply = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
-    agree(environment, request, &intention, store.state(), supply)?;
+    forecast.packages = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    agree(environment, request, &intention, &forecast, store.state())?;
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage(asking(cpi));
@@ -81,6 +82,10 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         asking.finish();
         environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
         plan = intention.without_vm(cloud.state())?;
+        environment.reporter.planned(
+            format!("A VM is created: VM {vm} does not exist any more"),
+            plan.told(&prepared.deployment.instance()),
+        );
     }
     let served = contract_served(cloud.state(), cpi, contract);
     run.teardown.registry =
@@ -95,10 +100,9 @@ fn agree(
     environment: &Environment,
     request: &CreateEnv,
     intention: &Intention,
+    forecast: &Forecast,
     state: &State,
-    supply: Option<Supply>,
 ) -> Result<()> {
-    let forecast = Forecast::of(intention, state, supply);
     let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
         environment.reporter.note(forecast.headline());
         if let Some(expectation) = forecast.expectation() {

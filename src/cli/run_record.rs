@@ -1,11 +1,12 @@
 //! The record of this run, for `history`: begun when it is known which state it is about, ended by its result.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Result;
-use crate::history::{self, Running, Step};
+use crate::history::{self, Plan, Running, Step};
+use crate::plan::ToldStep;
 use crate::ui::{Event, Outcome, Redactor, Report, Sink, StageId, StageTaken, StepTaken};
 
 /// How deep below a stage of the run itself a step may be that is recorded.
@@ -16,7 +17,7 @@ const STEPS: usize = 500;
 /// The record, once it is begun. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecord {
-    running: Arc<OnceLock<Running>>,
+    running: Arc<Mutex<Option<Running>>>,
     stages: Arc<Mutex<Stages>>,
     redactor: Redactor,
 }
@@ -59,28 +60,29 @@ impl RunRecord {
         state: &Path,
         log: Option<&Path>,
     ) -> Result<()> {
-        self.lock().state = Some(state.display().to_string());
-        if self.running.get().is_none() {
-            let _ = self.running.set(history::begin(directory, command, state, log)?);
+        self.stages().state = Some(state.display().to_string());
+        let mut running = self.running();
+        if running.is_none() {
+            *running = Some(history::begin(directory, command, state, log)?);
         }
         Ok(())
     }
 
     /// The run is over.
     pub(super) fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str) -> Result<()> {
-        let Some(running) = self.running.get() else { return Ok(()) };
-        let hide = |text: &str| self.redactor.apply(text).into_owned();
+        let running = self.running();
+        let Some(running) = running.as_ref() else { return Ok(()) };
         let steps = self.ended().into_iter().map(|stage| Step {
-            name: hide(&stage.name),
+            name: self.hide(&stage.name),
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        running.finish(exit_code, elapsed, &hide(summary), steps.collect())
+        running.finish(exit_code, elapsed, &self.hide(summary), steps.collect())
     }
 
     /// The stages that ended.
     fn ended(&self) -> Vec<StageTaken> {
-        let stages = self.lock();
+        let stages = self.stages();
         let on = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
         stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
     }
@@ -88,7 +90,7 @@ impl RunRecord {
     /// What was done up to now, if it is known to what; `failed` if that is why the run ends.
     pub(super) fn report(&self, failed: bool) -> Option<Report> {
         let stages = self.ended();
-        let known = self.lock();
+        let known = self.stages();
         let state = Some(known.state.clone()?);
         let mut steps = known.steps.clone();
         if let Some(last) = steps.last_mut().filter(|_| failed) {
@@ -98,8 +100,28 @@ impl RunRecord {
         Some(Report { steps, steps_left, stages, state })
     }
 
+    fn hide(&self, text: &str) -> String {
+        self.redactor.apply(text).into_owned()
+    }
+
+    /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.
+    fn plan(&self, headline: &str, steps: &[ToldStep]) {
+        let step = |told: &ToldStep| ToldStep {
+            step: told.step.clone(),
+            what: self.hide(&told.what),
+            reason: self.hide(&told.reason),
+        };
+        let plan = Plan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
+        if let Some(running) = self.running().as_mut() {
+            let _ = running.planned(plan);
+        }
+    }
+
     fn note(&self, event: &Event) {
-        let mut stages = self.lock();
+        if let Event::Planned { headline, steps } = event {
+            return self.plan(headline, steps);
+        }
+        let mut stages = self.stages();
         match event {
             Event::StageStarted { id, parent, name, usual } => {
                 let above = stages.open.iter().find(|(open, _)| Some(*open) == *parent);
@@ -134,12 +156,16 @@ impl RunRecord {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stages> {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stages(&self) -> MutexGuard<'_, Stages> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Passes events on, and notes the steps.
+/// Passes events on, and notes plan and steps.
 pub(super) struct Recorded {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,

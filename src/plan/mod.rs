@@ -12,6 +12,8 @@ mod reasons;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use create::{Options, Strategy, Wanted, create, loses};
 pub use delete::delete;
 pub use difference::{Alteration, Difference, Leaf, differences};
@@ -37,6 +39,17 @@ pub struct Planned {
     /// What to do.
     pub step: Step,
     /// Why, for a person.
+    pub reason: String,
+}
+
+/// A step as it is told: to a person, to a program, and in the record of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldStep {
+    /// What steps of its kind are called.
+    pub step: String,
+    /// What it does, for a person.
+    pub what: String,
+    /// Why.
     pub reason: String,
 }
 
@@ -128,6 +141,16 @@ impl Step {
 }
 
 impl Plan {
+    /// The steps, told of this instance.
+    pub fn told(&self, instance: &str) -> Vec<ToldStep> {
+        let told = |planned: &Planned| ToldStep {
+            step: planned.step.name().to_owned(),
+            what: planned.step.describe(instance),
+            reason: planned.reason.clone(),
+        };
+        self.steps.iter().map(told).collect()
+    }
+
     /// How long it may take, by how long its steps usually take; none where one of them was never measured. Clearing
     /// away does not count: it keeps nobody waiting.
     pub fn usual(&self, durations: &Durations) -> Option<Duration> {

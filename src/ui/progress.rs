@@ -234,6 +234,7 @@ impl Sink for Progress {
                 state.step = Some(StepOn { number: *number, count: *count, what: text::clean_line(what) });
                 Kept::new()
             }
+            Event::Planned { .. } => Kept::new(),
             Event::Note { text } => self.text(text),
             Event::Warning { text } => {
                 drop(state);

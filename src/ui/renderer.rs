@@ -7,6 +7,7 @@ use super::plain::Plain;
 use super::progress::Progress;
 use super::text::Lines;
 use super::{Event, Outcome, Redactor, Report, Sink, StageTaken, StepTaken};
+use crate::plan::ToldStep;
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +99,14 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             },
             elapsed: *elapsed,
         },
+        Event::Planned { headline, steps } => {
+            let step = |told: &ToldStep| ToldStep {
+                step: told.step.clone(),
+                what: hide(&told.what),
+                reason: hide(&told.reason),
+            };
+            Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
+        }
         Event::StepBegun { number, count, step, what, reason } => {
             Event::StepBegun { number: *number, count: *count, step, what: hide(what), reason: hide(reason) }
         }
@@ -151,6 +160,10 @@ mod tests {
                 id: 1,
                 outcome: Outcome::Skipped { reason: secret() },
                 elapsed: Duration::ZERO,
+            },
+            Event::Planned {
+                headline: secret(),
+                steps: vec![ToldStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
             Event::StepBegun { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
             Event::Note { text: secret() },

@@ -249,6 +249,10 @@ fn convert(
                     let code = it.int_arg(code)?;
                     match u32::try_from(code).ok().and_then(char::from_u32) {
                         Some(character) => character.to_string(),
+                        // Ruby makes of these bytes that are no text.
+                        None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
+                            return Err(it.unsupported(format!("the character {code}")));
+                        }
                         None => return it.argument_error("invalid character"),
                     }
                 }

@@ -273,7 +273,7 @@ const EXPRESSIONS: &[&str] = &[
     "v.minmax.inspect",
     "v.sum { |x| x.to_f }",
     "'%e|%g' % [v, v]",
-    "'%c' % v",
+    "v.is_a?(Integer) && v < 0 || '%c' % v",
     "'%8.3s|' % v",
     "Shellwords.split(v).inspect",
     "Shellwords.join([v, w])",
