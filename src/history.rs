@@ -69,7 +69,7 @@ pub struct End {
     pub elapsed_ms: u64,
     /// What came of it, in one sentence, without secrets.
     pub summary: String,
-    /// The steps it took, in the order in which they ended.
+    /// The steps it took, in the order in which they began.
     #[serde(default)]
     pub steps: Vec<Step>,
 }

@@ -29,7 +29,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     if let Some(forecast) = &request.plan {
         forecast.check(&intention, store.state())?;
     }
-    let forecast = Forecast::of(&intention, store.state(), None);
+    let mut forecast = Forecast::of(&intention, store.state(), None);
     environment.reporter.planned(forecast.headline(), forecast.steps.clone());
     let suspect = intention.suspect.take();
     if intention.plan.is_empty() && suspect.is_none() {
@@ -56,6 +56,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
+    forecast.packages = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
     agree(environment, request, &intention, &forecast, store.state())?;
     signals::check(environment)?;
 
@@ -92,8 +93,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
-/// something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+/// Says what is going to be done: all of it to whoever sits at the terminal, who has to agree before something that
+/// runs is stopped or something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
 fn agree(
     environment: &Environment,
     request: &CreateEnv,
@@ -101,14 +102,18 @@ fn agree(
     forecast: &Forecast,
     state: &State,
 ) -> Result<()> {
-    let confirm =
-        environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
-    let Some(confirm) = confirm else {
+    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
         environment.reporter.note(forecast.headline());
+        if let Some(expectation) = forecast.expectation() {
+            environment.reporter.note(expectation);
+        }
         return Ok(());
     };
     for line in forecast.summary() {
         environment.reporter.note(line);
+    }
+    if !intention.plan.interrupts() {
+        return Ok(());
     }
     let question = match intention.loses(state) {
         Some(disk) => format!(

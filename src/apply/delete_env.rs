@@ -8,6 +8,7 @@ use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
 use super::{cpi_names, lock, prepare, resume, suspects};
+use crate::agent::Before;
 use crate::manifest::Deployment;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan;
@@ -82,7 +83,13 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
     let mut cloud = Cloud::new(environment, cpis, store);
 
-    let mut teardown = Teardown::new(environment, vouched, request.stopping, request.agent_timeout);
+    let mut teardown = Teardown::new(
+        environment,
+        vouched,
+        request.stopping,
+        Before::DeleteDeployment,
+        request.agent_timeout,
+    );
     teardown.registry =
         Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;

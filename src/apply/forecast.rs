@@ -1,5 +1,7 @@
 //! `plan`: what a `create-env` would do, for a person, for a program, and to be done later exactly so.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -9,10 +11,10 @@ use super::request::{CreateEnv, Environment};
 use super::run::Run;
 use super::{cpi_names, prepare, suspects};
 use crate::notation::hex;
-use crate::plan::{Alteration, Difference, Plan, ToldStep, differences};
+use crate::plan::{Alteration, Difference, ToldStep, differences};
 use crate::state::State;
 use crate::template::ModeRenderer;
-use crate::{Error, Result};
+use crate::{Error, Result, ui};
 
 /// The newest format of a saved plan that this version reads, and the one it writes.
 const FORMAT: u32 = 1;
@@ -34,8 +36,8 @@ pub struct Forecast {
     /// Where the packages of the jobs come from; absent where no jobs are brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Supply>,
-    /// How long it may take, in milliseconds, by what the same steps took the last time; absent where one of them
-    /// was never measured.
+    /// How long it may take, in milliseconds, by what the same steps usually take; absent where one of them was never
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// How long no job may run, in milliseconds; measured as `duration_ms`.
@@ -116,6 +118,7 @@ impl Forecast {
     pub(super) fn of(intention: &Intention, state: &State, packages: Option<Supply>) -> Self {
         let plan = &intention.plan;
         let known = state.monopile.manifest.as_ref();
+        let durations = &state.monopile.durations;
         let changes = known.map(|known| differences(known, &intention.prepared.leaves));
         Forecast {
             format: FORMAT,
@@ -124,8 +127,8 @@ impl Forecast {
             steps: plan.told(&intention.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(ForecastChange::from).collect()),
             packages,
-            duration_ms: duration(plan, state),
-            interruption_ms: plan.interruption(&state.monopile.durations),
+            duration_ms: plan.usual(durations).map(milliseconds),
+            interruption_ms: plan.interruption(durations).map(milliseconds),
             basis: Basis::of(intention, state),
         }
     }
@@ -172,12 +175,25 @@ impl Forecast {
             }
             lines.push(format!("Packages: {}", parts.join(", ")));
         }
-        let about = |milliseconds: u64| crate::ui::duration(std::time::Duration::from_millis(milliseconds));
-        lines.extend(self.duration_ms.map(|took| format!("Took {} the last time", about(took))));
-        lines.extend(
-            self.interruption_ms.map(|took| format!("The jobs were interrupted for {} then", about(took))),
-        );
+        lines.extend(self.expectation());
         lines
+    }
+
+    /// How long it may take, and how long no job may run, in a sentence.
+    pub fn expectation(&self) -> Option<String> {
+        let about = |milliseconds: u64| ui::duration(Duration::from_millis(milliseconds));
+        match (self.duration_ms, self.interruption_ms) {
+            // They are not of the same runs.
+            (Some(takes), Some(stands)) if stands >= takes => {
+                Some(format!("Usually takes {}, in which no job runs", about(takes)))
+            }
+            (Some(takes), Some(stands)) => {
+                Some(format!("Usually takes {}; no job runs for {} of that", about(takes), about(stands)))
+            }
+            (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
+            (None, Some(stands)) => Some(format!("Usually no job runs for {}", about(stands))),
+            (None, None) => None,
+        }
     }
 
     /// Reads a saved plan.
@@ -220,19 +236,8 @@ fn action(intention: &Intention, state: &State) -> Action {
     }
 }
 
-/// What the steps took the last time, where each was measured. Clearing away is not: it keeps nobody waiting.
-fn duration(plan: &Plan, state: &State) -> Option<u64> {
-    let known = &state.monopile.durations;
-    let names: std::collections::BTreeSet<&str> = plan
-        .steps
-        .iter()
-        .filter(|planned| !planned.step.clears_away())
-        .map(|planned| planned.step.name())
-        .collect();
-    if names.is_empty() {
-        return None;
-    }
-    names.into_iter().map(|name| known.get(name).copied()).sum()
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Basis {

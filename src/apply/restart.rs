@@ -10,7 +10,7 @@ pub fn restart(on: &OnJobs, stopping: Stopping, environment: &Environment) -> Re
     let existing = Existing::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
     let jobs = existing.jobs(environment);
     let stage = environment.reporter.stage("Stopping");
-    jobs.stop(stopping.drain(), Before::Shutdown, &stage)?;
+    jobs.stop(stopping.drain(), Before::Stop, &stage)?;
     stage.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(existing.deployment.update_watch_time, &starting)

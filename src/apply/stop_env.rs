@@ -9,7 +9,7 @@ use crate::agent::Before;
 pub fn stop_env(on: &OnJobs, stopping: Stopping, environment: &Environment) -> Result<String> {
     let existing = Existing::reach(environment, &on.inputs, "stop-env", on.agent_timeout)?;
     let stage = environment.reporter.stage("Stopping");
-    existing.jobs(environment).stop(stopping.drain(), Before::Shutdown, &stage)?;
+    existing.jobs(environment).stop(stopping.drain(), Before::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

@@ -5,6 +5,7 @@
 //! on the world is announced in the [`Journal`] before it and settled after it.
 
 mod change;
+mod durations;
 mod file;
 mod handle;
 mod journal;
@@ -14,6 +15,7 @@ mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
+pub use durations::Durations;
 pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 pub use handle::{Handle, in_iaas};
 pub use journal::{Answer, Intent, Journal, OpenCall};

@@ -51,5 +51,6 @@ mod safety;
 mod several_cpis;
 mod support;
 mod template;
+mod terminal;
 mod vars;
 mod yaml;

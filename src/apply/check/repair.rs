@@ -130,7 +130,7 @@ impl<'a> Site<'a> {
     /// they would finish is on the disk that they have lost.
     fn mount(&mut self, disk: &Handle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
-        self.jobs().stop(None, Before::Shutdown, stage)?;
+        self.jobs().stop(None, Before::Stop, stage)?;
         let patience = self.request.deploy.agent_timeout;
         if repair == Repair::ReattachDisk {
             let (deployment, agent) = (self.deployment, &self.agent);
