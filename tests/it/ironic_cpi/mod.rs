@@ -48,15 +48,15 @@ impl Metal {
     /// Has a program keep the volumes, in place of the CPI itself.
     fn with_command() -> Metal {
         let metal = Metal::new();
-        let mut config: Value = serde_json::from_str(&metal.world.read("ironic.json")).unwrap();
-        config["storage"] = json!({
-            "tool": "command",
-            "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
-            "arguments": [
-                metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
-            ],
+        metal.reconfigure(|config| {
+            config["storage"] = json!({
+                "tool": "command",
+                "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
+                "arguments": [
+                    metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
+                ],
+            });
         });
-        metal.world.write("ironic.json", config.to_string());
         metal
     }
 
@@ -74,6 +74,13 @@ impl Metal {
             "ntp": ["ntp.example.org"],
             "deploy_timeout": 120,
         });
+        self.world.write("ironic.json", config.to_string());
+    }
+
+    /// Changes the CPI's configuration.
+    fn reconfigure(&self, change: impl FnOnce(&mut Value)) {
+        let mut config = serde_json::from_str(&self.world.read("ironic.json")).unwrap();
+        change(&mut config);
         self.world.write("ironic.json", config.to_string());
     }
 
