@@ -119,6 +119,8 @@ pub enum Refusal {
     NoSuchNode,
     /// A key that is to be removed is not there.
     NoSuchKey,
+    /// Whoever asks may not.
+    Forbidden,
     /// Something else.
     Other,
 }
@@ -129,6 +131,7 @@ impl IronicError {
         let IronicError::Refused { status, reason, .. } = self else { return None };
         let says = |words: &str| reason.contains(words);
         Some(match status {
+            403 => Refusal::Forbidden,
             404 => Refusal::NotFound,
             409 if says("is locked by host") => Refusal::Locked,
             409 if says("volume connector with type") => Refusal::ConnectorExists,
@@ -201,6 +204,9 @@ impl IronicError {
                 Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes there are",
                 Refusal::NoSuchKey => {
                     "nothing was changed; `show` of the same connector or target tells the keys it has"
+                }
+                Refusal::Forbidden => {
+                    "the user lacks a role for that, or asks in a project (or the system) where it has none; Ironic's log says which rule it was"
                 }
                 Refusal::Other if self.is_transient() => {
                     "Ironic, or what stands before it, failed; its log says why. Try again after a while"
