@@ -179,6 +179,55 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
 }
 
 #[test]
+fn there_may_be_several_ways_to_a_volume() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let second = metal.tgtd.add_portal("127.0.0.2");
+    let portals = json!([metal.tgtd.portal, second]);
+    metal.reconfigure(|config| config["storage"]["portals"] = portals.clone());
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    let root = format!("root-{vm}");
+    let iqn = format!("{IQN}:{root}");
+    let target = &metal.targets(&node)[0]["properties"];
+    assert_eq!((&target["target_portal"], &target["target_portals"]), (&portals[0], &portals));
+    assert_eq!((&target["target_iqns"], &target["target_luns"]), (&json!([iqn, iqn]), &json!([1, 1])));
+    let password = metal.password(&root);
+    for portal in [&metal.tgtd.portal, &second] {
+        metal.tgtd.inquire_at(portal, &node.initiator, &iqn, &root, &password).unwrap();
+    }
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn control_characters_reach_neither_ironic_nor_a_boot_script() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    let message =
+        metal.error("Bosh::Clouds::CloudError", "set_vm_metadata", json!([vm, {"job": "bosh\nshell"}]));
+    assert!(message.contains("`extra.bosh_metadata.job` must not have control characters"), "{message}");
+    assert_eq!(metal.node(&node)["extra"], json!({}));
+    metal.call("delete_vm", json!([vm]));
+    // What the operator's own program says is no better.
+    metal.reconfigure(|config| {
+        config["storage"] = json!({
+            "tool": "command", "program": "/bin/sh", "arguments": ["-c", r#"
+                case $(cat) in
+                *'"export"'*) printf %s '{"result": {"portals": ["127.0.0.1:1"], "iqns": ["iqn.x\nshell"], "luns": [1]}}' ;;
+                *) echo '{"result": 1}' ;;
+                esac"#],
+        });
+    });
+    let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
+    assert!(message.contains("`properties.target_iqn` must not have control characters"), "{message}");
+    assert!(!message.contains("undoing it failed"), "{message}");
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
 fn a_disk_belongs_to_one_machine() {
     let metal = Metal::new();
     let (one, two) = (metal.ironic.node(), metal.ironic.node());

@@ -289,14 +289,19 @@ impl Ironic {
         command
     }
 
-    /// What OpenStack's own client prints as JSON.
+    /// What OpenStack's own client prints.
     #[track_caller]
-    pub fn reference(&self, world: &World, arguments: &[&str]) -> Value {
+    pub fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = Command::new(venv().join("bin/baremetal"));
-        world.enter(&mut command).args(arguments).args(["-f", "json"]);
+        world.enter(&mut command).args(arguments);
         command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
-        let run = world.finish(command).success();
-        serde_json::from_str(&run.stdout).unwrap()
+        world.finish(command).success().stdout
+    }
+
+    /// What it prints as JSON.
+    #[track_caller]
+    pub fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
     /// Puts something in the place of a directory that Ironic is going to make.
