@@ -9,7 +9,7 @@ use super::config_drive;
 use super::leftovers;
 use super::machine::{METADATA, Machine, text};
 use super::rpc::Call;
-use super::storage::Login;
+use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{Kind, Volume};
 use crate::builtin::cpi::agent::Identity;
 use crate::builtin::cpi::args::Hash;
@@ -139,10 +139,18 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
         ntp: &call.config.ntp,
     })?;
     config_drive::make(call.storage.as_ref(), &config, &settings)?;
+    let mut firmware_bytes = initiators.firmware_bytes();
     for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
+        firmware_bytes += export.firmware_bytes(&login);
         machine.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
+    }
+
+    if firmware_bytes > FIRMWARE_ROOM && machine.capability("boot_mode") != Some("uefi") {
+        call.log(format_args!(
+            "{name} will not boot with BIOS: its initiator's name, the names of its targets and their logins take {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the initiator's name"
+        ));
     }
 
     let fitness = call.ironic.validate(&node)?;

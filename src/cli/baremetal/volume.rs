@@ -337,7 +337,11 @@ fn delete(session: &Session, ironic: &Client, kind: &Kind, uuids: &[String]) -> 
     for (uuid, error) in failures {
         session.reporter.warn(format!("{} {uuid} was not deleted: {}", kind.name, error.chain().join(": ")));
     }
-    let others = if count > 1 { format!(", nor were {} others", count - 1) } else { String::new() };
+    let others = match count - 1 {
+        0 => String::new(),
+        1 => ", nor was another".to_owned(),
+        more => format!(", nor were {more} others"),
+    };
     Err(first.context(format!("{} {uuid} was not deleted{others}", kind.name)))
 }
 

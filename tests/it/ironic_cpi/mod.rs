@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod boot;
 mod environment;
 mod failures;
 mod faults;
@@ -26,6 +27,12 @@ fn request(method: &str, arguments: Value) -> String {
 }
 
 const IQN: &str = "iqn.2026-11.test.monopile";
+
+/// What machines know a volume by: its kind, and the end of its UUID.
+fn short(volume: &str) -> String {
+    let (kind, uuid) = volume.split_once('-').unwrap();
+    format!("{kind}-{}", uuid.rsplit('-').next().unwrap())
+}
 
 /// A storage of its own beside the Ironic that tests share.
 struct Metal {
