@@ -37,7 +37,8 @@ fn disk(text: &str) -> Vec<u8> {
     disk.extend(text.as_bytes());
     disk.resize(510, 0);
     disk.extend([0x55, 0xaa]);
-    disk.resize(1 << 20, 0);
+    // One cylinder at least.
+    disk.resize(16 << 20, 0);
     disk
 }
 
