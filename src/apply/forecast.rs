@@ -9,7 +9,7 @@ use super::request::{CreateEnv, Environment};
 use super::run::Run;
 use super::{cpi_names, prepare, suspects};
 use crate::notation::hex;
-use crate::plan::{Alteration, Difference, Plan, Planned, differences};
+use crate::plan::{Alteration, Difference, Plan, ToldStep, differences};
 use crate::state::State;
 use crate::template::ModeRenderer;
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ pub struct Forecast {
     /// What the plan is as a whole.
     pub action: Action,
     /// The steps in their order.
-    pub steps: Vec<ForecastStep>,
+    pub steps: Vec<ToldStep>,
     /// What is not in the manifest as it was when it was last deployed; absent where that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<ForecastChange>>,
@@ -61,17 +61,6 @@ pub enum Action {
     Recreate,
     /// Nothing changed, but the VM cannot be counted on: a new one is made if the CPI says that it does not exist.
     Examine,
-}
-
-/// A step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForecastStep {
-    /// What steps of its kind are called.
-    pub step: String,
-    /// What it does, for a person.
-    pub what: String,
-    /// Why.
-    pub reason: String,
 }
 
 /// A leaf of the manifest that is not as it was deployed.
@@ -126,19 +115,13 @@ impl Forecast {
     /// What comes of an intention.
     pub(super) fn of(intention: &Intention, state: &State, packages: Option<Supply>) -> Self {
         let plan = &intention.plan;
-        let instance = intention.prepared.deployment.instance();
-        let step = |planned: &Planned| ForecastStep {
-            step: planned.step.name().to_owned(),
-            what: planned.step.describe(&instance),
-            reason: planned.reason.clone(),
-        };
         let known = state.monopile.manifest.as_ref();
         let changes = known.map(|known| differences(known, &intention.prepared.leaves));
         Forecast {
             format: FORMAT,
             deployment: intention.prepared.deployment.name.clone(),
             action: action(intention, state),
-            steps: plan.steps.iter().map(step).collect(),
+            steps: plan.told(&intention.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(ForecastChange::from).collect()),
             packages,
             duration_ms: duration(plan, state),
@@ -167,7 +150,7 @@ impl Forecast {
 
     /// Why there is a deploy.
     fn reason(&self) -> Option<&str> {
-        let decisive = |step: &&ForecastStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
+        let decisive = |step: &&ToldStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 

@@ -153,6 +153,10 @@ impl Sink for Logged {
                 };
                 self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
+            Event::Planned { headline, steps } => {
+                let steps: String = steps.iter().map(|told| format!("\n  {}", told.what)).collect();
+                self.log.line("INFO", &format!("plan: {headline}{steps}"));
+            }
             Event::StepBegun { number, count, step, reason } => {
                 self.log.line("INFO", &format!("step {number} of {count}: {step}, because {reason}"));
             }

@@ -1,11 +1,12 @@
 //! The record of this run, for `history`: begun when it is known which state it is about, ended by its result.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Result;
-use crate::history::{self, Running, Step};
+use crate::history::{self, Plan, Running, Step};
+use crate::plan::ToldStep;
 use crate::ui::{Event, Outcome, Redactor, Sink, StageId};
 
 /// How deep below a stage of the run itself a step may be that is recorded.
@@ -16,7 +17,7 @@ const STEPS: usize = 500;
 /// The record, once it is begun. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecord {
-    running: Arc<OnceLock<Running>>,
+    running: Arc<Mutex<Option<Running>>>,
     stages: Arc<Mutex<Stages>>,
     redactor: Redactor,
 }
@@ -41,23 +42,44 @@ impl RunRecord {
         state: &Path,
         log: Option<&Path>,
     ) -> Result<()> {
-        if self.running.get().is_none() {
-            let _ = self.running.set(history::begin(directory, command, state, log)?);
+        let mut running = self.running();
+        if running.is_none() {
+            *running = Some(history::begin(directory, command, state, log)?);
         }
         Ok(())
     }
 
     /// The run is over.
     pub(super) fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str) -> Result<()> {
-        let Some(running) = self.running.get() else { return Ok(()) };
-        let hide = |text: &str| self.redactor.apply(text).into_owned();
-        let mut steps = std::mem::take(&mut self.lock().steps);
-        steps.iter_mut().for_each(|step| step.name = hide(&step.name));
-        running.finish(exit_code, elapsed, &hide(summary), steps)
+        let running = self.running();
+        let Some(running) = running.as_ref() else { return Ok(()) };
+        let mut steps = std::mem::take(&mut self.stages().steps);
+        steps.iter_mut().for_each(|step| step.name = self.hide(&step.name));
+        running.finish(exit_code, elapsed, &self.hide(summary), steps)
+    }
+
+    fn hide(&self, text: &str) -> String {
+        self.redactor.apply(text).into_owned()
+    }
+
+    /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.
+    fn plan(&self, headline: &str, steps: &[ToldStep]) {
+        let step = |told: &ToldStep| ToldStep {
+            step: told.step.clone(),
+            what: self.hide(&told.what),
+            reason: self.hide(&told.reason),
+        };
+        let plan = Plan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
+        if let Some(running) = self.running().as_mut() {
+            let _ = running.planned(plan);
+        }
     }
 
     fn note(&self, event: &Event) {
-        let mut stages = self.lock();
+        if let Event::Planned { headline, steps } = event {
+            return self.plan(headline, steps);
+        }
+        let mut stages = self.stages();
         match event {
             Event::StageStarted { id, parent, name } => {
                 let above = stages.open.iter().find(|(open, ..)| Some(*open) == *parent);
@@ -82,12 +104,16 @@ impl RunRecord {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stages> {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stages(&self) -> MutexGuard<'_, Stages> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Passes events on, and notes the steps.
+/// Passes events on, and notes plan and steps.
 pub(super) struct Recorded {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,

@@ -15,7 +15,6 @@ use super::scratch::Scratch;
 use super::{logging, paths, signals};
 use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
-use crate::state::resolve;
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
@@ -135,8 +134,8 @@ impl Session {
     fn keep_record(&self, state: &Path) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let begun = Session::history_dir()
-            .and_then(|directory| self.record.begin(&directory, command, &resolve(state)?, log));
+        let begun =
+            Session::history_dir().and_then(|directory| self.record.begin(&directory, command, state, log));
         if let Err(error) = begun {
             self.reporter.warn(format!("this run is not in the history: {}", error.chain().join(": ")));
         }

@@ -11,6 +11,8 @@ mod reasons;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub use create::{Options, Strategy, Wanted, create, loses};
 pub use delete::delete;
 pub use difference::{Alteration, Difference, Leaf, differences};
@@ -36,6 +38,17 @@ pub struct Planned {
     /// What to do.
     pub step: Step,
     /// Why, for a person.
+    pub reason: String,
+}
+
+/// A step as it is told: to a person, to a program, and in the record of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldStep {
+    /// What steps of its kind are called.
+    pub step: String,
+    /// What it does, for a person.
+    pub what: String,
+    /// Why.
     pub reason: String,
 }
 
@@ -127,6 +140,16 @@ impl Step {
 }
 
 impl Plan {
+    /// The steps, told of this instance.
+    pub fn told(&self, instance: &str) -> Vec<ToldStep> {
+        let told = |planned: &Planned| ToldStep {
+            step: planned.step.name().to_owned(),
+            what: planned.step.describe(instance),
+            reason: planned.reason.clone(),
+        };
+        self.steps.iter().map(told).collect()
+    }
+
     /// How long no job may run, by the record of how long it was the last time; none where that is not known or
     /// nothing runs that could be interrupted.
     pub fn interruption(&self, durations: &BTreeMap<String, u64>) -> Option<u64> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::plan::ToldStep;
 use crate::timing::Timings;
 
 /// Identifies a stage within one run.
@@ -50,6 +51,13 @@ pub enum Event {
         /// After how long.
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
         elapsed: Duration,
+    },
+    /// The steps are clear now. A later plan takes the place of an earlier one.
+    Planned {
+        /// What they come to.
+        headline: String,
+        /// The steps in their order; none if nothing is to be done.
+        steps: Vec<ToldStep>,
     },
     /// A step of the plan begins.
     StepBegun {

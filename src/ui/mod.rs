@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::plan::ToldStep;
+
 pub use event::{Event, Outcome, StageId, Unit};
 pub use redact::Redactor;
 pub use renderer::{Format, Options, Renderer, renderer};
@@ -56,6 +58,11 @@ impl Reporter {
     /// Something the operator should look at, although the run goes on.
     pub fn warn(&self, text: impl Into<String>) {
         self.emit(Event::Warning { text: text.into() });
+    }
+
+    /// What is going to be done.
+    pub fn planned(&self, headline: impl Into<String>, steps: Vec<ToldStep>) {
+        self.emit(Event::Planned { headline: headline.into(), steps });
     }
 
     /// Begins a stage ("creating VM"). It counts as failed unless it is finished or skipped.

@@ -104,7 +104,7 @@ impl Inner {
                 }
             }
             // What a person reads of it are the stages, and the summary of the plan before.
-            Event::StepBegun { .. } => {}
+            Event::Planned { .. } | Event::StepBegun { .. } => {}
             Event::Note { text } => {
                 self.lines.news(&format!("{}note: {}", self.time(), text::clean(text)));
             }

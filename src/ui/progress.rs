@@ -228,7 +228,7 @@ impl Sink for Progress {
             Event::StageFinished { id, outcome, elapsed } => {
                 self.finish(&mut state, *id, outcome, *elapsed);
             }
-            Event::StepBegun { .. } => {}
+            Event::Planned { .. } | Event::StepBegun { .. } => {}
             Event::Note { text } => self.keep(&text::clean(text)),
             Event::Warning { text } => {
                 let label = paint(self.options.color, Color::Yellow, "warning:");

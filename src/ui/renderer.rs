@@ -7,6 +7,7 @@ use super::plain::Plain;
 use super::progress::Progress;
 use super::text::Lines;
 use super::{Event, Outcome, Redactor, Sink};
+use crate::plan::ToldStep;
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,14 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             },
             elapsed: *elapsed,
         },
+        Event::Planned { headline, steps } => {
+            let step = |told: &ToldStep| ToldStep {
+                step: told.step.clone(),
+                what: hide(&told.what),
+                reason: hide(&told.reason),
+            };
+            Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
+        }
         Event::StepBegun { number, count, step, reason } => {
             Event::StepBegun { number: *number, count: *count, step, reason: hide(reason) }
         }
@@ -134,6 +143,10 @@ mod tests {
                 id: 1,
                 outcome: Outcome::Skipped { reason: secret() },
                 elapsed: Duration::ZERO,
+            },
+            Event::Planned {
+                headline: secret(),
+                steps: vec![ToldStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
             Event::StepBegun { number: 1, count: 1, step: "create_vm", reason: secret() },
             Event::Note { text: secret() },

@@ -168,17 +168,7 @@ fn vars_and_state_commands_use_it() {
 #[test]
 fn an_environment_lives_without_flags() {
     let hello = Hello::new();
-    let flags: Vec<&str> = hello.flags();
-    let mut text = String::from("manifest: hello/manifest.yml\n");
-    let (mut ops, mut vars) = (Vec::new(), Vec::new());
-    for pair in flags.chunks(2) {
-        match pair[0] {
-            "-o" => ops.push(pair[1]),
-            "-v" => vars.push(pair[1].replacen('=', ": ", 1)),
-            flag => text += &format!("{}: {}\n", flag.trim_start_matches('-').replace('-', "_"), pair[1]),
-        }
-    }
-    text += &format!("ops_files: [{}]\nvars: {{{}}}\nparallel: 2\n", ops.join(", "), vars.join(", "));
+    let text = hello.env_file("state.json", "creds.yml") + "parallel: 2\n";
     hello.world.write(".monopile.yml", text);
     hello.world.run(["create-env"]).success();
     assert_eq!(hello.ask().1, 1);

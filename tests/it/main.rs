@@ -42,6 +42,8 @@ mod lifecycle;
 mod local_cpi;
 mod operate;
 mod ops;
+mod package;
+mod pipelines;
 mod plan;
 mod registry;
 mod render;

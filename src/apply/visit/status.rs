@@ -310,7 +310,7 @@ impl Observer<'_> {
             vm,
             agent,
             job_state: text("job_state"),
-            jobs: jobs(&told),
+            jobs: super::jobs(&told),
             processes: processes(&told),
             vitals,
             networks: self.networks(&told, &state),
@@ -443,12 +443,6 @@ fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, Stri
         return Ok(Err(stranger.to_string()));
     }
     agent.get_full_state().map(Ok)
-}
-
-fn jobs(told: &Value) -> Vec<String> {
-    let templates = told.pointer("/job/templates").and_then(Value::as_array);
-    let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
-    names.map(str::to_owned).collect()
 }
 
 fn processes(told: &Value) -> Vec<ProcessSeen> {
