@@ -17,6 +17,7 @@ pub mod hostile;
 pub mod http;
 pub mod ironic;
 pub mod island;
+pub mod keystone;
 mod leftovers;
 mod normalise;
 pub mod proxy;
