@@ -10,7 +10,6 @@ use super::session::Session;
 use super::table::Table;
 use super::{StateArgs, paths};
 use crate::history::{self, Fate, Run};
-use crate::state::resolve;
 use crate::{Result, ui};
 
 /// Show the runs on this machine: when, how long, what came of them
@@ -37,7 +36,10 @@ impl HistoryArgs {
         let directory = Session::history_dir()?;
         let state = match (&self.manifest, self.state.is_named()) {
             (None, false) => None,
-            (manifest, _) => Some(resolve(&self.state.path(&manifest.clone().unwrap_or_default())?)?),
+            (manifest, _) => {
+                let state = self.state.path(&manifest.clone().unwrap_or_default())?;
+                Some(session.depot(&state)?.resolved()?.place())
+            }
         };
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);

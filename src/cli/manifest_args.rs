@@ -95,7 +95,9 @@ impl ManifestFlags {
     pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Inputs {
         let mut inputs = self.inputs(manifest);
         let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
-        inputs.default_vars_store = name.file_name().map(|name| state.with_file_name(name));
+        inputs.shared_state = paths::is_url(state);
+        let beside = name.file_name().filter(|_| !inputs.shared_state);
+        inputs.default_vars_store = beside.map(|name| state.with_file_name(name));
         inputs
     }
 }

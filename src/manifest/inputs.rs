@@ -33,6 +33,8 @@ pub struct Inputs {
     /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
     /// of them has no value otherwise.
     pub default_vars_store: Option<PathBuf>,
+    /// The state is shared by several machines, and so must be what is generated: there is no default for where.
+    pub shared_state: bool,
     /// Nothing is written: values that have to be generated are forgotten again.
     pub discard_generated: bool,
 }

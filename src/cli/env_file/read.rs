@@ -126,7 +126,7 @@ impl Reader {
     fn part(&mut self, name: &str, value: &Node) {
         match name {
             "manifest" => self.content.manifest = self.path(name, value),
-            "state" => self.content.state = self.path(name, value),
+            "state" => self.content.state = self.path_or_url(name, value),
             "vars_store" => self.content.vars_store = self.path(name, value),
             "ops_files" => self.content.ops_files = self.paths(name, value),
             "vars_files" => self.content.preset.vars_files = self.paths(name, value),
@@ -179,6 +179,11 @@ impl Reader {
     fn path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
         let text = self.text(name, value)?;
         Some(self.directory.join(paths::expand(Path::new(&text), self.home.as_deref())))
+    }
+
+    fn path_or_url(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
+        let text = PathBuf::from(self.text(name, value)?);
+        if paths::is_url(&text) { Some(text) } else { self.path(name, value) }
     }
 
     fn paths(&mut self, name: &str, value: &Node) -> Vec<PathBuf> {
