@@ -47,6 +47,7 @@ mod registry;
 mod render;
 mod safety;
 mod several_cpis;
+mod shared_state;
 mod support;
 mod template;
 mod vars;

@@ -46,7 +46,7 @@ impl Keeper {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
         // Nothing of it goes to whoever started the run, and no end of a terminal or directory reaches it.
-        command.arg("state-keeper").env_clear().current_dir("/").process_group(0);
+        command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let Some(mut order) = child.stdin.take() else {

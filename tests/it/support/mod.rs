@@ -20,6 +20,7 @@ pub mod island;
 mod leftovers;
 mod normalise;
 pub mod proxy;
+pub mod s3;
 pub mod scripted;
 pub mod tarballs;
 pub mod tgt;
