@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::paths;
+use super::{paths, sealing};
 use crate::manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
@@ -78,6 +78,7 @@ impl ManifestFlags {
             vars_env: self.vars_env.clone(),
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
+            sealing: sealing::current(),
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {

@@ -44,6 +44,7 @@ mod run_log;
 mod run_record;
 mod scp;
 mod scratch;
+mod sealing;
 mod session;
 mod signals;
 mod ssh;
@@ -316,6 +317,8 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
+        sealing::establish(&cli.globals)?;
+        sealing::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });
     finish::finish(&session, result)

@@ -12,7 +12,7 @@ use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
-use super::{duration, logging, paths, signals};
+use super::{duration, logging, paths, sealing, signals};
 use sha2::{Digest, Sha256};
 
 use crate::apply::{Ask, Confirm, Environment, Paths};
@@ -206,7 +206,15 @@ impl Session {
     /// Where the state is kept that `state` names: a path or a URL.
     pub(super) fn depot(&self, state: &Path) -> Result<Depot> {
         let text = state.to_string_lossy();
-        let Some(address) = Address::parse(&text)? else { return Ok(Depot::from(state)) };
+        let sealing = sealing::current();
+        let calls = || {
+            let name = Sha256::digest(text.as_bytes());
+            let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+            paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
+        };
+        let Some(address) = Address::parse(&text)? else {
+            return Ok(Depot::from(state).sealed(sealing, calls()?));
+        };
         let mut shared = Shared::new(address, &paths::environment(), Some(paths::executable()?));
         if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
             let lease = duration::parse(&lease.to_string_lossy())
@@ -214,9 +222,7 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         shared.secrets().iter().for_each(|secret| self.redactor.add(secret));
-        let name = Sha256::digest(text.as_bytes());
-        let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Depot::shared(&shared, paths::base("XDG_STATE_HOME", ".local/state")?.join("calls").join(name))
+        Depot::shared(&shared, sealing, calls()?)
     }
 
     /// `--cache-dir`, or where the user keeps caches.

@@ -3,6 +3,7 @@
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -353,8 +354,13 @@ impl State {
 
     /// Reads a state file; `None` when there is none.
     pub fn read(depot: &Depot) -> Result<Option<Self>> {
-        let found =
-            depot.read("").map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        let found = depot.read("").map_err(|error| match error.kind() {
+            // It is sealed, and not to whoever reads.
+            io::ErrorKind::InvalidInput => {
+                Error::invalid(format!("the state '{depot}' cannot be read")).with_source(error)
+            }
+            _ => Error::io(format!("reading the state '{depot}'"), error),
+        })?;
         let Some(found) = found else { return Ok(None) };
         Self::parse(&found.bytes).map(Some).map_err(|error| {
             let backups = "`monopile state backup` lists earlier ones";

@@ -32,6 +32,7 @@ impl Store {
     pub fn open_waiting(depot: &Depot, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
+        depot.settle_sealing()?;
         let read = State::read(&depot)?;
         let exists = read.is_some();
         let journal = Journal::of(&depot);
@@ -58,6 +59,7 @@ impl Store {
     ) -> Result<()> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
+        depot.settle_sealing()?;
         let kept = versions::versions(&depot)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };

@@ -46,6 +46,7 @@ mod plan;
 mod registry;
 mod render;
 mod safety;
+mod sealed;
 mod several_cpis;
 mod shared_state;
 mod support;

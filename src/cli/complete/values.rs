@@ -12,6 +12,7 @@ use super::manifest::Typed;
 use crate::cli::env_file;
 use crate::cpi::Method;
 use crate::manifest::vars_store::Store;
+use crate::seal::Sealing;
 
 /// The grammar, with what the arguments take; `words` is the command line without the word that is being typed.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
@@ -85,6 +86,6 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
 
 /// The variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
-    let store = typed.store().and_then(|path| Store::open(&path).ok());
+    let store = typed.store().and_then(|path| Store::open(&path, &Sealing::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -14,6 +14,7 @@ use super::lease::{Lease, Tenure};
 use super::objects::{Objects, Over, Written};
 use super::settings::Shared;
 use crate::Result;
+use crate::seal::Sealing;
 use crate::state::lock::{Holder, Waiting};
 
 /// The objects of one state.
@@ -75,8 +76,14 @@ impl Bucket {
         };
     }
 
-    pub(super) fn take_lease(&self, holder: &Holder, calls: &Path, held: &mut Waiting<'_>) -> Result<Lease> {
-        let lease = Lease::take(&self.objects, holder, calls, held)?;
+    pub(super) fn take_lease(
+        &self,
+        holder: &Holder,
+        calls: &Path,
+        sealing: &Sealing,
+        held: &mut Waiting<'_>,
+    ) -> Result<Lease> {
+        let lease = Lease::take(&self.objects, holder, calls, sealing, held)?;
         *self.tenure() = Some(Arc::clone(lease.tenure()));
         // What was read before is of somebody else's time.
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();

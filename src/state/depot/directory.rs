@@ -13,7 +13,7 @@ use crate::durable::{
 use crate::{Error, Result};
 
 /// The directory of a state file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Directory {
     state: PathBuf,
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::lease::Lease;
 use super::objects::{Objects, Over};
 use super::settings::Shared;
+use crate::seal::Sealing;
 use crate::state::calls::{self, Call, Progress};
 use crate::{Error, Result};
 
@@ -31,6 +32,7 @@ struct Order {
     shared: Shared,
     owner: Uuid,
     calls: PathBuf,
+    sealing: Sealing,
 }
 
 /// The process, as the run sees it.
@@ -42,7 +44,13 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(executable: &Path, shared: &Shared, owner: Uuid, calls: &Path) -> Result<Self> {
+    pub(super) fn start(
+        executable: &Path,
+        shared: &Shared,
+        owner: Uuid,
+        calls: &Path,
+        sealing: &Sealing,
+    ) -> Result<Self> {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
         // Nothing of it goes to whoever started the run, and no end of a terminal or directory reaches it.
@@ -52,7 +60,7 @@ impl Keeper {
         let Some(mut order) = child.stdin.take() else {
             return Err(failed(std::io::Error::other("it has no standard input")));
         };
-        let told = Order { shared: shared.clone(), owner, calls: calls.to_owned() };
+        let told = Order { shared: shared.clone(), owner, calls: calls.to_owned(), sealing: sealing.clone() };
         let mut line = serde_json::to_vec(&told).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
         order.write_all(&line).map_err(failed)?;
@@ -104,7 +112,7 @@ pub fn keep() -> Result<()> {
         }
     };
     for call in calls::announced(&order.calls) {
-        publish(&objects, &call)?;
+        publish(&objects, &order.sealing, &call)?;
         call.is_published();
     }
     // It goes with the calls' being known.
@@ -113,7 +121,7 @@ pub fn keep() -> Result<()> {
 }
 
 /// Puts what became of a call into the bucket, once that is known.
-fn publish(objects: &Objects, call: &Call) -> Result<()> {
+fn publish(objects: &Objects, sealing: &Sealing, call: &Call) -> Result<()> {
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let mut whole_since = None;
     let (kind, bytes) = loop {
@@ -131,6 +139,7 @@ fn publish(objects: &Objects, call: &Call) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
+    let bytes = sealing.seal(&bytes).map_err(failed)?;
     let document = calls::document(call.request_id(), kind);
     let begun = Instant::now();
     loop {

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::keeper::Keeper;
 use super::objects::{Object, Objects, Over, Written};
+use crate::seal::Sealing;
 use crate::state::calls;
 use crate::state::lock::{Holder, Waiting, in_use};
 use crate::{Error, ErrorKind, Result, notation};
@@ -53,6 +54,7 @@ pub(in crate::state) struct Lease {
 pub(super) struct Tenure {
     objects: Arc<Objects>,
     calls: PathBuf,
+    sealing: Sealing,
     terms: Mutex<Terms>,
     /// Wakes whoever renews it.
     over: Condvar,
@@ -75,6 +77,7 @@ impl Lease {
         objects: &Arc<Objects>,
         holder: &Holder,
         calls: &Path,
+        sealing: &Sealing,
         held: &mut Waiting<'_>,
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
@@ -103,7 +106,7 @@ impl Lease {
             }
             let good_until = begun + text.lasts();
             let terms = Terms { text, version, good_until, lost: None, over: false };
-            let tenure = Arc::new(Tenure::new(objects, calls, terms));
+            let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
             let renewing = Some(tenure.renew_in_background()?);
             return Ok(Lease { tenure, renewing, taken_over: present.is_some() });
         }
@@ -111,6 +114,8 @@ impl Lease {
 
     /// Goes on with the lease of a run that is no more, if it is still that run's.
     pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> Result<Option<Self>> {
+        // It starts no keeper of its own.
+        let sealing = &Sealing::default();
         let failed = |error| Error::io(format!("reading the lock of '{}'", objects.url("")), error);
         let Some(object) = objects.get(LOCK).map_err(failed)? else { return Ok(None) };
         let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
@@ -118,7 +123,7 @@ impl Lease {
         text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
         let version = object.version;
         let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
-        let tenure = Arc::new(Tenure::new(objects, calls, terms));
+        let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
         tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
         Ok(Some(Lease { tenure, renewing, taken_over: false }))
@@ -153,10 +158,11 @@ impl Drop for Lease {
 }
 
 impl Tenure {
-    fn new(objects: &Arc<Objects>, calls: &Path, terms: Terms) -> Self {
+    fn new(objects: &Arc<Objects>, calls: &Path, sealing: &Sealing, terms: Terms) -> Self {
         Tenure {
             objects: Arc::clone(objects),
             calls: calls.to_owned(),
+            sealing: sealing.clone(),
             terms: Mutex::new(terms),
             over: Condvar::new(),
             keeper: Mutex::default(),
@@ -195,7 +201,7 @@ impl Tenure {
         let shared = &self.objects.shared;
         if let (None, Some(executable)) = (&*keeper, &shared.executable) {
             let owner = self.terms().text.owner;
-            *keeper = Some(Keeper::start(executable, shared, owner, &self.calls)?);
+            *keeper = Some(Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?);
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ pub(super) use lease::Lease;
 pub use settings::Shared;
 
 use super::lock::{FileLock, Holder, Lock, Waiting};
+use crate::seal::{Sealing, is_sealed};
 use crate::{Error, Result};
 use bucket::Bucket;
 use directory::Directory;
@@ -48,6 +49,7 @@ struct Inner {
     calls: PathBuf,
     /// That is not the journal itself, so that a run on another machine does not find them.
     apart: bool,
+    sealing: Sealing,
 }
 
 #[derive(Debug)]
@@ -94,13 +96,30 @@ impl std::fmt::Display for Depot {
 impl Depot {
     fn beside(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
-        Depot(Arc::new(Inner { place: Place::Directory(directory), calls, apart: false }))
+        let place = Place::Directory(directory);
+        Depot(Arc::new(Inner { place, calls, apart: false, sealing: Sealing::default() }))
+    }
+
+    /// The same with documents that are sealed. CPI processes, which seal nothing, write their answers into `calls` then.
+    #[must_use]
+    pub fn sealed(self, sealing: Sealing, calls: PathBuf) -> Self {
+        match &self.0.place {
+            Place::Directory(directory) if sealing.seals() => {
+                let place = Place::Directory(directory.clone());
+                Depot(Arc::new(Inner { place, calls, apart: true, sealing }))
+            }
+            Place::Directory(directory) => {
+                let (calls, place) = (directory.path(JOURNAL), Place::Directory(directory.clone()));
+                Depot(Arc::new(Inner { place, calls, apart: false, sealing }))
+            }
+            Place::Bucket(_) => self,
+        }
     }
 
     /// A state in a bucket. CPI processes write their answers into `calls`.
-    pub fn shared(shared: &Shared, calls: PathBuf) -> Result<Self> {
+    pub fn shared(shared: &Shared, sealing: Sealing, calls: PathBuf) -> Result<Self> {
         let place = Place::Bucket(Bucket::open(shared)?);
-        Ok(Depot(Arc::new(Inner { place, calls, apart: true })))
+        Ok(Depot(Arc::new(Inner { place, calls, apart: true, sealing })))
     }
 
     /// Where the state really is. Two names for one file must mean one lock, and writing must not replace a link by
@@ -112,7 +131,7 @@ impl Depot {
                 let place = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Depot::beside(place))
+                Ok(Depot::beside(place).sealed(self.0.sealing.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -161,20 +180,65 @@ impl Depot {
 
     /// Reads a document, if there is one.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
+        let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
+        found.bytes = self.0.sealing.open(found.bytes)?;
+        Ok(Some(found))
+    }
+
+    fn read_as_it_is(&self, document: &str) -> io::Result<Option<Found>> {
         match &self.0.place {
             Place::Directory(directory) => directory.read(document),
             Place::Bucket(bucket) => bucket.read(document),
         }
     }
 
+    /// Sees to it that what is written is sealed if the state is, and that everything is if the state is to be: what
+    /// belongs to it first, so that a run that is killed meanwhile leaves that to the next. For the holder of the lock.
+    pub(super) fn settle_sealing(&self) -> Result<()> {
+        let failed = |error| Error::io(format!("encrypting '{self}'"), error);
+        let state = self.read_as_it_is("").map_err(failed)?;
+        let (sealed, seals) = (state.as_ref().map(|state| is_sealed(&state.bytes)), self.0.sealing.seals());
+        if sealed == Some(true) && !seals {
+            return Err(Error::usage(format!(
+                "the state '{self}' is encrypted, and would be written in plain"
+            ))
+            .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
+        }
+        if sealed != Some(false) || !seals {
+            return Ok(());
+        }
+        let mut documents = vec![BACKUP.to_owned()];
+        for folder in [JOURNAL, VERSIONS] {
+            for (name, _) in self.list(folder).map_err(failed)? {
+                if folder == JOURNAL && name.ends_with(".intent") {
+                    return Err(Error::usage(format!(
+                        "a run was interrupted, and is to be finished before '{self}' is encrypted"
+                    ))
+                    .with_hint("run the same command without --encrypt-to first"));
+                }
+                documents.extend(name.ends_with(".json").then(|| format!("{folder}/{name}")));
+            }
+        }
+        documents.push(String::new());
+        for document in documents {
+            if let Some(found) = self.read_as_it_is(&document).map_err(failed)?
+                && !is_sealed(&found.bytes)
+            {
+                self.write(&document, &found.bytes).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a document, or replaces the one that was read or written before; durable when this returns, and the old
     /// or the new one at any time.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
+        let bytes = self.0.sealing.seal(bytes)?;
         match &self.0.place {
-            Place::Directory(directory) => directory.write(document, bytes),
+            Place::Directory(directory) => directory.write(document, &bytes),
             Place::Bucket(bucket) => {
                 self.check_lock().map_err(io::Error::other)?;
-                bucket.write(document, bytes)
+                bucket.write(document, &bytes)
             }
         }
     }
@@ -251,7 +315,7 @@ impl Depot {
                 FileLock::take(&directory.path(LOCK), holder, held).map(Lock::File)
             }
             Place::Bucket(bucket) => {
-                let lease = bucket.take_lease(holder, self.calls(), held)?;
+                let lease = bucket.take_lease(holder, self.calls(), &self.0.sealing, held)?;
                 if lease.taken_over {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                 }

@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::disturbance::Disturbance;
 use super::gate::{Ear, Gate};
 use super::machine::Bystander;
-use super::sweep::Tally;
+use super::sweep::{Tally, full};
 use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
+use crate::support::s3::Bucket;
 use crate::support::scripted::{Script, Speaks, until};
 
 /// The stages of a life.
@@ -93,7 +94,9 @@ impl<'t> Life<'t> {
             hello.ops("registry.yml", &ops);
         }
         if contract.is_shared() {
-            hello.share();
+            // Long sweeps run beside other work, and are not in a hurry.
+            let lease = if full() { "40s" } else { "12s" };
+            hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(Ear(gate.clone()));
@@ -119,7 +122,7 @@ impl<'t> Life<'t> {
     /// The command of a stage.
     pub fn command(&self, stage: usize) -> Command {
         // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
-        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "60s"] } else { &[] };
+        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "120s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
             3 => ("create-env", Some("--recreate")),

@@ -11,6 +11,7 @@ use crate::support::s3::Bucket;
 use crate::support::scripted::{Script, When, until};
 
 const LOCK: &str = "state.json.lock";
+const LEASE: &str = "6s";
 
 /// A run on the first machine that waits in the `create_vm`, before or after its effect.
 fn in_create_vm(hello: &Hello, when: When) -> Child {
@@ -46,18 +47,18 @@ fn foreign(lasts: u64) -> String {
 #[test]
 fn while_one_run_is_on_another_is_told_who_and_may_wait() {
     let mut hello = Hello::new();
-    let bucket = hello.share();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = in_create_vm(&hello, When::Hold);
     let held = lock(&bucket);
     assert_eq!(
         (held["pid"].as_u64().unwrap(), held["lasts_seconds"].as_u64().unwrap()),
-        (child.id().into(), 3)
+        (child.id().into(), 6)
     );
 
     hello.change_machine();
     let begun = Instant::now();
     let refused = hello.create(&[]).failure(4);
-    assert!(begun.elapsed() < Duration::from_secs(3), "at once");
+    assert!(begun.elapsed() < Duration::from_secs(5), "at once");
     let who =
         format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
     assert!(
@@ -69,7 +70,7 @@ fn while_one_run_is_on_another_is_told_who_and_may_wait() {
     hello.delete(&[]).failure(4);
 
     // It is renewed for as long as it takes.
-    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 5);
+    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
     hello.create(&[]).failure(4);
 
     let waiting = hello.command("create-env", &["--wait-for-lock", "60s"]);
@@ -95,12 +96,12 @@ fn while_one_run_is_on_another_is_told_who_and_may_wait() {
 #[test]
 fn a_run_that_loses_its_lease_does_nothing_more() {
     let mut hello = Hello::new();
-    let bucket = hello.share();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = in_create_vm(&hello, When::HoldDone);
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(3600).as_bytes());
     // Long enough to be renewed, had it been left.
-    std::thread::sleep(Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(3500));
     hello.requests();
     hello.go();
     let run = end_of(&hello, child).failure(4);
@@ -127,7 +128,7 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
 #[test]
 fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
     let mut hello = Hello::new();
-    let bucket = hello.share();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(2).as_bytes());
@@ -153,7 +154,7 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
 #[test]
 fn what_writes_without_a_lease_is_noticed() {
     let mut hello = Hello::new();
-    let bucket = hello.share();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = in_create_vm(&hello, When::HoldDone);
     let changed =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";

@@ -101,7 +101,11 @@ impl Hello {
 
     /// Has the state be in a bucket.
     pub fn share(&mut self) -> Bucket {
-        let bucket = Bucket::new();
+        self.share_in(Bucket::new())
+    }
+
+    /// The same, in this one.
+    pub fn share_in(&mut self, bucket: Bucket) -> Bucket {
         let at = self.flags.iter().position(|flag| flag == "state.json").unwrap();
         self.flags[at] = bucket.url("state.json");
         self.bucket = Some(bucket.clone());

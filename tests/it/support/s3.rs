@@ -24,6 +24,8 @@ struct Server {
 pub struct Bucket {
     pub endpoint: String,
     pub name: String,
+    /// How long a lease lasts there.
+    pub lease: &'static str,
 }
 
 fn server() -> &'static Server {
@@ -53,7 +55,9 @@ impl Bucket {
     pub fn new() -> Bucket {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let endpoint = format!("http://127.0.0.1:{}", server().port);
-        let bucket = Bucket { endpoint, name: format!("bucket-{}", NEXT.fetch_add(1, Ordering::SeqCst)) };
+        let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::SeqCst));
+        // A machine that runs many tests at a time may be slow to renew one.
+        let bucket = Bucket { endpoint, name, lease: "12s" };
         bucket.ask("PUT", "", Some(b"")).unwrap();
         bucket
     }
@@ -70,7 +74,7 @@ impl Bucket {
             .env("AWS_ACCESS_KEY_ID", "AKIATESTS")
             .env("AWS_SECRET_ACCESS_KEY", SECRET)
             .env("AWS_REGION", "eu-central-1")
-            .env("MONOPILE_STATE_LEASE", "3s");
+            .env("MONOPILE_STATE_LEASE", self.lease);
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&[u8]>) -> Option<Vec<u8>> {
