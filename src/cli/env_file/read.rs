@@ -19,6 +19,8 @@ use crate::{Error, Result};
 enum Shape {
     /// A path.
     Path,
+    /// The same, but for a text that begins like this.
+    PathUnless(&'static str),
     /// A text, or a number.
     Text,
     /// True or false.
@@ -27,13 +29,15 @@ enum Shape {
 
 /// The flags that an env file may set, `-` written as `_`. Flags that ask for something to be done (`--recreate`), or
 /// that answer a question in advance (`--non-interactive`), belong on the command line, where they are seen.
-const FLAGS: [(&str, Shape); 15] = [
+const FLAGS: [(&str, Shape); 17] = [
     ("cache_dir", Shape::Path),
     ("cloud_config", Shape::Path),
     ("cpi_api_version", Shape::Text),
     ("cpi_config", Shape::Path),
     ("cpi_timeout", Shape::Text),
     ("drain_timeout", Shape::Text),
+    ("encrypt_to", Shape::PathUnless("age1")),
+    ("identity", Shape::Path),
     ("insecure_agent", Shape::Switch),
     ("no_color", Shape::Switch),
     ("package_dir", Shape::Path),
@@ -149,6 +153,10 @@ impl Reader {
     fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
         let values: Vec<OsString> = match shape {
             Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
+            Shape::PathUnless(beginning) if value.as_str().is_some_and(|text| text.starts_with(beginning)) => {
+                self.text(name, value).into_iter().map(OsString::from).collect()
+            }
+            Shape::PathUnless(_) => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
             Shape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
             Shape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
