@@ -75,7 +75,7 @@ fn main() {
     );
 }
 
-fn render_all(renderer: &dyn Renderer, templates: &[String], context: &Context) -> Vec<String> {
+fn render_all(renderer: &dyn Renderer, templates: &[String], context: &Context) -> Vec<Vec<u8>> {
     let render = |template: &String| {
         renderer.render("bench.erb", template, context).unwrap_or_else(|error| panic!("{error}\n{template}"))
     };

@@ -158,7 +158,7 @@ pub(super) fn template(
     let rendered = if has_code(&text) {
         renderer.render(&label, &text, context).map_err(|error| explain(job, error))?
     } else {
-        text
+        text.into_bytes()
     };
     let name = format!("{}/{target}", job.name);
     let path = root.join(&name);
@@ -259,12 +259,12 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// Writes a rendered file, for this user alone: credentials end up in them.
-fn write(path: &Path, text: &str) -> Result<()> {
+fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    file.write_all(content).map_err(failed)
 }

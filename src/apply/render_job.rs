@@ -14,8 +14,8 @@ use crate::{Error, Result};
 pub struct File {
     /// Where it is in the job's directory, such as `bin/ctl` or `monit`.
     pub target: String,
-    /// Its content.
-    pub text: String,
+    /// Its content, which need not be text.
+    pub content: Vec<u8>,
     /// Whether it is to be run.
     pub executable: bool,
 }
@@ -72,11 +72,11 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
     let files = files
         .into_iter()
         .map(|file| {
-            let text = fs::read_to_string(&file.path)
+            let content = fs::read(&file.path)
                 .map_err(|error| Error::io(format!("reading '{}'", file.path.display()), error))?;
             let target =
                 file.name.split_once('/').map_or(file.name.as_str(), |(_, target)| target).to_owned();
-            Ok(File { target, text, executable: file.executable })
+            Ok(File { target, content, executable: file.executable })
         })
         .collect::<Result<Vec<File>>>()?;
     rendering.finish();

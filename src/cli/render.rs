@@ -11,6 +11,7 @@ use super::finish::Finished;
 use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use crate::apply::{self, File};
 use crate::template::Mode;
+use crate::ui::Redactor;
 use crate::{Error, Result};
 
 /// Print what a job's files would be, without deploying
@@ -55,11 +56,11 @@ impl RenderArgs {
         let mut files = apply::render_job(&request, &surroundings.environment)?;
         if !self.show_secrets {
             for file in &mut files {
-                file.text = session.redactor.apply(&file.text).into_owned();
+                file.content = without_secrets(&file.content, &session.redactor);
             }
         }
         let Some(out) = self.out else {
-            return Ok(Finished::Output(shown(&files).into_bytes()));
+            return Ok(Finished::Output(shown(&files)));
         };
         let out = paths::expand(&out, paths::home().as_deref());
         for file in &files {
@@ -70,16 +71,28 @@ impl RenderArgs {
 }
 
 /// Each file after a header with its name, as `head` shows several files.
-fn shown(files: &[File]) -> String {
-    let mut text = String::new();
+fn shown(files: &[File]) -> Vec<u8> {
+    let mut output = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
-        text.push_str(&format!("{gap}==> {} <==\n{}", file.target, file.text));
-        if !file.text.is_empty() && !file.text.ends_with('\n') {
-            text.push('\n');
+        output.extend(format!("{gap}==> {} <==\n", file.target).bytes());
+        output.extend(&file.content);
+        if !file.content.is_empty() && !file.content.ends_with(b"\n") {
+            output.push(b'\n');
         }
     }
-    text
+    output
+}
+
+/// The content with every secret redacted. In what is no text none can be found, and a keystore is one: it is left out.
+fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
+    match std::str::from_utf8(content) {
+        Ok(text) => redactor.apply(text).into_owned().into_bytes(),
+        Err(_) => {
+            let count = content.len();
+            format!("<{count} bytes that are no text: --show-secrets shows them>\n").into_bytes()
+        }
+    }
 }
 
 /// Writes a file for this user alone, since with `--show-secrets` there are credentials in it.
@@ -97,5 +110,5 @@ fn write(out: &Path, file: &File) -> Result<()> {
     let mode = if file.executable { 0o700 } else { 0o600 };
     let mut target =
         OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
-    target.write_all(file.text.as_bytes()).map_err(failed)
+    target.write_all(&file.content).map_err(failed)
 }

@@ -38,6 +38,6 @@ impl RenderTemplateArgs {
         let context = Context::from_json(&json).map_err(|error| error.context(wrong))?;
         let renderer = ModeRenderer::new(self.templates, &paths::environment())?;
         let name = self.template.display().to_string();
-        Ok(Finished::Output(renderer.render(&name, &read(&self.template)?, &context)?.into_bytes()))
+        Ok(Finished::Output(renderer.render(&name, &read(&self.template)?, &context)?))
     }
 }

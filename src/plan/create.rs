@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::difference::Leaf;
-use super::reasons::{Reason, describe, disk_change, is_stemcell, reasons};
+use super::reasons::{Reason, disk_change, is_stemcell, reasons, upload};
 use super::{DiskRef, Plan, Step};
 use crate::artifact::Identity;
 use crate::manifest::deployment::DiskSpec;
@@ -95,9 +95,7 @@ fn recreate(
     // The newest one: `upload-stemcell --fix` leaves the one that it replaces while the VM is made from it.
     let stemcell = state.stemcells.iter().rev().find(|known| is_stemcell(known, wanted));
     if stemcell.is_none() {
-        let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-        let reason = format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell));
-        plan.push(Step::CreateStemcell, reason);
+        plan.push(Step::CreateStemcell, upload(state, wanted));
     }
     if let Some(vm) = state.vm_handle() {
         plan.push(Step::StopVm(vm.clone()), reason.clone());

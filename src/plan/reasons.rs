@@ -79,12 +79,30 @@ fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
     if current.is_some_and(|current| is_stemcell(current, wanted)) {
         return None;
     }
-    let from = current
-        .filter(|current| {
-            (&current.name, &current.version) != (&wanted.stemcell.name, &wanted.stemcell.version)
-        })
-        .map_or_else(String::new, |current| format!("from {}/{} ", current.name, current.version));
-    Some(format!("the stemcell changes {from}to {}", describe(wanted.stemcell)))
+    let to = describe(wanted.stemcell);
+    Some(match current {
+        None => format!("the stemcell changes to {to}"),
+        Some(current) if is_called(current, wanted.stemcell) => new_content("stemcell", wanted.stemcell),
+        Some(current) => format!("the stemcell changes from {}/{} to {to}", current.name, current.version),
+    })
+}
+
+/// Why the stemcell is to be uploaded, while none on record is the one that is wanted.
+pub(super) fn upload(state: &State, wanted: &Wanted<'_>) -> String {
+    let at_cpi = |known: &&Stemcell| known.cpi.as_deref() == wanted.cpi;
+    if state.stemcells.iter().filter(at_cpi).any(|known| is_called(known, wanted.stemcell)) {
+        return new_content("stemcell", wanted.stemcell);
+    }
+    let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell))
+}
+
+fn new_content(what: &str, identity: &Identity) -> String {
+    format!("{what} {} has new content under the same version", describe(identity))
+}
+
+fn is_called(known: &Stemcell, identity: &Identity) -> bool {
+    known.name == identity.name && known.version == identity.version
 }
 
 fn manifest_change(differences: Option<&[Difference]>) -> String {
@@ -171,7 +189,7 @@ fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
                 ));
             }
             Some(known) if differs(known.digest.as_deref(), release) => {
-                return Some(format!("release {} has new content under the same version", describe(release)));
+                return Some(new_content("release", release));
             }
             Some(_) => {}
         }
@@ -180,11 +198,9 @@ fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
 }
 
 pub(super) fn is_stemcell(known: &Stemcell, wanted: &Wanted<'_>) -> bool {
-    let identity = wanted.stemcell;
     known.cpi.as_deref() == wanted.cpi
-        && known.name == identity.name
-        && known.version == identity.version
-        && !differs(known.digest.as_deref(), identity)
+        && is_called(known, wanted.stemcell)
+        && !differs(known.digest.as_deref(), wanted.stemcell)
 }
 
 /// Records of other tools have no digest: then name and version must do.

@@ -237,7 +237,7 @@ fn what_the_vm_is_made_of_takes_a_new_one() {
     );
     changed(
         Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() },
-        "the stemcell changes to jammy/1",
+        "stemcell jammy/1 has new content under the same version",
     );
     changed(
         Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() },

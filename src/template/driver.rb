@@ -130,15 +130,17 @@ class << JSON
 end
 
 def failure(error)
-  place = ([error.message] + error.backtrace.to_a).grep(/\A\(template\):\d+/).first
-  answer = { "class" => error.class.name, "message" => error.message, "line" => place && place[/\d+/].to_i }
+  message = error.message.dup.force_encoding(Encoding::UTF_8).scrub
+  place = ([message] + error.backtrace.to_a).grep(/\A\(template\):\d+/).first
+  answer = { "class" => error.class.name, "message" => message, "line" => place && place[/\d+/].to_i }
   error.is_a?(TemplateEvaluationContext::UnknownProperty) ? answer.merge("property" => error.names.first) : answer
 end
 
 def render(source, context)
   erb = ERB.new(source, trim_mode: "-")
   erb.filename = "(template)"
-  { "output" => erb.result(TemplateEvaluationContext.new(context).scope) }
+  # Base64, since what comes out need not be text.
+  { "output" => [erb.result(TemplateEvaluationContext.new(context).scope)].pack("m0") }
 rescue Exception => e # rubocop:disable Lint/RescueException
   failure(e)
 end

@@ -35,8 +35,9 @@ pub use mode::{Mode, ModeRenderer};
 
 /// Makes the content of a file of a template and a context.
 pub trait Renderer {
-    /// Renders `source`, which errors call `template_name`.
-    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<String, RenderError>;
+    /// Renders `source`, which errors call `template_name`. What comes out is mostly text, but need not be: templates
+    /// decode keystores and licences.
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError>;
 }
 
 /// Whether a template has any Ruby in it: one without is its own output and needs no renderer.

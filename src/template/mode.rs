@@ -50,7 +50,7 @@ impl ModeRenderer {
 }
 
 impl Renderer for ModeRenderer {
-    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<String, RenderError> {
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         if let Ruby::Always(ruby) = &self.ruby {
             return ruby.render(template_name, source, context);
         }
@@ -90,7 +90,8 @@ mod tests {
 
     fn render(mode: Mode, path: &str, source: &str) -> crate::Result<String> {
         let context = Context::from_json(&serde_json::json!({"default_properties": {}})).unwrap();
-        Ok(ModeRenderer::new(mode, &[("PATH".into(), path.into())])?.render("a.erb", source, &context)?)
+        let renderer = ModeRenderer::new(mode, &[("PATH".into(), path.into())])?;
+        Ok(String::from_utf8(renderer.render("a.erb", source, &context)?).expect("these tests make text"))
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl NativeRenderer {
         parsed
     }
 
-    fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<String, RenderError> {
+    fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
         match &*self.parsed(source) {
             Ok(parsed) => eval::run(name, parsed, context, self.limits),
@@ -75,9 +75,9 @@ impl NativeRenderer {
 }
 
 impl Renderer for NativeRenderer {
-    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<String, RenderError> {
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         if !has_code(source) {
-            return Ok(source.to_owned());
+            return Ok(source.as_bytes().to_vec());
         }
         // Parsing and evaluating recurse as deep as the template nests: on a stack made for it.
         std::thread::scope(|scope| {
@@ -113,7 +113,8 @@ mod tests {
     }
 
     fn render(source: &str) -> Result<String, RenderError> {
-        NativeRenderer::new().render("a.erb", source, &context())
+        let output = NativeRenderer::new().render("a.erb", source, &context())?;
+        Ok(String::from_utf8(output).expect("these tests make text"))
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -43,6 +45,7 @@ struct Process {
 
 #[derive(Deserialize)]
 struct Answer {
+    /// In base64.
     output: Option<String>,
     class: Option<String>,
     message: Option<String>,
@@ -142,9 +145,9 @@ impl Drop for Process {
 }
 
 impl Renderer for RubyRenderer {
-    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<String, RenderError> {
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         if !has_code(source) {
-            return Ok(source.to_owned());
+            return Ok(source.as_bytes().to_vec());
         }
         let request = json!({"source": source, "context": context.spec()});
         let failed =
@@ -158,7 +161,9 @@ impl Renderer for RubyRenderer {
         let answer: Answer = serde_json::from_str(&answer)
             .map_err(|error| failed(format!("Ruby's answer is not understood: {error}")))?;
         match answer {
-            Answer { output: Some(output), .. } => Ok(output),
+            Answer { output: Some(output), .. } => STANDARD
+                .decode(output)
+                .map_err(|error| failed(format!("Ruby's answer is not understood: {error}"))),
             Answer { class: Some(class), message, line, property, .. } => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template: template_name.to_owned(),
@@ -197,14 +202,26 @@ mod tests {
     fn one_process_renders_several_templates_that_leave_no_traces() {
         let ruby = ruby();
         let patch = "<% class ::String; def size; 99; end; end %><%= 'é'.size %>";
-        assert_eq!(ruby.render("a", patch, &context()).unwrap(), "99");
-        assert_eq!(ruby.render("b", "<%= 'é'.size %> <%= p('port') %>", &context()).unwrap(), "1 80");
+        assert_eq!(ruby.render("a", patch, &context()).unwrap(), b"99");
+        assert_eq!(ruby.render("b", "<%= 'é'.size %> <%= p('port') %>", &context()).unwrap(), b"1 80");
+    }
+
+    #[test]
+    fn what_comes_out_need_not_be_text() {
+        let source = "<%= ['fe00ff'].pack('H*') %>";
+        assert_eq!(ruby().render("a", source, &context()).unwrap(), [0xfe, 0, 0xff]);
+        let RenderError::Template(error) =
+            ruby().render("a", "<% raise \"\\xff\" %>", &context()).unwrap_err()
+        else {
+            panic!("an error of the template")
+        };
+        assert_eq!(error.message, "\u{fffd}");
     }
 
     #[test]
     fn what_a_template_prints_is_not_taken_for_an_answer() {
         let source = "<% puts 'x'; $stdout.puts 'y'; STDOUT.puts 'z' %>ok";
-        assert_eq!(ruby().render("a", source, &context()).unwrap(), "ok");
+        assert_eq!(ruby().render("a", source, &context()).unwrap(), b"ok");
     }
 
     #[test]
@@ -220,7 +237,7 @@ mod tests {
     fn a_template_that_exits_is_an_error_and_the_next_one_renders() {
         let ruby = ruby();
         assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
-        assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), "2");
+        assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
     }
 
     #[test]

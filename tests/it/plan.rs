@@ -141,6 +141,8 @@ fn changes_of_disk_and_stemcell() {
     let stemcell = life.hello.world.read("hello/stemcell/stemcell.MF").replace("\"1.0\"", "\"1.1\"");
     life.hello.world.write("hello/stemcell/stemcell.MF", stemcell);
     life.happens("a new stemcell", &[]);
+    life.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
+    life.happens("a stemcell has new content", &[]);
     assert_eq!(life.hello.ask().1, 1, "the counter has come along");
     life.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
     life.ops(

@@ -151,6 +151,28 @@ fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
     assert!(!hello.world.exists("trace"), "Ruby was started");
 }
 
+#[test]
+fn a_file_need_not_be_text() {
+    let hello = Hello::new();
+    let spec = "hello/release/jobs/hello/spec";
+    let more =
+        hello.world.read(spec).replace("templates:\n", "templates:\n  keystore.erb: config/keystore\n");
+    hello.world.write(spec, more);
+    let source = "<% require 'base64' -%>\nport=<%= p('port') %>\n<%= Base64.decode64('/v8A') -%>\n";
+    hello.world.write("hello/release/jobs/hello/templates/keystore.erb", source);
+    let expected = b"port=8580\n\xfe\xff\0";
+    render(&hello, &["--out", "files", "--show-secrets"]).success();
+    assert_eq!(std::fs::read(hello.world.path("files/config/keystore")).unwrap(), expected);
+    // Among bytes, a secret could not be told from others.
+    let run = render(&hello, &[]).success();
+    assert!(run.stdout.contains("==> config/keystore <==\n<13 bytes that are no text: "), "{}", run.stdout);
+
+    hello.create(&[]).success();
+    let on_vm = hello.find("work/cloud", "keystore");
+    assert!(on_vm.iter().any(|path| std::fs::read(path).unwrap() == expected), "{on_vm:?}");
+    hello.delete(&[]).success();
+}
+
 /// A world with the context of the differential test.
 fn world() -> World {
     let world = World::new();

@@ -8,6 +8,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use monopile::template::{Context, RenderError, Renderer, native::NativeRenderer};
 use serde_json::{Value, json};
 
@@ -50,8 +52,8 @@ fn corpus() -> Vec<Case> {
     cases
 }
 
-/// What Ruby makes of each, in one process.
-fn reference(cases: &[Case]) -> Vec<Value> {
+/// What Ruby makes of each, in one process: the output, or the error in words.
+fn reference(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
     let input: Vec<Value> =
         cases.iter().map(|case| json!({"source": case.source, "context": case.context})).collect();
     let mut ruby = Command::new("ruby")
@@ -65,7 +67,17 @@ fn reference(cases: &[Case]) -> Vec<Value> {
     let output = ruby.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
     assert!(output.status.success(), "reference.rb failed");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let answers: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let read = |answer: Value| match answer["output"].as_str() {
+        Some(output) => Ok(STANDARD.decode(output).unwrap()),
+        None => Err(answer["error"].as_str().expect("an answer is an output or an error").to_owned()),
+    };
+    answers.into_iter().map(read).collect()
+}
+
+/// Output, fit to be shown.
+fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E> {
+    result.as_ref().map(|output| String::from_utf8_lossy(output))
 }
 
 #[test]
@@ -77,13 +89,14 @@ fn templates_render_as_ruby_renders_them() {
     let mut differences = Vec::new();
     for (case, expected) in cases.iter().zip(reference(&cases)) {
         let native = renderer.render(&case.name, &case.source, &context);
-        let same = match (&native, expected["output"].as_str()) {
-            (Ok(text), Some(output)) => text == output,
-            (Err(RenderError::Template(_)), None) => expected["error"].is_string(),
+        let same = match (&native, &expected) {
+            (Ok(ours), Ok(theirs)) => ours == theirs,
+            (Err(RenderError::Template(_)), Err(_)) => true,
             _ => false,
         };
         if !same {
-            differences.push(format!("{}\n  Ruby:   {expected}\n  native: {native:?}", case.name));
+            let (ours, theirs) = (shown(&native), shown(&expected));
+            differences.push(format!("{}\n  Ruby:   {theirs:?}\n  native: {ours:?}", case.name));
         }
     }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));

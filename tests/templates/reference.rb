@@ -125,9 +125,10 @@ end
 def render(source, context)
   erb = ERB.new(source, trim_mode: "-")
   erb.filename = "template"
-  { "output" => erb.result(TemplateEvaluationContext.new(context).scope) }
+  # Base64, since what comes out need not be text.
+  { "output" => [erb.result(TemplateEvaluationContext.new(context).scope)].pack("m0") }
 rescue Exception => e # rubocop:disable Lint/RescueException
-  { "error" => "#{e.class}: #{e.message}" }
+  { "error" => "#{e.class}: #{e.message}".b.force_encoding(Encoding::UTF_8).scrub }
 end
 
 # A template may add methods to Ruby's classes: each is rendered in a child of its own.
@@ -144,6 +145,8 @@ def isolated
   writer.close
   result = reader.read
   Process.wait(child)
+  raise "a child ended without an answer: #{$?}" if result.empty?
+
   JSON.parse(result)
 end
 

@@ -32,7 +32,7 @@ impl Interp {
             Node::Local(slot) => Ok(self.local(*slot, env)),
             Node::Text(number) => {
                 let text = Arc::clone(&self.template.texts[*number as usize]);
-                self.output(&text, expr, env)
+                self.output(&text, false, expr, env)
             }
             Node::Emit(value) => self.emit(value, expr, env),
             Node::Sequence(list) => {
@@ -55,15 +55,10 @@ impl Interp {
 
     fn eval_more(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         match &expr.node {
-            Node::Interpolated(parts) => {
-                let (text, binary) = self.eval_parts(parts, env)?;
-                let string = RString::new(text);
-                string.binary.set(binary);
-                Ok(Value::Str(Rc::new(string)))
-            }
+            Node::Interpolated(parts) => Ok(Value::Str(Rc::new(self.eval_parts(parts, env)?))),
             Node::InterpolatedSymbol(parts) => {
-                let (text, _) = self.eval_parts(parts, env)?;
-                Ok(Value::symbol(&text))
+                let text = self.eval_parts(parts, env)?;
+                Ok(Value::symbol(&text.get()))
             }
             Node::Regexp { parts, options } => {
                 let source = self.eval_regexp_parts(parts, env)?;
@@ -130,17 +125,20 @@ impl Interp {
     }
 
     /// Appends to the output, which is the template's first variable.
-    fn output(&mut self, text: &str, expr: &Expr, env: &Rc<Env>) -> R<Value> {
-        self.charge(text.len())?;
+    fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         let mut top = env;
         while let Some(parent) = &top.parent {
             top = parent;
         }
         let buffer = top.vars.borrow().first().cloned().unwrap_or(Value::Nil);
         match &buffer {
-            Value::Str(buffer) if !buffer.frozen.get() => buffer.push(text),
+            Value::Str(buffer) if !buffer.frozen.get() => {
+                self.span = expr.span;
+                self.append(buffer, text, binary)?;
+            }
             other => {
                 self.span = expr.span;
+                self.charge(text.len())?;
                 self.call(other, "<<", vec![Value::str(text)])?;
             }
         }
@@ -150,43 +148,48 @@ impl Interp {
     fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         let value = self.eval(value, env)?;
         match &value {
-            Value::Str(text) if text.binary.get() && !text.get().is_ascii() => {
-                self.span = expr.span;
-                Err(self.unsupported("output that is not UTF-8"))
-            }
             Value::Str(text) => {
-                let text = text.get().clone();
-                self.output(&text, expr, env)
+                let (text, binary) = (text.get().clone(), text.binary.get());
+                self.output(&text, binary, expr, env)
             }
-            Value::Nil => self.output("", expr, env),
+            Value::Nil => self.output("", false, expr, env),
             other => {
                 self.span = expr.span;
                 let text = self.text_of(other)?;
-                self.output(&text, expr, env)
+                self.output(&text, false, expr, env)
             }
         }
     }
 
-    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<(String, bool)> {
-        let mut text = String::new();
-        let mut binary = false;
+    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<RString> {
+        self.charge(48)?;
+        let string = RString::new(String::new());
         for part in parts {
             match part {
-                Part::Text(piece) => text.push_str(piece),
+                Part::Text(piece) => self.append(&string, piece, false)?,
                 Part::Code(expr) => match self.eval(expr, env)? {
                     Value::Str(piece) => {
-                        binary |= piece.binary.get() && !piece.get().is_ascii();
-                        text.push_str(&piece.get());
+                        self.span = expr.span;
+                        self.append(&string, &piece.get(), piece.binary.get())?;
                     }
                     other => {
                         self.span = expr.span;
-                        text.push_str(&self.text_of(&other)?);
+                        let piece = self.text_of(&other)?;
+                        self.append(&string, &piece, false)?;
                     }
                 },
             }
         }
-        self.charge(text.len() + 48)?;
-        Ok((text, binary))
+        Ok(string)
+    }
+
+    /// Adds text or bytes to a string, counting the memory. What would be both is beyond this renderer.
+    pub(in crate::template) fn append(&mut self, string: &RString, text: &str, binary: bool) -> R<()> {
+        self.charge(text.len())?;
+        match string.append(text, binary) {
+            true => Ok(()),
+            false => Err(self.unsupported("a string of both bytes and letters beyond ASCII")),
+        }
     }
 
     fn eval_regexp_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<String> {

@@ -119,7 +119,7 @@ pub(super) fn run(
     template: &Arc<Template>,
     context: &Context,
     limits: Limits,
-) -> Result<String, RenderError> {
+) -> Result<Vec<u8>, RenderError> {
     let base = 0u8;
     let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
     let result = interp.render().map_err(|flow| interp.render_error(name, flow));
@@ -153,7 +153,7 @@ impl Interp {
         interp
     }
 
-    fn render(&mut self) -> R<String> {
+    fn render(&mut self) -> R<Vec<u8>> {
         let template = Arc::clone(&self.template);
         let frame = Rc::new(Frame {
             id: self.id(),
@@ -179,11 +179,8 @@ impl Interp {
         // Blocks in variables hold the scope they stand in, and are held by it.
         env.vars.take();
         match result? {
-            Value::Str(text) if text.binary.get() && !text.get().is_ascii() => {
-                Err(self.unsupported("output that is not UTF-8"))
-            }
-            Value::Str(text) => Ok(text.get().clone()),
-            other => self.text_of(&other),
+            Value::Str(text) => Ok(text.bytes()),
+            other => Ok(self.text_of(&other)?.into_bytes()),
         }
     }
 

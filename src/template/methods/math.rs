@@ -1,5 +1,7 @@
 //! Math and Comparable constants.
 
+use std::rc::Rc;
+
 use super::compare::to_f64;
 use crate::template::eval::{Args, Interp, R};
 use crate::template::value::Value;
@@ -75,10 +77,16 @@ impl Interp {
         }))
     }
 
-    fn encoding(&mut self, name: &str) -> R<Value> {
+    /// The encoding of this name.
+    pub(super) fn encoding(&mut self, name: &str) -> R<Value> {
         let class = self.class("Encoding");
-        let object = self.object(class, crate::template::value::Data::Plain);
+        // There is one of each.
+        if let Some(known) = class.constants.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let object = self.object(Rc::clone(&class), crate::template::value::Data::Plain);
         self.set_instance_variable(&object, &"@name".into(), Value::str(name))?;
+        class.constants.borrow_mut().insert(name.into(), object.clone());
         Ok(object)
     }
 }

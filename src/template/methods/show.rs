@@ -173,6 +173,11 @@ impl Interp {
                 let head = if named { format!("#<struct {class} ") } else { "#<struct ".into() };
                 format!("{head}{}>", parts.join(", "))
             }
+            Data::Plain if class == "Encoding" => {
+                drop(data);
+                let name = self.instance_variable(&Value::Object(Rc::clone(object)), "@name");
+                format!("#<Encoding:{}>", self.text_of(&name)?)
+            }
             Data::Table(table) if class == "OpenStruct" => {
                 let pairs = table.pairs();
                 drop(data);

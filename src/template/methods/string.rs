@@ -39,11 +39,9 @@ impl Interp {
             "+" => {
                 let other = self.arg(args, 0)?;
                 let other_text = self.string_arg(&other)?;
-                self.charge(text.len() + other_text.len())?;
-                let result = RString::new(text + &other_text);
-                let binary =
-                    matches!(&other, Value::Str(other) if other.binary.get() && !other.get().is_ascii());
-                result.binary.set(string.binary.get() && !string.get().is_ascii() || binary);
+                self.charge(text.len())?;
+                let result = string.copy();
+                self.append(&result, &other_text, matches!(&other, Value::Str(other) if other.binary.get()))?;
                 Value::Str(Rc::new(result))
             }
             "*" => {
@@ -140,13 +138,7 @@ impl Interp {
                 let suffix = self.string_arg(&suffix)?;
                 Value::str(text.strip_suffix(suffix.as_str()).unwrap_or(&text))
             }
-            "encoding" => {
-                let class = self.class("Encoding");
-                let object = self.object(class, crate::template::value::Data::Plain);
-                let shown = if string.binary.get() { "ASCII-8BIT" } else { "UTF-8" };
-                self.set_instance_variable(&object, &"@name".into(), Value::str(shown))?;
-                object
-            }
+            "encoding" => self.encoding(if string.binary.get() { "ASCII-8BIT" } else { "UTF-8" })?,
             "force_encoding" | "encode" | "b" | "unicode_normalize" | "scrub" => {
                 self.encode(string, name, args)?
             }

@@ -57,28 +57,22 @@ impl Interp {
         }
         Ok(Some(match name {
             "<<" | "concat" => {
-                let mut added = String::new();
+                // All are there before the first is added: a string may be added to itself, twice.
+                let added = RString::new(String::new());
                 for value in &args.list {
                     match value {
                         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
-                            Some(character) => added.push(character),
+                            Some(character) => self.append(&added, &character.to_string(), false)?,
                             None => return Err(self.error("RangeError", format!("{code} out of char range"))),
                         },
-                        Value::Str(other) => {
-                            if other.binary.get() && !other.get().is_ascii() {
-                                if !string.get().is_ascii() && !string.binary.get() {
-                                    let text = "incompatible character encodings: UTF-8 and ASCII-8BIT";
-                                    return Err(self.error("Encoding::CompatibilityError", text));
-                                }
-                                string.binary.set(true);
-                            }
-                            added.push_str(&other.get());
+                        Value::Str(other) => self.append(&added, &other.get(), other.binary.get())?,
+                        other => {
+                            let text = self.string_arg(other)?;
+                            self.append(&added, &text, false)?;
                         }
-                        other => added.push_str(&self.string_arg(other)?),
                     }
                 }
-                self.charge(added.len())?;
-                string.push(&added);
+                self.append(string, &added.get(), added.binary.get())?;
                 this
             }
             "prepend" => {

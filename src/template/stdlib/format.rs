@@ -1,9 +1,13 @@
 //! `format` and `%`.
 
+mod hex_float;
+
 use std::iter::Peekable;
 use std::str::Chars;
 
 use num_bigint::BigInt;
+
+use hex_float::hex_float;
 
 use crate::template::eval::{Interp, R};
 use crate::template::methods::{to_big, to_f64};
@@ -245,6 +249,10 @@ fn convert(
                     let code = it.int_arg(code)?;
                     match u32::try_from(code).ok().and_then(char::from_u32) {
                         Some(character) => character.to_string(),
+                        // Ruby makes of these bytes that are no text.
+                        None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
+                            return Err(it.unsupported(format!("the character {code}")));
+                        }
                         None => return it.argument_error("invalid character"),
                     }
                 }
@@ -273,7 +281,7 @@ fn convert(
             number(&mut text, directive, &value, radix, if prefixed { prefix } else { "" });
             out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
         }
-        'f' | 'e' | 'E' | 'g' | 'G' | 'a' => {
+        'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
             let float = match value {
                 // A whole number keeps all its digits.
                 Value::Int(_) | Value::Big(_) if conversion == 'f' => {
@@ -288,9 +296,6 @@ fn convert(
                 }
                 other => to_f64(&it.float_of(other)?),
             };
-            if conversion == 'a' {
-                return Err(it.unsupported("the format %a"));
-            }
             floating(out, directive, float, conversion);
         }
         other => return it.argument_error(format!("malformed format string - %{other}")),
@@ -333,6 +338,13 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
         let text = if float.is_nan() { "NaN" } else { "Inf" };
         let plain = Directive { zero: false, precision: None, ..*directive };
         return signed(out, &plain, negative, "", text, false);
+    }
+    if matches!(conversion, 'a' | 'A') {
+        let digits = hex_float(size, directive.precision, directive.alternate);
+        let mut text = String::new();
+        signed(&mut text, directive, negative, "0x", &digits, true);
+        out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
+        return;
     }
     let wanted = directive.precision.unwrap_or(6);
     // No float has more digits than that: the others are zeros.

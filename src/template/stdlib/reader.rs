@@ -183,12 +183,12 @@ pub(in crate::template) fn method(
                 if name == "puts" && !piece.ends_with('\n') {
                     piece.push('\n');
                 }
-                it.charge(piece.len())?;
-                text.push(&piece);
-                written += piece.len();
+                let binary = matches!(value, Value::Str(piece) if piece.binary.get());
+                it.append(&text, &piece, binary)?;
+                written += if binary { piece.chars().count() } else { piece.len() };
             }
             if name == "puts" && args.is_empty() {
-                text.push("\n");
+                it.append(&text, "\n", false)?;
                 written += 1;
             }
             go(length + written);

@@ -143,7 +143,8 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Float(float) => {
             state.write_u8(6);
-            state.write_u64(float.to_bits());
+            // Both zeros are the same key.
+            state.write_u64(if *float == 0.0 { 0 } else { float.to_bits() });
         }
         Value::Big(big) => big.hash(state),
         Value::Array(array) => {
@@ -227,6 +228,7 @@ pub(in crate::template) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
                 _ => false,
             }
         }
+        (Value::Float(a), Value::Float(b)) if a == b => true,
         _ => a.same(b),
     }
 }

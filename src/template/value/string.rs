@@ -34,8 +34,18 @@ impl RString {
         *self.text.borrow_mut() = text;
     }
 
-    pub(in crate::template) fn push(&self, text: &str) {
+    /// Appends text or, if `binary`, bytes. Nothing is appended, and false is the answer, where that would be bytes
+    /// and letters beyond ASCII in one string.
+    #[must_use]
+    pub(in crate::template) fn append(&self, text: &str, binary: bool) -> bool {
+        if !text.is_ascii() && binary != self.binary.get() {
+            if !self.get().is_ascii() {
+                return false;
+            }
+            self.binary.set(binary);
+        }
         self.text.borrow_mut().push_str(text);
+        true
     }
 
     /// The bytes Ruby would have.
