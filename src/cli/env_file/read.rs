@@ -153,7 +153,9 @@ impl Reader {
     fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
         let values: Vec<OsString> = match shape {
             Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
-            Shape::PathUnless(beginning) if value.as_str().is_some_and(|text| text.starts_with(beginning)) => {
+            Shape::PathUnless(beginning)
+                if value.as_str().is_some_and(|text| text.starts_with(beginning)) =>
+            {
                 self.text(name, value).into_iter().map(OsString::from).collect()
             }
             Shape::PathUnless(_) => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
