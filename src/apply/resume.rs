@@ -232,9 +232,15 @@ fn fitting_changes(
 
 /// The error for a call that may have made something nobody has a CID of.
 pub(super) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
-    cause
+    let unknown = cause
         .context(format!("what the CPI's `{}` did is not known", effect.method()))
-        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()))
-        .with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display()))
-        .with_hint("delete it there, then run the same command again with --forget-open-calls")
+        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
+    // Where another machine made the call, its log is there.
+    let unknown = match call.log_path() {
+        log if log.exists() => {
+            unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))
+        }
+        _ => unknown,
+    };
+    unknown.with_hint("delete it there, then run the same command again with --forget-open-calls")
 }

@@ -354,6 +354,11 @@ impl State {
 
     /// Reads a state file; `None` when there is none.
     pub fn read(depot: &Depot) -> Result<Option<Self>> {
+        Ok(Self::read_with_sealing(depot)?.map(|(state, _)| state))
+    }
+
+    /// As [`State::read`], with whether it was sealed.
+    pub(super) fn read_with_sealing(depot: &Depot) -> Result<Option<(Self, bool)>> {
         let found = depot.read("").map_err(|error| match error.kind() {
             // It is sealed, and not to whoever reads.
             io::ErrorKind::InvalidInput => {
@@ -362,7 +367,7 @@ impl State {
             _ => Error::io(format!("reading the state '{depot}'"), error),
         })?;
         let Some(found) = found else { return Ok(None) };
-        Self::parse(&found.bytes).map(Some).map_err(|error| {
+        Self::parse(&found.bytes).map(|state| Some((state, found.sealed))).map_err(|error| {
             let backups = "`monopile state backup` lists earlier ones";
             error.context(format!("the state '{depot}' cannot be used")).with_hint(
                 match depot.keeps_backup() {

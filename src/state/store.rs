@@ -32,14 +32,14 @@ impl Store {
     pub fn open_waiting(depot: &Depot, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
-        depot.settle_sealing()?;
-        let read = State::read(&depot)?;
+        let read = State::read_with_sealing(&depot)?;
         let exists = read.is_some();
+        depot.settle_sealing(read.as_ref().map(|(_, sealed)| *sealed))?;
         let journal = Journal::of(&depot);
         let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
         })?;
-        let state = read.unwrap_or_else(State::new);
+        let state = read.map_or_else(State::new, |(state, _)| state);
         let store = Store { depot, state, journal, exists, kept: false, _lock: lock };
         // A `create_vm` that is still open may have made one.
         if settled && store.state.vm_cid().is_none() {
@@ -59,7 +59,9 @@ impl Store {
     ) -> Result<()> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
-        depot.settle_sealing()?;
+        let sealed =
+            depot.is_sealed().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        depot.settle_sealing(sealed)?;
         let kept = versions::versions(&depot)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };

@@ -14,7 +14,7 @@ use super::lease::{Lease, Tenure};
 use super::objects::{Objects, Over, Written};
 use super::settings::Shared;
 use crate::Result;
-use crate::seal::Sealing;
+use crate::seal::{Sealing, is_sealed};
 use crate::state::lock::{Holder, Waiting};
 
 /// The objects of one state.
@@ -40,7 +40,11 @@ impl Bucket {
     pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
         let found = self.objects.get(document)?;
         self.know(document, found.as_ref().map(|object| object.version.clone()));
-        Ok(found.map(|object| Found { bytes: object.bytes, written: object.written }))
+        Ok(found.map(|object| Found {
+            sealed: is_sealed(&object.bytes),
+            bytes: object.bytes,
+            written: object.written,
+        }))
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {

@@ -10,6 +10,7 @@ use super::{BACKUP, Found, JOURNAL, VERSIONS};
 use crate::durable::{
     parent, remove_durably, sweep_temporaries, sync_parent, temporary_path, write_atomically,
 };
+use crate::seal::is_sealed;
 use crate::{Error, Result};
 
 /// The directory of a state file.
@@ -66,7 +67,8 @@ impl Directory {
             Ok(bytes) => {
                 // Only a version's time is ever shown; one that another run just removed has none.
                 let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                Ok(Some(Found { bytes, written: written.unwrap_or(SystemTime::UNIX_EPOCH) }))
+                let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
+                Ok(Some(Found { sealed: is_sealed(&bytes), bytes, written }))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

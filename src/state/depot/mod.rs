@@ -33,7 +33,7 @@ pub(super) use lease::Lease;
 pub use settings::Shared;
 
 use super::lock::{FileLock, Holder, Lock, Waiting};
-use crate::seal::{Sealing, is_sealed};
+use crate::seal::Sealing;
 use crate::{Error, Result};
 use bucket::Bucket;
 use directory::Directory;
@@ -63,6 +63,8 @@ enum Place {
 pub(super) struct Found {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
+    /// It was sealed there.
+    pub(super) sealed: bool,
 }
 
 /// One document that belongs to a state.
@@ -185,6 +187,11 @@ impl Depot {
         Ok(Some(found))
     }
 
+    /// Whether the state is sealed, if there is one.
+    pub(super) fn is_sealed(&self) -> io::Result<Option<bool>> {
+        Ok(self.read_as_it_is("")?.map(|found| found.sealed))
+    }
+
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<Found>> {
         match &self.0.place {
             Place::Directory(directory) => directory.read(document),
@@ -193,11 +200,11 @@ impl Depot {
     }
 
     /// Sees to it that what is written is sealed if the state is, and that everything is if the state is to be: what
-    /// belongs to it first, so that a run that is killed meanwhile leaves that to the next. For the holder of the lock.
-    pub(super) fn settle_sealing(&self) -> Result<()> {
+    /// belongs to it first, so that a run that is killed meanwhile leaves that to the next. `sealed` is whether the state
+    /// is, if there is one. For the holder of the lock.
+    pub(super) fn settle_sealing(&self, sealed: Option<bool>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
-        let state = self.read_as_it_is("").map_err(failed)?;
-        let (sealed, seals) = (state.as_ref().map(|state| is_sealed(&state.bytes)), self.0.sealing.seals());
+        let seals = self.0.sealing.seals();
         if sealed == Some(true) && !seals {
             return Err(Error::usage(format!(
                 "the state '{self}' is encrypted, and would be written in plain"
@@ -222,7 +229,7 @@ impl Depot {
         documents.push(String::new());
         for document in documents {
             if let Some(found) = self.read_as_it_is(&document).map_err(failed)?
-                && !is_sealed(&found.bytes)
+                && !found.sealed
             {
                 self.write(&document, &found.bytes).map_err(failed)?;
             }
