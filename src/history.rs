@@ -1,7 +1,7 @@
 //! What runs there were: a small record of each, in a directory of its own on this machine.
 //!
-//! A record is made when a run begins, and made anew when it ends. In between the run holds a lock on it, so that a
-//! record without an end tells whether the run is still on or was killed.
+//! A record is made when a run begins, and made anew when it has a plan and when it ends. In between the run holds a
+//! lock on it, so that a record without an end tells whether the run is still on or was killed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
@@ -15,6 +15,8 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use crate::durable::{Replacement, sweep_temporaries};
+use crate::plan::ToldStep;
+use crate::state::Depot;
 use crate::{Error, Result, notation};
 
 /// How many records of one state are kept.
@@ -41,9 +43,21 @@ pub struct Record {
     pub version: String,
     /// Its log, as long as that is kept.
     pub log: Option<PathBuf>,
+    /// What it was going to do; none where a run is not planned, or never came so far.
+    #[serde(default)]
+    pub plan: Option<Plan>,
     /// How it ended.
     #[serde(default)]
     pub end: Option<End>,
+}
+
+/// What a run was going to do, without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What its steps come to, in one sentence.
+    pub headline: String,
+    /// The steps in their order.
+    pub steps: Vec<ToldStep>,
 }
 
 /// How a run ended.
@@ -55,7 +69,7 @@ pub struct End {
     pub elapsed_ms: u64,
     /// What came of it, in one sentence, without secrets.
     pub summary: String,
-    /// The steps it took, in the order in which they ended.
+    /// The steps it took, in the order in which they began.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -103,7 +117,7 @@ pub struct Running {
     path: PathBuf,
     record: Record,
     /// Locked while it is on.
-    _held: File,
+    held: File,
 }
 
 /// Makes the record of a run that begins now; the oldest ones of the same state go.
@@ -111,48 +125,75 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let failed = |error| Error::io(format!("recording the run in '{}'", directory.display()), error);
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     let now = OffsetDateTime::now_utc();
+    let state = &real(state)?;
     let record = Record {
         command: command.to_owned(),
-        state: state.to_owned(),
+        state: state.clone(),
         started: notation::rfc3339(now),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         log: log.map(Path::to_owned),
+        plan: None,
         end: None,
     };
     let name =
         format!("{}-{}.{EXTENSION}", now.format(NAME).unwrap_or_default(), uuid::Uuid::new_v4().simple());
     let path = directory.join(name);
-    let replacement = Replacement::write(&path, &text(&record)?, 0o600).map_err(failed)?;
-    // Where locks are not supported, a run that is on looks killed until it ends.
-    let _ = replacement.file().try_lock();
-    let held = replacement.put_in_place().map_err(failed)?;
+    let held = put(&path, &record)?;
     prune(directory, state);
-    Ok(Running { path, record, _held: held })
+    Ok(Running { path, record, held })
 }
 
 impl Running {
+    /// It is clear what the run is going to do.
+    pub fn planned(&mut self, plan: Plan) -> Result<()> {
+        self.record.plan = Some(plan);
+        self.held = put(&self.path, &self.record)?;
+        Ok(())
+    }
+
     /// The run is over.
     pub fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str, steps: Vec<Step>) -> Result<()> {
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let end = End { exit_code, elapsed_ms, summary: summary.to_owned(), steps };
-        let record = Record { end: Some(end), ..self.record.clone() };
-        Replacement::write(&self.path, &text(&record)?, 0o600)
-            .and_then(Replacement::put_in_place)
-            .map(drop)
-            .map_err(|error| Error::io(format!("recording the run in '{}'", self.path.display()), error))
+        put(&self.path, &Record { end: Some(end), ..self.record.clone() }).map(drop)
     }
+}
+
+/// Writes a record; it is locked as long as what this returns is there.
+fn put(path: &Path, record: &Record) -> Result<File> {
+    let bytes = text(record)?;
+    let replace = || {
+        let replacement = Replacement::write(path, &bytes, 0o600)?;
+        // Where locks are not supported, a run that is on looks killed until it ends.
+        let _ = replacement.file().try_lock();
+        replacement.put_in_place()
+    };
+    replace().map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
 }
 
 /// The runs on record, newest first; of one state, if it is named. What is no record is left out.
 pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
+    let state = state.map(real).transpose()?;
     for path in paths(directory)? {
-        if let Some(run) = read(&path).filter(|run| state.is_none_or(|state| run.record.state == state)) {
+        let is_wanted = |run: &Run| state.as_ref().is_none_or(|state| run.record.state == *state);
+        if let Some(run) = read(&path).filter(is_wanted) {
             runs.push(run);
         }
     }
     Ok(runs)
+}
+
+/// One name for a state file, however it is called: links and `..` lead to the same one.
+fn real(state: &Path) -> Result<PathBuf> {
+    let path = Depot::from(state).resolved()?.place();
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    Ok(match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        // There is no such directory, and so no state.
+        _ => path,
+    })
 }
 
 fn text(record: &Record) -> Result<Vec<u8>> {
@@ -231,15 +272,20 @@ mod tests {
         let directory = base.path().join("history");
         let state = Path::new("/x/state.json");
         assert!(list(&directory, None).unwrap().is_empty());
-        let run = begin_at(&directory, "/x/state.json");
+        let mut run = begin_at(&directory, "/x/state.json");
         let fates =
             || list(&directory, Some(state)).unwrap().iter().map(|run| run.result).collect::<Vec<_>>();
         assert_eq!(fates(), [Fate::Running]);
+        let told = ToldStep { step: "create_vm".into(), what: "Create the VM".into(), reason: "none".into() };
+        let plan = Plan { headline: "A VM is created".into(), steps: vec![told] };
+        run.planned(plan.clone()).unwrap();
+        assert_eq!(fates(), [Fate::Running], "it lets go of its record");
         let steps = vec![Step { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];
         run.finish(0, Duration::from_millis(1500), "Deployed", steps.clone()).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].result, Fate::Succeeded);
+        assert_eq!(runs[0].record.plan, Some(plan));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.steps), (1500, "Deployed", steps));
 
@@ -253,6 +299,20 @@ mod tests {
             assert_eq!(fates()[0], fate);
         }
         assert!(list(&directory, Some(Path::new("/y"))).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_state_is_the_same_by_whatever_way_it_is_reached() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("history");
+        let deployments = base.path().join("deployments");
+        fs::create_dir_all(deployments.join("below")).unwrap();
+        std::os::unix::fs::symlink(&deployments, base.path().join("link")).unwrap();
+        begin_at(&directory, deployments.join("below/../state.json").to_str().unwrap());
+        for path in [deployments.join("state.json"), base.path().join("link/state.json")] {
+            assert_eq!(list(&directory, Some(&path)).unwrap().len(), 1, "{}", path.display());
+        }
+        assert!(list(&directory, Some(&deployments.join("below/state.json"))).unwrap().is_empty());
     }
 
     #[test]

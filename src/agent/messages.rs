@@ -67,13 +67,33 @@ pub struct SshHost {
 /// Where agents keep blobs (`settings/directories` of the agent).
 const BLOBS: &str = "/var/vcap/data/blobs";
 
-/// What jobs drain for.
+/// What jobs are stopped for.
 #[derive(Debug, Clone, Copy)]
 pub enum Before<'a> {
-    /// The VM goes, or the jobs are stopped for good.
-    Shutdown,
+    /// The VM stays, and nothing else happens to it.
+    Stop,
     /// The VM goes on with this spec.
     Update(&'a Value),
+    /// The VM is deleted, and another one may take its place.
+    DeleteVm,
+    /// Everything is deleted.
+    DeleteDeployment,
+}
+
+impl Before<'_> {
+    /// What the jobs' pre-stop scripts are told of it, in their environment (`pre-stop.md` of docs-bosh).
+    pub fn next_states(self) -> Value {
+        let (vm, others) = match self {
+            Before::Stop | Before::Update(_) => ("keep", "keep"),
+            Before::DeleteVm => ("delete", "keep"),
+            Before::DeleteDeployment => ("delete", "delete"),
+        };
+        json!({
+            "BOSH_VM_NEXT_STATE": vm,
+            "BOSH_INSTANCE_NEXT_STATE": others,
+            "BOSH_DEPLOYMENT_NEXT_STATE": others,
+        })
+    }
 }
 
 impl Agent {
@@ -170,9 +190,11 @@ impl Agent {
         self.perform("stop", json!([])).map(drop)
     }
 
-    /// Runs a lifecycle script of every job that has it. An agent too old to know the message has none to run.
-    pub fn run_script(&self, name: &str) -> Result<(), AgentError> {
-        match self.perform("run_script", json!([name, {}])) {
+    /// Runs a lifecycle script of every job that has it, with this in its environment besides. An agent too old to
+    /// know the message has none to run.
+    pub fn run_script(&self, name: &str, environment: Option<Value>) -> Result<(), AgentError> {
+        let options = environment.map_or_else(|| json!({}), |environment| json!({"env": environment}));
+        match self.perform("run_script", json!([name, options])) {
             Err(error) if error.is_unknown_message() => Ok(()),
             outcome => outcome.map(drop),
         }
@@ -193,8 +215,8 @@ impl Agent {
     pub fn drain(&self, before: Before<'_>, patience: Duration) -> Result<Drained, AgentError> {
         let deadline = Instant::now() + patience;
         let mut arguments = match before {
-            Before::Shutdown => json!(["shutdown", {}]),
             Before::Update(spec) => json!(["update", spec]),
+            Before::Stop | Before::DeleteVm | Before::DeleteDeployment => json!(["shutdown", {}]),
         };
         loop {
             let Some(value) = self.perform_until("drain", arguments, Some(deadline))? else {
@@ -252,5 +274,22 @@ impl Agent {
             sha1: field("sha1")?,
             blobstore_id: field("blobstore_id")?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_told_what_stays() {
+        let told = |before: Before<'_>| {
+            let states = before.next_states();
+            ["VM", "INSTANCE", "DEPLOYMENT"].map(|what| states[format!("BOSH_{what}_NEXT_STATE")].clone())
+        };
+        assert_eq!(told(Before::Stop), ["keep", "keep", "keep"]);
+        assert_eq!(told(Before::Update(&json!({}))), ["keep", "keep", "keep"]);
+        assert_eq!(told(Before::DeleteVm), ["delete", "keep", "keep"]);
+        assert_eq!(told(Before::DeleteDeployment), ["delete", "delete", "delete"]);
     }
 }

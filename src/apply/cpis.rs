@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::connection::Connection;
-use super::cpi_source::{Located, Sources};
+use super::cpi_source::{Located, Parts, Sources};
 use super::request::Environment;
 use crate::state::State;
 use crate::ui::Stage;
@@ -28,16 +28,17 @@ pub(super) struct Cpis<'a> {
 }
 
 impl<'a> Cpis<'a> {
-    /// The CPIs for what is on record. None is asked yet.
-    pub(super) fn new(
+    /// Finds the CPIs for what is on record. None is installed or asked yet.
+    pub(super) fn find(
         environment: &'a Environment,
-        sources: Sources<'a>,
+        parts: Parts<'a>,
         state: &State,
         highest: Option<u32>,
-    ) -> Self {
+    ) -> Result<Self> {
+        let sources = Sources::find(environment, parts)?;
         let versions =
             sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
-        Cpis {
+        Ok(Cpis {
             environment,
             sources,
             director_uuid: state.director_id.clone(),
@@ -45,7 +46,7 @@ impl<'a> Cpis<'a> {
             versions,
             located: RefCell::default(),
             open: RefCell::default(),
-        }
+        })
     }
 
     /// Installs a CPI, if that is needed, and does not ask it yet.

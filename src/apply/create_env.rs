@@ -29,6 +29,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     if let Some(forecast) = &request.plan {
         forecast.check(&intention, store.state())?;
     }
+    let mut forecast = Forecast::of(&intention, store.state(), None);
+    environment.reporter.planned(forecast.headline(), forecast.steps.clone());
     let suspect = intention.suspect.take();
     if intention.plan.is_empty() && suspect.is_none() {
         validating.finish();
@@ -51,11 +53,11 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         releases: &opened.releases,
         renderer: &renderer,
     };
-    let sources = cpi_source::Sources::find(environment, parts)?;
-    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
-    agree(environment, request, &intention, store.state())?;
+    forecast.packages = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    agree(environment, request, &intention, &forecast, store.state())?;
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage(asking(cpi));
@@ -79,6 +81,10 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         asking.finish();
         environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
         plan = intention.without_vm(cloud.state())?;
+        environment.reporter.planned(
+            format!("A VM is created: VM {vm} does not exist any more"),
+            plan.told(&prepared.deployment.instance()),
+        );
     }
     let served = contract_served(cloud.state(), cpi, contract);
     run.teardown.registry =
@@ -87,18 +93,27 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Says what is going to be done, and has whoever sits at the terminal agree before something that runs is stopped or
-/// something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
-fn agree(environment: &Environment, request: &CreateEnv, intention: &Intention, state: &State) -> Result<()> {
-    let forecast = Forecast::of(intention, state, None);
-    let confirm =
-        environment.confirm.as_ref().filter(|_| request.plan.is_none() && intention.plan.interrupts());
-    let Some(confirm) = confirm else {
+/// Says what is going to be done: all of it to whoever sits at the terminal, who has to agree before something that
+/// runs is stopped or something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+fn agree(
+    environment: &Environment,
+    request: &CreateEnv,
+    intention: &Intention,
+    forecast: &Forecast,
+    state: &State,
+) -> Result<()> {
+    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
         environment.reporter.note(forecast.headline());
+        if let Some(expectation) = forecast.expectation() {
+            environment.reporter.note(expectation);
+        }
         return Ok(());
     };
     for line in forecast.summary() {
         environment.reporter.note(line);
+    }
+    if !intention.plan.interrupts() {
+        return Ok(());
     }
     let question = match intention.loses(state) {
         Some(disk) => format!(

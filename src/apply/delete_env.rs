@@ -1,13 +1,14 @@
 //! `delete-env`: takes down everything that the state records.
 
 use super::cloud::Cloud;
-use super::cpi_source::{Alone, Sources};
+use super::cpi_source::Alone;
 use super::cpis::Cpis;
 use super::effect::Effect;
 use super::registry::Registry;
 use super::request::{DeleteEnv, Environment};
 use super::run::{Teardown, endpoint};
 use super::{cpi_names, lock, prepare, resume, suspects};
+use crate::agent::Before;
 use crate::manifest::Deployment;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan;
@@ -68,10 +69,10 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         validating.finish();
         return conclude(environment, &provider, store, "Nothing was left to delete");
     }
+    environment.reporter.planned("Everything on record is deleted", plan.told(""));
     let vouched = endpoint(environment, &provider)?;
     let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let sources = Sources::find(environment, alone.parts())?;
-    let cpis = Cpis::new(environment, sources, store.state(), request.cpi_api_version);
+    let cpis = Cpis::find(environment, alone.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
@@ -82,7 +83,13 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
     let mut cloud = Cloud::new(environment, cpis, store);
 
-    let mut teardown = Teardown::new(environment, vouched, request.stopping, request.agent_timeout);
+    let mut teardown = Teardown::new(
+        environment,
+        vouched,
+        request.stopping,
+        Before::DeleteDeployment,
+        request.agent_timeout,
+    );
     teardown.registry =
         Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;

@@ -28,7 +28,8 @@ pub(super) fn delete(
     why: &str,
     stage: &Stage,
 ) -> Result<Option<Error>> {
-    let deleting = stage.reporter().stage(format!("Deleting {what} {handle}"));
+    let deleting =
+        stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {what} {handle}"));
     let deletion = Deletion { what, handle, why, effect: Effect::delete(what, handle.clone()) };
     let others = deletion.others(cloud);
     if !others.is_empty() && cloud.presence(&deleting, what, handle)? == Presence::Gone {

@@ -25,7 +25,7 @@ pub(super) fn create(
     why: &str,
     stage: &Stage,
 ) -> Result<Handle> {
-    let creating = stage.reporter().stage(format!("Creating disk ({} MiB)", spec.size));
+    let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
     let vm = vm::handle(cloud)?;
     let record = Disk {
@@ -59,7 +59,8 @@ pub(super) fn attach(
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(cloud)?;
-    let attaching = stage.reporter().stage(format!("Attaching disk '{}' to VM {vm}", disk.cid));
+    let attaching =
+        stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
@@ -86,7 +87,7 @@ pub(super) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<(
 
 /// Copies the data of the mounted disk to the one attached last.
 pub(super) fn migrate(agent: &Agent, new: &Handle, stage: &Stage) -> Result<()> {
-    let migrating = stage.reporter().stage(format!("Migrating disk content to {new}"));
+    let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
     agent.migrate_disk()?;
     migrating.finish();
     Ok(())
@@ -102,7 +103,7 @@ pub(super) fn detach(
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(cloud)?;
-    let detaching = stage.reporter().stage(format!("Detaching disk {disk}"));
+    let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;

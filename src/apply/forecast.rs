@@ -1,5 +1,7 @@
 //! `plan`: what a `create-env` would do, for a person, for a program, and to be done later exactly so.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -9,10 +11,10 @@ use super::request::{CreateEnv, Environment};
 use super::run::Run;
 use super::{cpi_names, prepare, suspects};
 use crate::notation::hex;
-use crate::plan::{Alteration, Difference, Plan, Planned, differences};
+use crate::plan::{Alteration, Difference, ToldStep, differences};
 use crate::state::State;
 use crate::template::ModeRenderer;
-use crate::{Error, Result};
+use crate::{Error, Result, ui};
 
 /// The newest format of a saved plan that this version reads, and the one it writes.
 const FORMAT: u32 = 1;
@@ -27,15 +29,15 @@ pub struct Forecast {
     /// What the plan is as a whole.
     pub action: Action,
     /// The steps in their order.
-    pub steps: Vec<ForecastStep>,
+    pub steps: Vec<ToldStep>,
     /// What is not in the manifest as it was when it was last deployed; absent where that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<ForecastChange>>,
     /// Where the packages of the jobs come from; absent where no jobs are brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Supply>,
-    /// How long it may take, in milliseconds, by what the same steps took the last time; absent where one of them
-    /// was never measured.
+    /// How long it may take, in milliseconds, by what the same steps usually take; absent where one of them was never
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// How long no job may run, in milliseconds; measured as `duration_ms`.
@@ -61,17 +63,6 @@ pub enum Action {
     Recreate,
     /// Nothing changed, but the VM cannot be counted on: a new one is made if the CPI says that it does not exist.
     Examine,
-}
-
-/// A step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForecastStep {
-    /// What steps of its kind are called.
-    pub step: String,
-    /// What it does, for a person.
-    pub what: String,
-    /// Why.
-    pub reason: String,
 }
 
 /// A leaf of the manifest that is not as it was deployed.
@@ -126,23 +117,18 @@ impl Forecast {
     /// What comes of an intention.
     pub(super) fn of(intention: &Intention, state: &State, packages: Option<Supply>) -> Self {
         let plan = &intention.plan;
-        let instance = intention.prepared.deployment.instance();
-        let step = |planned: &Planned| ForecastStep {
-            step: planned.step.name().to_owned(),
-            what: planned.step.describe(&instance),
-            reason: planned.reason.clone(),
-        };
         let known = state.monopile.manifest.as_ref();
+        let durations = &state.monopile.durations;
         let changes = known.map(|known| differences(known, &intention.prepared.leaves));
         Forecast {
             format: FORMAT,
             deployment: intention.prepared.deployment.name.clone(),
             action: action(intention, state),
-            steps: plan.steps.iter().map(step).collect(),
+            steps: plan.told(&intention.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(ForecastChange::from).collect()),
             packages,
-            duration_ms: duration(plan, state),
-            interruption_ms: plan.interruption(&state.monopile.durations),
+            duration_ms: plan.usual(durations).map(milliseconds),
+            interruption_ms: plan.interruption(durations).map(milliseconds),
             basis: Basis::of(intention, state),
         }
     }
@@ -167,7 +153,7 @@ impl Forecast {
 
     /// Why there is a deploy.
     fn reason(&self) -> Option<&str> {
-        let decisive = |step: &&ForecastStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
+        let decisive = |step: &&ToldStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 
@@ -189,12 +175,25 @@ impl Forecast {
             }
             lines.push(format!("Packages: {}", parts.join(", ")));
         }
-        let about = |milliseconds: u64| crate::ui::duration(std::time::Duration::from_millis(milliseconds));
-        lines.extend(self.duration_ms.map(|took| format!("Took {} the last time", about(took))));
-        lines.extend(
-            self.interruption_ms.map(|took| format!("The jobs were interrupted for {} then", about(took))),
-        );
+        lines.extend(self.expectation());
         lines
+    }
+
+    /// How long it may take, and how long no job may run, in a sentence.
+    pub fn expectation(&self) -> Option<String> {
+        let about = |milliseconds: u64| ui::duration(Duration::from_millis(milliseconds));
+        match (self.duration_ms, self.interruption_ms) {
+            // They are not of the same runs.
+            (Some(takes), Some(stands)) if stands >= takes => {
+                Some(format!("Usually takes {}, in which no job runs", about(takes)))
+            }
+            (Some(takes), Some(stands)) => {
+                Some(format!("Usually takes {}; no job runs for {} of that", about(takes), about(stands)))
+            }
+            (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
+            (None, Some(stands)) => Some(format!("Usually no job runs for {}", about(stands))),
+            (None, None) => None,
+        }
     }
 
     /// Reads a saved plan.
@@ -237,19 +236,8 @@ fn action(intention: &Intention, state: &State) -> Action {
     }
 }
 
-/// What the steps took the last time, where each was measured. Clearing away is not: it keeps nobody waiting.
-fn duration(plan: &Plan, state: &State) -> Option<u64> {
-    let known = &state.monopile.durations;
-    let names: std::collections::BTreeSet<&str> = plan
-        .steps
-        .iter()
-        .filter(|planned| !planned.step.clears_away())
-        .map(|planned| planned.step.name())
-        .collect();
-    if names.is_empty() {
-        return None;
-    }
-    names.into_iter().map(|name| known.get(name).copied()).sum()
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Basis {

@@ -78,7 +78,7 @@ pub(super) fn deploy(
 ) -> Result<()> {
     let spec = bring(run, agent, rendered, networks, &[], stage)?;
     let instance = run.prepared.deployment.instance();
-    let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
+    let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
     agent.stop()?;
     agent.apply(&spec)?;
     updating.finish();
@@ -98,7 +98,7 @@ pub(super) fn update(
     let spec =
         bring(run, agent, rendered, &applied.networks(run), &applied.packages(), stage).map_err(untouched)?;
     let instance = run.prepared.deployment.instance();
-    let preparing = stage.reporter().stage(format!("Preparing instance '{instance}'"));
+    let preparing = stage.reporter().timed("prepare", format!("Preparing instance '{instance}'"));
     agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
     preparing.finish();
 
@@ -106,7 +106,7 @@ pub(super) fn update(
     let stopping = Instant::now();
     let update = || {
         jobs.stop(run.teardown.stopping.drain(), Before::Update(&spec), stage)?;
-        let updating = stage.reporter().stage(format!("Updating instance '{instance}'"));
+        let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
         agent.apply(&spec)?;
         updating.finish();
         jobs.start(run.prepared.deployment.update_watch_time, stage)
@@ -137,7 +137,7 @@ fn bring(
     installed: &[CompiledPackage],
     stage: &Stage,
 ) -> Result<Value> {
-    let uploading = stage.reporter().stage("Uploading rendered job templates");
+    let uploading = stage.reporter().timed("upload_templates", "Uploading rendered job templates");
     let archive = uuid::Uuid::new_v4().to_string();
     agent.put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
     uploading.finish();

@@ -27,8 +27,8 @@ impl Jobs<'_> {
     pub(super) fn stop(&self, drain: Option<Duration>, before: Before<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         if let Some(patience) = drain {
-            self.script("pre-stop", stage)?;
-            let draining = stage.reporter().stage(format!("Draining the jobs of {instance}"));
+            self.script("pre-stop", Some(before.next_states()), stage)?;
+            let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
             match self.agent.drain(before, patience).map_err(|error| self.explain(error, "drain"))? {
                 Drained::Done => draining.finish(),
                 Drained::TimedOut => {
@@ -40,14 +40,16 @@ impl Jobs<'_> {
                 }
             }
         }
-        self.step(format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
-        self.script("post-stop", stage)
+        self.step("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
+        self.script("post-stop", None, stage)
     }
 
     /// Takes the disks out of use.
     pub(super) fn unmount(&self, stage: &Stage) -> Result<()> {
         for disk in self.agent.list_disk()? {
-            self.step(format!("Unmounting disk '{disk}'"), stage, || self.agent.unmount_disk(&disk))?;
+            self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
+                self.agent.unmount_disk(&disk)
+            })?;
         }
         Ok(())
     }
@@ -55,29 +57,31 @@ impl Jobs<'_> {
     /// Starts the jobs and waits until all of them run.
     pub(super) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
-        self.script("pre-start", stage)?;
-        self.step(format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
-        let waiting = stage.reporter().stage(format!("Waiting for {instance} to be running"));
+        self.script("pre-start", None, stage)?;
+        self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
+        let waiting =
+            stage.reporter().timed("wait_for_jobs", format!("Waiting for {instance} to be running"));
         self.wait_until_running(watch, &waiting)?;
         waiting.finish();
-        self.script("post-start", stage)
+        self.script("post-start", None, stage)
     }
 
     fn step(
         &self,
+        kind: &str,
         name: String,
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let step = stage.reporter().stage(name);
+        let step = stage.reporter().timed(kind, name);
         action()?;
         step.finish();
         Ok(())
     }
 
-    fn script(&self, name: &str, stage: &Stage) -> Result<()> {
-        let step = stage.reporter().stage(format!("Running the {name} scripts of {}", self.instance));
-        self.agent.run_script(name).map_err(|error| self.explain(error, name))?;
+    fn script(&self, name: &str, environment: Option<Value>, stage: &Stage) -> Result<()> {
+        let step = stage.reporter().timed(name, format!("Running the {name} scripts of {}", self.instance));
+        self.agent.run_script(name, environment).map_err(|error| self.explain(error, name))?;
         step.finish();
         Ok(())
     }

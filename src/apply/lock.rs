@@ -14,7 +14,10 @@ const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Locks and reads the state for `command`. Who holds it is said once.
 pub(super) fn open(environment: &Environment, command: &str) -> Result<Store> {
-    Store::open_waiting(&environment.paths.state, &Holder::this_process(command), &mut waiting(environment))
+    let holder = Holder::this_process(command);
+    let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
+    environment.reporter.expect(store.state().monopile.durations.stages());
+    Ok(store)
 }
 
 /// What to do while another run holds the lock.

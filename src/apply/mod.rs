@@ -51,14 +51,12 @@ mod vm;
 pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
 pub use create_env::create_env;
 pub use delete_env::delete_env;
-pub use forecast::{Action, Forecast, ForecastChange, ForecastStep, plan_env};
+pub use forecast::{Action, Forecast, ForecastChange, plan_env};
 pub use open_cpi::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub use packages::Supply;
 pub use recreate::recreate;
 pub use render_job::{File, render_job};
-pub use request::{
-    Ask, Confirm, CreateEnv, DeleteEnv, Environment, Paths, RenderJob, Restart, StartEnv, StopEnv, Stopping,
-};
+pub use request::{Ask, Confirm, CreateEnv, DeleteEnv, Environment, OnJobs, Paths, RenderJob, Stopping};
 pub use restart::restart;
 pub use start_env::start_env;
 pub use stop_env::stop_env;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::plan::{INTERRUPTION_BY_NEW_VM, INTERRUPTION_IN_PLACE, Step};
+use crate::state::Durations;
 
 /// Measures the steps of one run.
 #[derive(Default)]
@@ -43,10 +44,10 @@ impl Pace {
         }
     }
 
-    /// How long everything took until now, in milliseconds.
-    pub(super) fn so_far(&mut self) -> BTreeMap<String, u64> {
+    /// How long everything took until now: the steps, and stages by their kinds.
+    pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
         self.settle();
-        let milliseconds = |took: &Duration| u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.took.iter().map(|(name, took)| ((*name).to_owned(), milliseconds(took))).collect()
+        let steps = self.took.iter().map(|(name, took)| ((*name).to_owned(), *took));
+        steps.chain(stages.into_iter().map(|(kind, took)| (Durations::stage(&kind), took))).collect()
     }
 }

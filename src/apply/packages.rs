@@ -240,7 +240,8 @@ impl<'r> Packages<'r> {
         let node = &self.nodes[number];
         let id = match node.compiled(shelf) {
             Some((archive, digest)) => {
-                let uploading = stage.reporter().stage(format!("Uploading compiled package {node}"));
+                let uploading =
+                    stage.reporter().timed(node.kind("upload"), format!("Uploading compiled package {node}"));
                 let id = put(agent, &archive, &uploading)?;
                 uploading.finish();
                 let _ = progress.compiled.set(CompiledPackage {
@@ -252,7 +253,8 @@ impl<'r> Packages<'r> {
                 id
             }
             None => {
-                let uploading = stage.reporter().stage(format!("Uploading package {node}"));
+                let uploading =
+                    stage.reporter().timed(node.kind("upload"), format!("Uploading package {node}"));
                 let id = put(agent, &node.package.archive, &uploading)?;
                 uploading.finish();
                 id
@@ -277,7 +279,7 @@ impl<'r> Packages<'r> {
             return Ok(());
         }
         let begun = Instant::now();
-        let compiling = stage.reporter().stage(format!("Compiling package {node}"));
+        let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
         // It finds its own dependencies installed and not theirs, as with a director: a release that names too
         // few of them fails here as it fails there.
@@ -340,6 +342,11 @@ impl<'r> Packages<'r> {
 }
 
 impl Node<'_> {
+    /// What is measured from run to run: not of this version alone.
+    fn kind(&self, what: &str) -> String {
+        format!("{what}/{}", self.package.name)
+    }
+
     /// Its compiled form, where it is on this machine.
     fn compiled(&self, shelf: &Shelf) -> Option<(PathBuf, Digest)> {
         match &self.package.compiled_for {
@@ -350,11 +357,17 @@ impl Node<'_> {
 
     /// The same content among packages that a VM has.
     fn among<'i>(&self, installed: &'i [CompiledPackage], shelf: &Shelf) -> Option<&'i CompiledPackage> {
-        let (_, digest) = self.compiled(shelf)?;
-        installed.iter().find(|there| {
-            (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint)
-                && there.sha1 == digest.to_string()
-        })
+        let (archive, digest) = self.compiled(shelf)?;
+        let there = installed
+            .iter()
+            .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
+        // The digest of what an agent compiled is by the function that it chose, and not by ours.
+        let is_same = || {
+            let known = Digest::parse(&there.sha1, &there.name).ok()?;
+            let found = Digest::of_file(&archive, &[known.strongest()]).ok()?;
+            known.check(&found, &there.name).ok()
+        };
+        (there.sha1 == digest.to_string() || is_same().is_some()).then_some(there)
     }
 }
 

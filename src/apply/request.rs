@@ -161,33 +161,11 @@ pub struct DeleteEnv {
     pub cpi_api_version: Option<u32>,
 }
 
-/// `stop-env`.
+/// `stop-env`, `start-env` and `restart`: what is on a VM that stays.
 #[derive(Debug, Clone)]
-pub struct StopEnv {
+pub struct OnJobs {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// How the jobs are stopped.
-    pub stopping: Stopping,
-    /// `--agent-timeout`: how long the agent may take to answer.
-    pub agent_timeout: Duration,
-}
-
-/// `start-env`.
-#[derive(Debug, Clone)]
-pub struct StartEnv {
-    /// The manifest and what goes into it.
-    pub inputs: Inputs,
-    /// `--agent-timeout`: how long the agent may take to answer.
-    pub agent_timeout: Duration,
-}
-
-/// `restart`.
-#[derive(Debug, Clone)]
-pub struct Restart {
-    /// The manifest and what goes into it.
-    pub inputs: Inputs,
-    /// How the jobs are stopped.
-    pub stopping: Stopping,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
 }

@@ -1,17 +1,17 @@
 //! `restart`: stops the jobs and starts them again, in one go.
 
 use super::existing::Existing;
-use super::request::{Environment, Restart};
+use super::request::{Environment, OnJobs, Stopping};
 use crate::Result;
 use crate::agent::Before;
 
 /// Restarts the jobs of the environment; returns one sentence that says what came of it.
-pub fn restart(request: &Restart, environment: &Environment) -> Result<String> {
-    let existing = Existing::reach(environment, &request.inputs, "restart", request.agent_timeout)?;
+pub fn restart(on: &OnJobs, stopping: Stopping, environment: &Environment) -> Result<String> {
+    let existing = Existing::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
     let jobs = existing.jobs(environment);
-    let stopping = environment.reporter.stage("Stopping");
-    jobs.stop(request.stopping.drain(), Before::Shutdown, &stopping)?;
-    stopping.finish();
+    let stage = environment.reporter.stage("Stopping");
+    jobs.stop(stopping.drain(), Before::Stop, &stage)?;
+    stage.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(existing.deployment.update_watch_time, &starting)
         .map_err(|error| error.with_hint("the jobs were stopped; start-env tries to start them again"))?;

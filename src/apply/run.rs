@@ -11,7 +11,7 @@ use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
 use super::{deletion, disk, signals, vm};
-use crate::agent::{Agent, Endpoint};
+use crate::agent::{Agent, Before, Endpoint};
 use crate::cpi::Contract;
 use crate::manifest::deployment::CloudProvider;
 use crate::plan::{DiskRef, Plan, Planned, Step};
@@ -39,6 +39,8 @@ pub(super) struct Teardown<'a> {
     pub(super) environment: &'a Environment,
     endpoint: Endpoint,
     pub(super) stopping: Stopping,
+    /// What the jobs are stopped for.
+    pub(super) before: Before<'static>,
     /// How long the agent of a VM that is to be deleted may take to answer before the VM counts as dead.
     pub(super) patience: Duration,
     /// Where contract v1 is in force.
@@ -55,7 +57,8 @@ impl<'a> Run<'a> {
         endpoint: Endpoint,
         request: &CreateEnv,
     ) -> Result<Self> {
-        let teardown = Teardown::new(environment, endpoint, request.stopping, AGENT_PATIENCE);
+        let teardown =
+            Teardown::new(environment, endpoint, request.stopping, Before::DeleteVm, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         let (rendered, pace) = (None, Pace::default());
@@ -68,7 +71,7 @@ impl<'a> Run<'a> {
             let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
             return render::check(self.renderer, deployment, releases, &state.installation_id);
         }
-        let rendering = stage.reporter().stage("Rendering job templates");
+        let rendering = stage.reporter().timed("render", "Rendering job templates");
         let networks = &self.prepared.deployment.vm.networks;
         self.rendered = Some(self.render(state, networks)?);
         rendering.finish();
@@ -92,7 +95,9 @@ impl<'a> Run<'a> {
 
     /// Takes every step, then records the deploy and deletes what it superseded.
     pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
-        let deploying = self.environment.reporter.stage("Deploying");
+        let usual = plan.usual(&cloud.state().monopile.durations);
+        let deploying = self.environment.reporter.expected("Deploying", usual);
+        let instance = self.prepared.deployment.instance();
         if plan.deploys() {
             cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
@@ -100,7 +105,7 @@ impl<'a> Run<'a> {
         let agent = self.teardown.agent(cloud.state());
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
-            self.environment.reporter.emit(begun(plan, number, planned));
+            self.environment.reporter.emit(begun(plan, number, planned, &instance));
             self.pace.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -188,7 +193,7 @@ impl<'a> Run<'a> {
         if let Some(rendered) = self.rendered.take() {
             return Ok(rendered);
         }
-        let rendering = stage.reporter().stage("Rendering job templates");
+        let rendering = stage.reporter().timed("render", "Rendering job templates");
         let rendered = self.render(state, networks)?;
         rendering.finish();
         Ok(rendered)
@@ -212,14 +217,19 @@ impl<'a> Run<'a> {
             manifest_sha: self.prepared.manifest_sha.clone(),
             releases,
             manifest: Some(Leaves::of(leaves)),
-            durations: self.pace.so_far(),
+            durations: self.pace.so_far(self.environment.reporter.took()),
         }
     }
 }
 
-fn begun(plan: &Plan, number: usize, planned: &Planned) -> Event {
-    let (step, reason) = (planned.step.name(), planned.reason.clone());
-    Event::StepBegun { number: number + 1, count: plan.steps.len(), step, reason }
+fn begun(plan: &Plan, number: usize, planned: &Planned, instance: &str) -> Event {
+    Event::StepBegun {
+        number: number + 1,
+        count: plan.steps.len(),
+        step: planned.step.name(),
+        what: planned.step.describe(instance),
+        reason: planned.reason.clone(),
+    }
 }
 
 fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {
@@ -236,9 +246,10 @@ impl<'a> Teardown<'a> {
         environment: &'a Environment,
         endpoint: Endpoint,
         stopping: Stopping,
+        before: Before<'static>,
         patience: Duration,
     ) -> Self {
-        Teardown { environment, endpoint, stopping, patience, registry: None }
+        Teardown { environment, endpoint, stopping, before, patience, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
@@ -249,11 +260,12 @@ impl<'a> Teardown<'a> {
     pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
         let agent = self.agent(cloud.state());
+        let instance = cloud.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         cloud.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
-            self.environment.reporter.emit(begun(plan, number, planned));
+            self.environment.reporter.emit(begun(plan, number, planned, &instance));
             failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
         }
         if failures.is_empty() {

@@ -1,12 +1,12 @@
 //! `start-env`: starts the jobs that `stop-env` stopped.
 
 use super::existing::Existing;
-use super::request::{Environment, StartEnv};
+use super::request::{Environment, OnJobs};
 use crate::Result;
 
 /// Starts the jobs of the environment; returns one sentence that says what came of it.
-pub fn start_env(request: &StartEnv, environment: &Environment) -> Result<String> {
-    let existing = Existing::reach(environment, &request.inputs, "start-env", request.agent_timeout)?;
+pub fn start_env(on: &OnJobs, environment: &Environment) -> Result<String> {
+    let existing = Existing::reach(environment, &on.inputs, "start-env", on.agent_timeout)?;
     let starting = environment.reporter.stage("Starting");
     existing.jobs(environment).start(existing.deployment.update_watch_time, &starting)?;
     starting.finish();

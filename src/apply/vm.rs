@@ -7,7 +7,7 @@ use super::effect::Effect;
 use super::identity::Stranger;
 use super::lifecycle::Jobs;
 use super::run::{Run, Teardown};
-use crate::agent::{Agent, AgentError, Before};
+use crate::agent::{Agent, AgentError};
 use crate::artifact;
 use crate::cpi::{Contract, Method};
 use crate::manifest::Deployment;
@@ -24,8 +24,10 @@ pub(super) fn create_stemcell(
     stage: &Stage,
 ) -> Result<()> {
     let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    let uploading =
-        stage.reporter().stage(format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version));
+    let uploading = stage.reporter().timed(
+        "upload_stemcell",
+        format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
+    );
     let (effect, arguments) = upload(stemcell, deployment, deployment.cpi(), false);
     cloud.effect(&uploading, why, &effect, arguments)?;
     uploading.finish();
@@ -81,11 +83,10 @@ pub(super) fn create(
         })
         .cloned()
         .ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))?;
-    let creating = stage.reporter().stage(format!(
-        "Creating VM for instance '{}' from stemcell '{}'",
-        deployment.instance(),
-        stemcell.cid
-    ));
+    let creating = stage.reporter().timed(
+        "create_vm",
+        format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
+    );
     let agent_id = uuid::Uuid::new_v4().to_string();
     let record = Vm {
         cid: String::new(),
@@ -115,7 +116,7 @@ pub(super) fn create(
     cloud.set_metadata(&creating, Method::SetVmMetadata, &vm, metadata(deployment))?;
     creating.finish();
 
-    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+    let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
     match &run.teardown.registry {
         Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
@@ -130,7 +131,7 @@ pub(super) fn create(
 /// Sets the metadata of the VM on record, and of its disk, again.
 pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, stage: &Stage) -> Result<()> {
     let deployment = &run.prepared.deployment;
-    let setting = stage.reporter().stage(format!("Setting the metadata of VM {vm}"));
+    let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
     cloud.set_metadata(&setting, Method::SetVmMetadata, vm, metadata(deployment))?;
     if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
         cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
@@ -183,7 +184,7 @@ pub(super) fn stop(
     let instance =
         cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
-    let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+    let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !cloud.has_vm(&waiting, vm)? {
         waiting.skip("the VM does not exist any more");
         return Ok(());
@@ -210,6 +211,6 @@ pub(super) fn stop(
     waiting.finish();
 
     let jobs = Jobs { environment: teardown.environment, agent, instance };
-    jobs.stop(teardown.stopping.drain(), Before::Shutdown, stage)?;
+    jobs.stop(teardown.stopping.drain(), teardown.before, stage)?;
     jobs.unmount(stage)
 }

@@ -1,27 +1,20 @@
 //! What `create-env` and `plan` are told alike.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
+use super::environment_args::EnvironmentArgs;
 use super::session::{Session, Surroundings};
-use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration};
+use super::{AgentArgs, StoppingArgs, duration};
 use crate::plan::Strategy;
-use crate::template::Mode;
 use crate::{Result, apply};
 
 /// What is to be deployed, and how.
 #[derive(Debug, Clone, Args)]
 pub struct DeployArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
+    on: EnvironmentArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -53,28 +46,18 @@ pub struct DeployArgs {
     #[arg(long)]
     forget_open_calls: bool,
 
-    /// What renders job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
-
-    /// Where the CPI's packages are installed, instead of the cache
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    package_dir: Option<PathBuf>,
-
     /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
     #[arg(long)]
     keep_workdir: bool,
-
-    #[command(flatten)]
-    cpi: CpiArgs,
 }
 
 impl DeployArgs {
     /// What the library is asked for, and what it needs for that.
     pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
-        let state = self.state.path(&self.manifest.manifest)?;
+        let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
+        self.agent.apply(&mut surroundings.environment);
         let request = apply::CreateEnv {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            inputs,
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy,
@@ -83,13 +66,9 @@ impl DeployArgs {
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
-            templates: self.templates,
-            cpi_api_version: self.cpi.version.cpi_api_version,
+            templates: self.on.templates,
+            cpi_api_version: self.on.cpi_api_version(),
         };
-        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), self.keep_workdir)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
         Ok((request, surroundings))
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
+    let report = |failed| session.report(failed).map(Box::new);
     let code = match result {
         Ok((None, exit_code)) => {
             session.end_record(exit_code, elapsed, "");
@@ -81,6 +82,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 exit_code: 0,
                 timings,
                 log: log_path,
+                report: report(false),
             });
             ExitCode::SUCCESS
         }
@@ -98,6 +100,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
                 exit_code,
                 timings,
                 log: log_path,
+                report: report(!matches!(error.kind(), ErrorKind::Interrupted(_))),
             });
             ExitCode::from(exit_code)
         }
@@ -131,6 +134,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
                 format: ui::Format::Json,
                 color: false,
                 unicode: false,
+                dumb: false,
                 verbose: false,
                 product: false,
             },
@@ -146,6 +150,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             exit_code,
             timings: None,
             log: None,
+            report: None,
         });
     } else {
         // Nothing is left to tell if standard error is closed.

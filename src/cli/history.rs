@@ -1,32 +1,31 @@
 //! `monopile history`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
 use super::finish::Finished;
 use super::session::Session;
 use super::table::Table;
-use super::{StateArgs, paths};
-use crate::history::{self, Fate, Run};
+use super::{PlaceArgs, paths};
+use crate::history::{self, Fate, Plan, Run};
 use crate::{Result, ui};
 
-/// Show the runs on this machine: when, how long, what came of them
+/// Show the runs on this machine: when, how long, what they were to do, what came of them
 #[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Where neither the command line nor an env file names an environment, the runs of all are shown."
+)]
 pub struct HistoryArgs {
-    /// Path to the manifest, which is not read; the runs of all environments if it is left out
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
-    manifest: Option<PathBuf>,
-
     #[command(flatten)]
-    state: StateArgs,
+    place: PlaceArgs,
 
     /// How many runs, the newest
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
-    /// Show the steps of each run, with their durations
+    /// Show the steps that each run planned, and those it took with their durations
     #[arg(long)]
     steps: bool,
 }
@@ -34,48 +33,88 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let directory = Session::history_dir()?;
-        let state = match (&self.manifest, self.state.is_named()) {
-            (None, false) => None,
-            (manifest, _) => {
-                let state = self.state.path(&manifest.clone().unwrap_or_default())?;
-                Some(session.depot(&state)?.resolved()?.place())
-            }
+        let state = match self.place.named()? {
+            Some(state) => Some(session.depot(&state)?.resolved()?.place()),
+            None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);
         match session.globals.json {
             true => Finished::json(&runs),
-            false => Ok(Finished::Output(shown(&runs, state.is_none(), self.steps).into_bytes())),
+            false if runs.is_empty() => Ok(Finished::Output(none(state.as_deref()).into_bytes())),
+            false => {
+                let text = match self.steps {
+                    true => at_length(&runs, state.is_none()),
+                    false => shown(&runs, state.is_none(), true),
+                };
+                Ok(Finished::Output(text.into_bytes()))
+            }
         }
     }
 }
 
-/// A table of runs.
-pub(super) fn shown(runs: &[Run], with_state: bool, with_steps: bool) -> String {
-    if runs.is_empty() {
-        return "No runs are on record.\n".to_owned();
-    }
+fn none(state: Option<&Path>) -> String {
+    let whose = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
+    format!("No runs{whose} are on record on this machine.\n")
+}
+
+/// A table of runs; with what they were to do, if that is wanted.
+pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
         header.insert(1, "State");
     }
     let mut table = Table::new(header);
     for run in runs {
-        let end = run.record.end.as_ref();
-        let took = end.map(|end| ui::duration(Duration::from_millis(end.elapsed_ms))).unwrap_or_default();
-        let mut row = vec![
-            run.record.started.clone(),
-            run.record.command.clone(),
-            took,
-            result(run),
-            details(run, with_steps),
-        ];
+        let record = &run.record;
+        let plan = record.plan.as_ref().filter(|_| with_plan).map(planned);
+        let details: Vec<String> = plan.into_iter().chain(came_of(run)).collect();
+        let mut row =
+            vec![record.started.clone(), record.command.clone(), took(run), result(run), details.join("\n")];
         if with_state {
-            row.insert(1, paths::shortened(&run.record.state));
+            row.insert(1, paths::shortened(&record.state));
         }
         table.row(row);
     }
     table.print()
+}
+
+/// Every step that runs planned and took. There is too much of it for a table.
+fn at_length(runs: &[Run], with_state: bool) -> String {
+    let mut lines = Vec::new();
+    for run in runs {
+        let record = &run.record;
+        let mut head = vec![record.started.clone(), record.command.clone(), took(run), result(run)];
+        head.retain(|part| !part.is_empty());
+        lines.push(head.join("  "));
+        lines.extend(with_state.then(|| format!("  State: {}", paths::shortened(&record.state))));
+        if let Some(plan) = &record.plan {
+            lines.push(format!("  {}", planned(plan)));
+            let steps = plan.steps.iter().enumerate();
+            lines.extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, ui::clean(&step.what))));
+        }
+        lines.extend(came_of(run).map(|line| format!("  {line}")));
+        lines.extend(record.end.iter().flat_map(|end| &end.steps).map(|step| {
+            let outcome = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
+            format!("    {} ({}{outcome})", ui::clean(&step.name), duration(step.elapsed_ms))
+        }));
+        let log = record.log.as_ref().filter(|log| log.exists());
+        lines.extend(log.map(|log| format!("  Log: {}", log.display())));
+        lines.push(String::new());
+    }
+    lines.join("\n")
+}
+
+fn planned(plan: &Plan) -> String {
+    format!("Plan: {}", ui::clean(&plan.headline))
+}
+
+fn duration(milliseconds: u64) -> String {
+    ui::duration(Duration::from_millis(milliseconds))
+}
+
+fn took(run: &Run) -> String {
+    run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
 fn result(run: &Run) -> String {
@@ -89,27 +128,14 @@ fn result(run: &Run) -> String {
     }
 }
 
-fn details(run: &Run, with_steps: bool) -> String {
-    let mut lines = Vec::new();
+/// What came of a run, in a line: a cause may have many, and the log has them all.
+fn came_of(run: &Run) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
-            // One line each: a cause may have many, and the log has them all.
-            let first = end.summary.lines().next().unwrap_or_default();
-            lines.extend((!first.is_empty()).then(|| ui::clean(first).into_owned()));
-            let steps = end.steps.iter().filter(|_| with_steps);
-            lines.extend(steps.map(|step| {
-                let took = ui::duration(Duration::from_millis(step.elapsed_ms));
-                let outcome =
-                    if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
-                format!("  {} ({took}{outcome})", ui::clean(&step.name))
-            }));
+            let first = end.summary.lines().next().filter(|line| !line.is_empty());
+            first.map(|line| ui::clean(line).into_owned())
         }
-        (None, Fate::Running) => lines.push(format!("process {}", run.record.pid)),
-        (None, _) => {
-            lines.push("it ended without a word; run the command again to go on from there".to_owned())
-        }
+        (None, Fate::Running) => Some(format!("process {}", run.record.pid)),
+        (None, _) => Some("it ended without a word; run the command again to go on from there".to_owned()),
     }
-    let log = run.record.log.as_ref().filter(|log| with_steps && log.exists());
-    lines.extend(log.map(|log| format!("  log {}", log.display())));
-    lines.join("\n")
 }

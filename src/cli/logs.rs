@@ -82,7 +82,8 @@ impl LogsArgs {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             agent_timeout: self.agent_timeout,
             kinds: self.kinds(),
-            filters: self.filters()?,
+            jobs: self.jobs()?,
+            filters: self.filter.clone(),
             lines: self.num,
             quiet: self.quiet,
         };
@@ -132,15 +133,14 @@ impl LogsArgs {
         wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(kind, _)| kind).collect()
     }
 
-    fn filters(&self) -> Result<Vec<String>> {
+    fn jobs(&self) -> Result<Vec<String>> {
         if let Some(wrong) =
             self.job.iter().find(|job| job.is_empty() || job.contains(['/', '*', '?', '[', '{']))
         {
             return Err(Error::usage(format!("'{wrong}' is not the name of a job"))
                 .with_hint("--filter takes globs of file names"));
         }
-        let jobs = self.job.iter().map(|job| format!("{job}/**/*"));
-        Ok(jobs.chain(self.filter.iter().cloned()).collect())
+        Ok(self.job.clone())
     }
 
     /// Where they are saved, if they are.

@@ -50,8 +50,8 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Whether a word of a command line names something that exists.
-pub(super) fn is_there(word: &str) -> bool {
-    expand(Path::new(word), home().as_deref()).exists()
+pub(super) fn is_there(word: impl AsRef<Path>) -> bool {
+    expand(word.as_ref(), home().as_deref()).exists()
 }
 
 /// This program.

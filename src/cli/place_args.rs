@@ -25,13 +25,20 @@ pub struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    /// The state file.
-    pub(super) fn path(&self) -> Result<PathBuf> {
+    /// The state file, if anything says which.
+    pub(super) fn named(&self) -> Result<Option<PathBuf>> {
         if self.manifest.is_none() && !self.state.is_named() {
-            return Err(Error::usage("which environment? Name its manifest, or its state with --state PATH"));
+            return Ok(None);
         }
         // Where the state is named, the manifest does not matter.
-        self.state.path(&self.manifest.clone().unwrap_or_default())
+        self.state.place(&self.manifest.clone().unwrap_or_default()).map(Some)
+    }
+
+    /// The state file.
+    pub(super) fn path(&self) -> Result<PathBuf> {
+        self.named()?.ok_or_else(|| {
+            Error::usage("which environment? Name its manifest, or its state with --state PATH")
+        })
     }
 
     /// What a command needs that changes it.

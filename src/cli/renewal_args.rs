@@ -1,27 +1,20 @@
 //! How a VM is made anew: what `recreate` and `cloud-check` are told alike.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
 
+use super::environment_args::EnvironmentArgs;
 use super::session::{Session, Surroundings};
-use super::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, StoppingArgs, duration};
+use super::{AgentArgs, StoppingArgs, duration};
 use crate::plan::Strategy;
-use crate::template::Mode;
 use crate::{Result, apply};
 
 /// What is deployed, and how a new VM for it is made.
 #[derive(Debug, Clone, Args)]
 pub struct RenewalArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
+    on: EnvironmentArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -36,25 +29,15 @@ pub struct RenewalArgs {
     /// Drop calls of an interrupted run whose outcome cannot be known
     #[arg(long)]
     forget_open_calls: bool,
-
-    /// What renders job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
-
-    /// Where the CPI's packages are installed, instead of the cache
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    package_dir: Option<PathBuf>,
-
-    #[command(flatten)]
-    cpi: CpiArgs,
 }
 
 impl RenewalArgs {
     /// What the library is asked for, and what it needs for that.
     pub(super) fn prepare(&self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
-        let state = self.state.path(&self.manifest.manifest)?;
+        let (inputs, mut surroundings) = self.on.begin(session, false)?;
+        self.agent.apply(&mut surroundings.environment);
         let request = apply::CreateEnv {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            inputs,
             recreate: true,
             recreate_persistent_disks: false,
             strategy: Strategy::Recreate,
@@ -63,13 +46,9 @@ impl RenewalArgs {
             verify: true,
             agent_timeout: self.boot_timeout,
             forget_open_calls: self.forget_open_calls,
-            templates: self.templates,
-            cpi_api_version: self.cpi.version.cpi_api_version,
+            templates: self.on.templates,
+            cpi_api_version: self.on.cpi_api_version(),
         };
-        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), false)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
         Ok((request, surroundings))
     }
 }

@@ -147,14 +147,17 @@ impl Sink for Logged {
             Event::StageStarted { id, name, .. } => self.log.line("INFO", &format!("[{id}] {name} ...")),
             Event::StageFinished { id, outcome, elapsed } => {
                 let outcome = match outcome {
-                    Outcome::Done => "done",
                     Outcome::Skipped { reason } => &format!("skipped ({reason})"),
-                    Outcome::Failed => "failed",
+                    other => other.word(),
                 };
                 self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
-            Event::StepBegun { number, count, step, reason } => {
-                self.log.line("INFO", &format!("step {number} of {count}: {step}, because {reason}"));
+            Event::Planned { headline, steps } => {
+                let steps: String = steps.iter().map(|told| format!("\n  {}", told.what)).collect();
+                self.log.line("INFO", &format!("plan: {headline}{steps}"));
+            }
+            Event::StepBegun { number, count, what, reason, .. } => {
+                self.log.line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
             }
             Event::Note { text } => self.log.line("INFO", text),
             Event::Warning { text } => self.log.line("WARN", text),

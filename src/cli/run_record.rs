@@ -1,12 +1,13 @@
 //! The record of this run, for `history`: begun when it is known which state it is about, ended by its result.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Result;
-use crate::history::{self, Running, Step};
-use crate::ui::{Event, Outcome, Redactor, Sink, StageId};
+use crate::history::{self, Plan, Running, Step};
+use crate::plan::ToldStep;
+use crate::ui::{Event, Outcome, Redactor, Report, Sink, StageId, StageTaken, StepTaken};
 
 /// How deep below a stage of the run itself a step may be that is recorded.
 const DEPTH: usize = 1;
@@ -16,16 +17,34 @@ const STEPS: usize = 500;
 /// The record, once it is begun. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecord {
-    running: Arc<OnceLock<Running>>,
+    running: Arc<Mutex<Option<Running>>>,
     stages: Arc<Mutex<Stages>>,
     redactor: Redactor,
 }
 
 #[derive(Default)]
 struct Stages {
-    /// The stages that are on: how deep they are, and what they are called.
-    open: Vec<(StageId, usize, String)>,
-    steps: Vec<Step>,
+    /// The stages that are on, and how deep they are.
+    open: Vec<(StageId, usize)>,
+    /// Those that are recorded, in the order in which they began.
+    taken: Vec<(StageId, StageTaken)>,
+    /// The steps of the plan.
+    steps: Vec<StepTaken>,
+    /// How many there are.
+    planned: usize,
+    /// What the run is about.
+    state: Option<String>,
+}
+
+impl Stages {
+    /// A stage that deep has failed: the step that it belongs to was not done.
+    fn failed(&mut self, depth: usize) {
+        if depth > 0
+            && let Some(step) = self.steps.last_mut()
+        {
+            step.done = false;
+        }
+    }
 }
 
 impl RunRecord {
@@ -41,53 +60,112 @@ impl RunRecord {
         state: &Path,
         log: Option<&Path>,
     ) -> Result<()> {
-        if self.running.get().is_none() {
-            let _ = self.running.set(history::begin(directory, command, state, log)?);
+        self.stages().state = Some(state.display().to_string());
+        let mut running = self.running();
+        if running.is_none() {
+            *running = Some(history::begin(directory, command, state, log)?);
         }
         Ok(())
     }
 
     /// The run is over.
     pub(super) fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str) -> Result<()> {
-        let Some(running) = self.running.get() else { return Ok(()) };
-        let hide = |text: &str| self.redactor.apply(text).into_owned();
-        let mut steps = std::mem::take(&mut self.lock().steps);
-        steps.iter_mut().for_each(|step| step.name = hide(&step.name));
-        running.finish(exit_code, elapsed, &hide(summary), steps)
+        let running = self.running();
+        let Some(running) = running.as_ref() else { return Ok(()) };
+        let steps = self.ended().into_iter().map(|stage| Step {
+            name: self.hide(&stage.name),
+            outcome: stage.outcome.to_owned(),
+            elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
+        });
+        running.finish(exit_code, elapsed, &self.hide(summary), steps.collect())
+    }
+
+    /// The stages that ended.
+    fn ended(&self) -> Vec<StageTaken> {
+        let stages = self.stages();
+        let on = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
+        stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
+    }
+
+    /// What was done up to now, if it is known to what; `failed` if that is why the run ends.
+    pub(super) fn report(&self, failed: bool) -> Option<Report> {
+        let stages = self.ended();
+        let known = self.stages();
+        let state = Some(known.state.clone()?);
+        let mut steps = known.steps.clone();
+        if let Some(last) = steps.last_mut().filter(|_| failed) {
+            last.done = false;
+        }
+        let steps_left = known.planned.saturating_sub(steps.len());
+        Some(Report { steps, steps_left, stages, state })
+    }
+
+    fn hide(&self, text: &str) -> String {
+        self.redactor.apply(text).into_owned()
+    }
+
+    /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.
+    fn plan(&self, headline: &str, steps: &[ToldStep]) {
+        let step = |told: &ToldStep| ToldStep {
+            step: told.step.clone(),
+            what: self.hide(&told.what),
+            reason: self.hide(&told.reason),
+        };
+        let plan = Plan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
+        if let Some(running) = self.running().as_mut() {
+            let _ = running.planned(plan);
+        }
     }
 
     fn note(&self, event: &Event) {
-        let mut stages = self.lock();
+        if let Event::Planned { headline, steps } = event {
+            return self.plan(headline, steps);
+        }
+        let mut stages = self.stages();
         match event {
-            Event::StageStarted { id, parent, name } => {
-                let above = stages.open.iter().find(|(open, ..)| Some(*open) == *parent);
-                let depth = above.map_or(0, |(_, depth, _)| depth + 1);
-                stages.open.push((*id, depth, name.clone()));
+            Event::StageStarted { id, parent, name, usual } => {
+                let above = stages.open.iter().find(|(open, _)| Some(*open) == *parent);
+                let depth = above.map_or(0, |(_, depth)| depth + 1);
+                stages.open.push((*id, depth));
+                if depth <= DEPTH && stages.taken.len() < STEPS {
+                    let taken = StageTaken {
+                        name: name.clone(),
+                        depth,
+                        outcome: Outcome::Failed.word(),
+                        elapsed: Duration::ZERO,
+                        usual: *usual,
+                    };
+                    stages.taken.push((*id, taken));
+                }
             }
             Event::StageFinished { id, outcome, elapsed } => {
-                let Some(at) = stages.open.iter().position(|(open, ..)| open == id) else { return };
-                let (_, depth, name) = stages.open.swap_remove(at);
-                if depth > DEPTH || stages.steps.len() >= STEPS {
-                    return;
+                let Some(at) = stages.open.iter().position(|(open, _)| open == id) else { return };
+                let (_, depth) = stages.open.swap_remove(at);
+                if *outcome == Outcome::Failed {
+                    stages.failed(depth);
                 }
-                let outcome = match outcome {
-                    Outcome::Done => "done",
-                    Outcome::Skipped { .. } => "skipped",
-                    Outcome::Failed => "failed",
-                };
-                let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-                stages.steps.push(Step { name, outcome: outcome.to_owned(), elapsed_ms });
+                if let Some((_, taken)) = stages.taken.iter_mut().find(|(taken, _)| taken == id) {
+                    (taken.outcome, taken.elapsed) = (outcome.word(), *elapsed);
+                }
+            }
+            Event::StepBegun { count, what, reason, .. } => {
+                stages.planned = *count;
+                stages.steps.push(StepTaken { what: what.clone(), reason: reason.clone(), done: true });
             }
             _ => {}
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stages> {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stages(&self) -> MutexGuard<'_, Stages> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Passes events on, and notes the steps.
+/// Passes events on, and notes plan and steps.
 pub(super) struct Recorded {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,

@@ -46,6 +46,7 @@ pub(super) struct Session {
     command: OnceLock<String>,
     record: RunRecord,
     looks: bool,
+    product: bool,
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
@@ -78,11 +79,12 @@ impl Session {
                 // Most products are not followed stage by stage.
                 () if conduct.product && !conduct.followed => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
-                () if terminal && std::io::stderr().is_terminal() && !dumb => ui::Format::Progress,
+                () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
             },
             color: color && (terminal || globals.tty),
             unicode: unicode(),
+            dumb,
             verbose: globals.verbose > 0,
             product: conduct.product,
         };
@@ -104,6 +106,7 @@ impl Session {
             command: OnceLock::new(),
             record,
             looks: conduct.looks,
+            product: conduct.product,
         }
     }
 
@@ -150,6 +153,12 @@ impl Session {
             self.reporter
                 .warn(format!("how this run ended is not in the history: {}", error.chain().join(": ")));
         }
+    }
+
+    /// What was done up to now, by a command whose product is not something else; `failed` if that is why it ends.
+    pub(super) fn report(&self, failed: bool) -> Option<ui::Report> {
+        self.log().filter(|_| !self.product)?;
+        self.record.report(failed)
     }
 
     /// The log of this run, where one was begun.

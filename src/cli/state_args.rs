@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::{duration, paths};
-use crate::Result;
 use crate::apply::Environment;
+use crate::{Error, Result};
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]
@@ -29,8 +29,17 @@ impl StateArgs {
     }
 
     /// The state file, where the manifest is this one.
-    pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
+    pub(super) fn place(&self, manifest: &Path) -> Result<PathBuf> {
         paths::state(self.state.as_deref(), manifest)
+    }
+
+    /// The same, for a command that reads the manifest: a slip in its name would else be told as a state that is not
+    /// there.
+    pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
+        if manifest != Path::new("-") && !paths::is_there(manifest) {
+            return Err(Error::invalid(format!("manifest '{}' does not exist", manifest.display())));
+        }
+        self.place(manifest)
     }
 
     /// Has a run wait for the lock as told.

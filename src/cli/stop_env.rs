@@ -1,48 +1,26 @@
 //! `monopile stop-env`.
 
-use std::time::Duration;
-
 use clap::Args;
 
+use super::StoppingArgs;
 use super::finish::Finished;
-use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, StoppingArgs, duration, session::Session};
+use super::jobs_args::JobsArgs;
+use super::session::Session;
 use crate::{Result, apply};
 
 /// Stop the jobs of an environment; VM and disks stay
 #[derive(Debug, Clone, Args)]
 pub struct StopEnvArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
+    jobs: JobsArgs,
 
     #[command(flatten)]
     stopping: StoppingArgs,
-
-    /// How long the agent on the VM may take to answer
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
 }
 
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
-        let request = apply::StopEnv {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
-            stopping: self.stopping.stopping(),
-            agent_timeout: self.agent_timeout,
-        };
-        session.keep_log("stop-env");
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        apply::stop_env(&request, &surroundings.environment).map(Finished::Summary)
+        let (on, surroundings) = self.jobs.begin(session, "stop-env")?;
+        apply::stop_env(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
     }
 }

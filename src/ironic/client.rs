@@ -16,6 +16,8 @@ use crate::notation::basic_authorization;
 /// How long a node that another request has locked is waited for. Ironic itself waits about two seconds each time.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
+/// How long after a server's failure it is asked again.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client of one Ironic.
 pub struct Client {
@@ -25,6 +27,7 @@ pub struct Client {
     version: Microversion,
     token: Mutex<Option<String>>,
     lock_patience: Duration,
+    outage_patience: Duration,
 }
 
 impl Client {
@@ -40,7 +43,15 @@ impl Client {
             Auth::None | Auth::Basic { .. } => (access.endpoint.clone().unwrap_or_default(), None),
         };
         let token = Mutex::new(token);
-        let mut client = Client { http, access, base, version: NEWEST, token, lock_patience: LOCK_PATIENCE };
+        let mut client = Client {
+            http,
+            access,
+            base,
+            version: NEWEST,
+            token,
+            lock_patience: LOCK_PATIENCE,
+            outage_patience: Duration::ZERO,
+        };
         client.version = client.negotiate()?;
         tracing::debug!(address = client.base, version = %client.version, "Ironic answers");
         Ok(client)
@@ -51,6 +62,13 @@ impl Client {
     pub fn lock_patience(mut self, patience: Duration) -> Self {
         self.lock_patience = patience;
         self
+    }
+
+    /// Waits so long for a server that fails or is not there, instead of not at all: what only looks is asked again, and
+    /// so is what was turned away unseen (503). Whether anything else was done is not known, and for the caller to find
+    /// out.
+    pub fn set_outage_patience(&mut self, patience: Duration) {
+        self.outage_patience = patience;
     }
 
     /// The version of the API in use.
@@ -90,7 +108,8 @@ impl Client {
         Err(IronicError::NotServed { asked, lowest, highest, address: wire::address(&self.base) })
     }
 
-    /// One request, repeated while the node is locked, and once with a new token if the old one has expired.
+    /// One request, repeated while the node is locked or, where that is safe, the server fails; and once with a new token
+    /// if the old one has expired.
     pub(super) fn call(
         &self,
         method: &Method,
@@ -100,24 +119,39 @@ impl Client {
     ) -> Result<Value, IronicError> {
         self.require(needed, what)?;
         let begun = Instant::now();
-        let named = format!("{method} {}", path.split('?').next().unwrap_or(path));
         loop {
             tracing::debug!(%method, path, "asking Ironic");
-            let answer = self.send(method, path, body)?;
-            if (200..300).contains(&answer.status) {
-                return answer.json(&named);
-            }
-            let reason = reason(answer.status, &answer.body);
-            if answer.status == 401 {
-                return Err(IronicError::Unauthorized { address: wire::address(&self.base), reason });
-            }
-            let error = IronicError::Refused { request: named.clone(), status: answer.status, reason };
-            if error.refusal() != Some(Refusal::Locked) || begun.elapsed() >= self.lock_patience {
+            let error = match self.attempt(method, path, body) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let unseen = matches!(error, IronicError::Refused { status: 503, .. });
+            let (patience, pause) = match error.refusal() {
+                Some(Refusal::Locked) => (self.lock_patience, LOCK_PAUSE),
+                _ if error.is_transient() && (unseen || *method == Method::GET) => {
+                    (self.outage_patience, OUTAGE_PAUSE)
+                }
+                _ => return Err(error),
+            };
+            if begun.elapsed() >= patience {
                 return Err(error);
             }
-            tracing::info!(%error, "the node is locked; trying again");
-            std::thread::sleep(LOCK_PAUSE.min(self.lock_patience));
+            tracing::info!(%error, "trying again");
+            std::thread::sleep(pause.min(patience));
         }
+    }
+
+    fn attempt(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, IronicError> {
+        let named = format!("{method} {}", path.split('?').next().unwrap_or(path));
+        let answer = self.send(method, path, body)?;
+        if (200..300).contains(&answer.status) {
+            return answer.json(&named);
+        }
+        let reason = reason(answer.status, &answer.body);
+        Err(match answer.status {
+            401 => IronicError::Unauthorized { address: wire::address(&self.base), reason },
+            status => IronicError::Refused { request: named, status, reason },
+        })
     }
 
     fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, IronicError> {

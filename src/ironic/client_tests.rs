@@ -83,6 +83,37 @@ fn only_a_locked_node_is_waited_for() {
 }
 
 #[test]
+fn a_server_that_fails_is_waited_for_where_that_is_safe() {
+    let broken = |reason| fault("500 Internal Server Error", reason);
+    let server = server(move |_, number| match number {
+        // Looking is safe, whatever happened.
+        0 => broken("(sqlite3.OperationalError) database is locked"),
+        1 => Vec::new(),
+        2 => answer("504 Gateway Timeout", &[], b"<html>"),
+        3 => ok(json!({"uuid": "1"})),
+        // Turned away unseen.
+        4 => fault("503 Service Unavailable", "no free conductor workers"),
+        5 => ok(json!({"uuid": "2"})),
+        // Who knows what has been done.
+        _ => broken("database is locked"),
+    });
+    let mut client = connect(settings(&server)).unwrap();
+    client.set_outage_patience(Duration::from_secs(60));
+    assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
+    assert_eq!(client.create(Collection::Targets, Object::new()).unwrap()["uuid"], "2");
+    for error in [
+        client.create(Collection::Targets, Object::new()).unwrap_err(),
+        client.delete(Collection::Targets, "1").unwrap_err(),
+    ] {
+        assert!(error.is_transient() && error.refusal() == Some(Refusal::Other), "{error}");
+    }
+    assert_eq!(server.requests().len(), 9);
+    client.set_outage_patience(Duration::ZERO);
+    assert!(client.get(Collection::Targets, "1", &[]).unwrap_err().is_transient());
+    assert_eq!(server.requests().len(), 10);
+}
+
+#[test]
 fn a_list_that_never_ends_is_told() {
     let page = |request: &Request, _: usize| {
         assert!(request.path().contains("node=n1"), "{}", request.path());

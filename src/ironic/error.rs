@@ -117,6 +117,10 @@ pub enum Refusal {
     UuidTaken,
     /// The node to belong to does not exist.
     NoSuchNode,
+    /// A key that is to be removed is not there.
+    NoSuchKey,
+    /// Whoever asks may not.
+    Forbidden,
     /// Something else.
     Other,
 }
@@ -127,6 +131,7 @@ impl IronicError {
         let IronicError::Refused { status, reason, .. } = self else { return None };
         let says = |words: &str| reason.contains(words);
         Some(match status {
+            403 => Refusal::Forbidden,
             404 => Refusal::NotFound,
             409 if says("is locked by host") => Refusal::Locked,
             409 if says("volume connector with type") => Refusal::ConnectorExists,
@@ -134,6 +139,7 @@ impl IronicError {
             409 if says("with UUID") => Refusal::UuidTaken,
             400 if says("can not be performed on node") && says("\"volume ") => Refusal::NotPoweredOff,
             400 if says("node_uuid") => Refusal::NoSuchNode,
+            400 if says("can't remove a non-existent object") => Refusal::NoSuchKey,
             _ => Refusal::Other,
         })
     }
@@ -141,6 +147,18 @@ impl IronicError {
     /// Whether there is no such thing.
     pub fn is_not_found(&self) -> bool {
         self.refusal() == Some(Refusal::NotFound)
+    }
+
+    /// Whether it may pass by itself: the server is not there or fails, or another request has the node. What was asked
+    /// may have been done all the same.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            IronicError::Unreachable { .. } => true,
+            IronicError::Refused { status, .. } => {
+                matches!(status, 429 | 500..=599) || self.refusal() == Some(Refusal::Locked)
+            }
+            _ => false,
+        }
     }
 
     fn hint(&self) -> Option<&'static str> {
@@ -184,6 +202,15 @@ impl IronicError {
                 }
                 Refusal::UuidTaken => "leave `--uuid` out, and a new one is made",
                 Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes there are",
+                Refusal::NoSuchKey => {
+                    "nothing was changed; `show` of the same connector or target tells the keys it has"
+                }
+                Refusal::Forbidden => {
+                    "the user lacks a role for that, or asks in a project (or the system) where it has none; Ironic's log says which rule it was"
+                }
+                Refusal::Other if self.is_transient() => {
+                    "Ironic, or what stands before it, failed; its log says why. Try again after a while"
+                }
                 Refusal::Other => return None,
             },
         })
@@ -289,6 +316,7 @@ mod tests {
                 Refusal::Other,
             ),
             (400, "Invalid input for field/attribute node_uuid. Value: '1'. ", Refusal::NoSuchNode),
+            (400, "Couldn't apply patch. Reason: can't remove a non-existent object 'x'", Refusal::NoSuchKey),
             (409, "something else", Refusal::Other),
         ] {
             assert_eq!(refusal(status, words), expected, "{words}");

@@ -1,5 +1,7 @@
 //! The collections of the API, and lists page by page.
 
+use std::cmp::Ordering;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use ureq::http::Method;
@@ -73,8 +75,9 @@ pub struct Filter {
     pub limit: Option<usize>,
     /// Only what follows the thing with this UUID.
     pub marker: Option<String>,
-    /// The field to sort by, and whether backwards.
-    pub sort: Option<(String, bool)>,
+    /// The fields to sort by, each one where those before are equal, and whether backwards. The server sorts by one; by
+    /// several, all things are asked for and sorted here: not together with `marker`.
+    pub sort: Vec<(String, bool)>,
 }
 
 impl Filter {
@@ -90,13 +93,15 @@ impl Filter {
         }
         if !self.fields.is_empty() {
             let mut fields = self.fields.clone();
-            // Needed to ask for the next page.
-            if !fields.iter().any(|field| field == "uuid") {
-                fields.push("uuid".to_owned());
+            // Needed to ask for the next page, and to sort.
+            for needed in ["uuid"].into_iter().chain(self.sort.iter().map(|(key, _)| key.as_str())) {
+                if !fields.iter().any(|field| field == needed) {
+                    fields.push(needed.to_owned());
+                }
             }
             query.push(("fields", fields.join(",")));
         }
-        if let Some((key, backwards)) = &self.sort {
+        if let Some((key, backwards)) = self.sort.first() {
             query.push(("sort_key", key.clone()));
             query.push(("sort_dir", if *backwards { "desc" } else { "asc" }.to_owned()));
         }
@@ -109,6 +114,29 @@ impl Filter {
 impl Client {
     /// All things that match, however many pages they come in.
     pub fn list(&self, collection: Collection, filter: &Filter) -> Result<Vec<Object>, IronicError> {
+        let further = filter.sort.get(1..).unwrap_or_default();
+        if further.is_empty() {
+            return self.pages(collection, filter);
+        }
+        for key in further {
+            // Only the server knows what it can sort by.
+            let probe = Filter { limit: Some(1), sort: vec![key.clone()], ..Filter::default() };
+            self.pages(collection, &probe)?;
+        }
+        let detail = filter.detail || filter.fields.is_empty();
+        let mut found = self.pages(collection, &Filter { limit: None, detail, ..filter.clone() })?;
+        found.sort_by(|one, other| {
+            let orders = filter.sort.iter().map(|(key, backwards)| {
+                let order = order(one.get(key), other.get(key));
+                if *backwards { order.reverse() } else { order }
+            });
+            orders.fold(Ordering::Equal, Ordering::then)
+        });
+        found.truncate(filter.limit.unwrap_or(usize::MAX));
+        Ok(found)
+    }
+
+    fn pages(&self, collection: Collection, filter: &Filter) -> Result<Vec<Object>, IronicError> {
         let mut found: Vec<Object> = Vec::new();
         let mut marker = filter.marker.clone();
         let path = format!("/v1/{}", collection.path());
@@ -215,6 +243,17 @@ pub(super) fn one(collection: Collection, id: &str) -> String {
     format!("/v1/{}/{id}", collection.path())
 }
 
+/// Numbers by what they are, all else as text; what is not there comes first.
+fn order(one: Option<&Value>, other: Option<&Value>) -> Ordering {
+    let there = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    match (there(one), there(other)) {
+        (Some(Value::Number(one)), Some(Value::Number(other))) => {
+            one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal)
+        }
+        (one, other) => one.map(|one| one.to_string()).cmp(&other.map(|other| other.to_string())),
+    }
+}
+
 fn encode(query: &[(&str, String)]) -> String {
     let pairs = query.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, PLAIN)));
     pairs.collect::<Vec<_>>().join("&")
@@ -237,12 +276,12 @@ mod tests {
         let filter = Filter {
             arguments: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],
-            sort: Some(("volume_id".to_owned(), true)),
+            sort: vec![("volume_id".to_owned(), true)],
             ..Filter::default()
         };
         assert_eq!(
             encode(&filter.query(5, Some("m"))),
-            "node=a%20b%26c&fields=extra%2Cuuid&sort_key=volume_id&sort_dir=desc&limit=5&marker=m"
+            "node=a%20b%26c&fields=extra%2Cuuid%2Cvolume_id&sort_key=volume_id&sort_dir=desc&limit=5&marker=m"
         );
     }
 }

@@ -15,7 +15,12 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 
 /// As [`read`], of a file that need not be text.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
-    let failed = |error| Error::io(format!("reading {what} '{}'", path.display()), error);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::IsADirectory => {
+            Error::invalid(format!("{what} '{}' is a directory", path.display()))
+        }
+        _ => Error::io(format!("reading {what} '{}'", path.display()), error),
+    };
     let mut bytes = Vec::new();
     if path == Path::new("-") {
         std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -194,10 +194,10 @@ fn disk_steps(
     }
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
-    let Some(reason) = asked.or_else(|| disk_change(state, Some(spec))) else { return Ok(None) };
+    let Some(reason) = asked.or_else(|| disk_change(state, wanted)) else { return Ok(None) };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
-    plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
-    plan.push(Step::MigrateDisk, reason.clone());
+    plan.push(Step::AttachDisk(DiskRef::New), reason);
+    plan.push(Step::MigrateDisk, format!("from {} MiB to {} MiB", current.size, spec.size));
     plan.push(Step::UseDisk, "it has the data");
     plan.push(Step::DetachDisk(current.handle()), "its data is on the new disk");
     Ok(Some("its data is on the new disk".to_owned()))

@@ -9,14 +9,17 @@ mod delete;
 mod difference;
 mod reasons;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 pub use create::{Options, Strategy, Wanted, create, loses};
 pub use delete::delete;
 pub use difference::{Alteration, Difference, Leaf, differences};
 
 use crate::manifest::deployment::DiskSpec;
-use crate::state::{Handle, Kind};
+use crate::state::{Durations, Handle, Kind};
 
 /// The name under which it is recorded how long no job ran while a VM was updated.
 pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
@@ -36,6 +39,17 @@ pub struct Planned {
     /// What to do.
     pub step: Step,
     /// Why, for a person.
+    pub reason: String,
+}
+
+/// A step as it is told: to a person, to a program, and in the record of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldStep {
+    /// What steps of its kind are called.
+    pub step: String,
+    /// What it does, for a person.
+    pub what: String,
+    /// Why.
     pub reason: String,
 }
 
@@ -127,16 +141,37 @@ impl Step {
 }
 
 impl Plan {
-    /// How long no job may run, by the record of how long it was the last time; none where that is not known or
-    /// nothing runs that could be interrupted.
-    pub fn interruption(&self, durations: &BTreeMap<String, u64>) -> Option<u64> {
+    /// The steps, told of this instance.
+    pub fn told(&self, instance: &str) -> Vec<ToldStep> {
+        let told = |planned: &Planned| ToldStep {
+            step: planned.step.name().to_owned(),
+            what: planned.step.describe(instance),
+            reason: planned.reason.clone(),
+        };
+        self.steps.iter().map(told).collect()
+    }
+
+    /// How long it may take, by how long its steps usually take; none where one of them was never measured. Clearing
+    /// away does not count: it keeps nobody waiting.
+    pub fn usual(&self, durations: &Durations) -> Option<Duration> {
+        let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.clears_away());
+        let names: BTreeSet<&str> = steps.map(Step::name).collect();
+        if names.is_empty() {
+            return None;
+        }
+        names.into_iter().map(|name| durations.usual(name)).sum()
+    }
+
+    /// How long no job may run, by how long it usually is; none where that is not known or nothing runs that could be
+    /// interrupted.
+    pub fn interruption(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
         let name = match self.updates_in_place() {
             true => INTERRUPTION_IN_PLACE,
             false if stops => INTERRUPTION_BY_NEW_VM,
             false => return None,
         };
-        durations.get(name).copied()
+        durations.usual(name)
     }
 
     fn push(&mut self, step: Step, reason: impl Into<String>) {

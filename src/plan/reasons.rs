@@ -3,7 +3,6 @@
 use super::create::{Options, Wanted, cpi_name};
 use super::difference::{Difference, differences};
 use crate::artifact::Identity;
-use crate::manifest::deployment::DiskSpec;
 use crate::state::{Ingredient, State, Stemcell};
 
 /// How many changes of the manifest a reason names.
@@ -47,12 +46,13 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
         let ready = state.vm().is_some_and(|vm| vm.ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
     }
+    let differences = known_differences(state, wanted);
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != wanted.cpi) {
         reasons.push(vm(format!("it moves from {} to {}", cpi_name(on_record.cpi()), cpi_name(wanted.cpi))));
     } else if let Some(reason) = stemcell_change(state, wanted) {
-        reasons.push(vm(reason));
+        let stemcell = |path: &str| path.contains("/stemcell/") || path.starts_with("/stemcells/");
+        reasons.push(vm(named(reason, differences.as_deref(), stemcell)));
     }
-    let differences = state.monopile.manifest.as_ref().map(|known| differences(known, wanted.leaves));
     let manifest_changed = !unfinished && state.current_manifest_sha != wanted.manifest_sha;
     if manifest_changed {
         reasons.push(jobs(manifest_change(differences.as_deref())));
@@ -64,7 +64,7 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
         reasons.extend(
             vm_changes(state, wanted, differences.as_deref().unwrap_or_default()).into_iter().map(vm),
         );
-        reasons.extend(disk_change(state, wanted.disk).map(vm));
+        reasons.extend(disk_change(state, wanted).map(vm));
         reasons.extend(
             options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
         );
@@ -113,6 +113,21 @@ fn manifest_change(differences: Option<&[Difference]>) -> String {
     }
 }
 
+/// What is not as it was deployed, where that is on record.
+fn known_differences(state: &State, wanted: &Wanted<'_>) -> Option<Vec<Difference>> {
+    state.monopile.manifest.as_ref().map(|known| differences(known, wanted.leaves))
+}
+
+/// A reason with those changes of the manifest that it comes from.
+fn named(what: String, differences: Option<&[Difference]>, concerns: impl Fn(&str) -> bool) -> String {
+    let concerned: Vec<&Difference> =
+        differences.unwrap_or_default().iter().filter(|one| concerns(&one.path)).collect();
+    match concerned.is_empty() {
+        true => what,
+        false => format!("{what}: {}", name(concerned.into_iter())),
+    }
+}
+
 fn name<'d>(differences: impl ExactSizeIterator<Item = &'d Difference>) -> String {
     let more = differences.len().saturating_sub(NAMED);
     let mut named: Vec<String> = differences.take(NAMED).map(ToString::to_string).collect();
@@ -152,27 +167,34 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
                         Some(_) => "a persistent disk is wanted",
                         None => "no persistent disk is wanted any more",
                     },
-                    |_| false,
+                    |path| path.contains("/persistent_disk"),
                 ),
                 Ingredient::Tags => return None,
             };
-            let concerned: Vec<&Difference> = differences.iter().filter(|one| concerns(&one.path)).collect();
-            Some(match concerned.is_empty() {
-                true => what.to_owned(),
-                false => format!("{what}: {}", name(concerned.into_iter())),
-            })
+            Some(named(what.to_owned(), Some(differences), concerns))
         })
         .collect()
 }
 
 /// Why the persistent disk on record cannot be the one that is wanted.
-pub(super) fn disk_change(state: &State, wanted: Option<&DiskSpec>) -> Option<String> {
-    let (current, spec) = (state.current_disk()?, wanted?);
+pub(super) fn disk_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
+    let (current, spec) = (state.current_disk()?, wanted.disk?);
+    let differences = known_differences(state, wanted);
+    let because = |what: String, leaf: &str| {
+        let concerns = |path: &str| {
+            path.contains("/persistent_disk") || (path.starts_with("/disk_pools/") && path.contains(leaf))
+        };
+        named(what, differences.as_deref(), concerns)
+    };
     if current.size != spec.size {
-        return Some(format!("the size of its disk changes from {} MiB to {} MiB", current.size, spec.size));
+        let (from, to) = (current.size, spec.size);
+        return Some(because(
+            format!("the size of its disk changes from {from} MiB to {to} MiB"),
+            "/disk_size",
+        ));
     }
     (current.cloud_properties != spec.cloud_properties)
-        .then(|| "the cloud properties of its disk change".to_owned())
+        .then(|| because("the cloud properties of its disk change".to_owned(), "/cloud_properties"))
 }
 
 /// Why the releases are not those deployed; the first reason is enough.

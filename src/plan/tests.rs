@@ -96,7 +96,9 @@ fn deployed() -> State {
             manifest_sha: SHA.into(),
             releases: vec![release],
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
-            durations: BTreeMap::from([("update_vm".to_owned(), 10), (INTERRUPTION_IN_PLACE.to_owned(), 4)]),
+            durations: [("update_vm", 10), (INTERRUPTION_IN_PLACE, 4)]
+                .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
+                .into(),
         },
     ] {
         state.apply(change).unwrap();
@@ -282,10 +284,10 @@ fn tags_are_set_again_and_cost_no_vm() {
 }
 
 #[test]
-fn the_interruption_is_that_of_the_last_time() {
+fn the_interruption_is_what_it_usually_is() {
     let state = deployed();
     let known = &state.monopile.durations;
-    assert_eq!(other_port().plan(&state).interruption(known), Some(4));
+    assert_eq!(other_port().plan(&state).interruption(known), Some(Duration::from_millis(4)));
     let recreate = Options { recreate: true, ..Options::default() };
     assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).interruption(known), None);
     assert_eq!(Case::default().plan(&State::new()).interruption(known), None);

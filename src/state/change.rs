@@ -1,6 +1,7 @@
 //! The transitions of the state: what may happen to it, and when.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -112,8 +113,8 @@ pub enum Change {
         releases: Vec<Release>,
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
-        /// How long its steps took, in milliseconds, by their names.
-        durations: BTreeMap<String, u64>,
+        /// How long its steps and stages took, by their names.
+        durations: BTreeMap<String, Duration>,
     },
     /// The jobs were stopped or lost on purpose: the next create-env must deploy.
     DeploymentForgotten,
@@ -362,7 +363,7 @@ impl State {
                 }
             }
             Change::Deployed { manifest_sha, releases, manifest, durations } => {
-                self.monopile.durations.extend(durations);
+                self.monopile.durations.record(durations);
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;

@@ -2,13 +2,14 @@
 //! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::depot::{BACKUP, Depot};
+use super::durations::Durations;
 use super::handle::{Handle, in_iaas};
 use super::salted::{Leaves, MadeOf};
 use crate::cpi::Contract;
@@ -173,9 +174,9 @@ pub struct Extension {
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
-    /// How long the steps of earlier deploys took, in milliseconds, by the name of the step.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub durations: BTreeMap<String, u64>,
+    /// How long the steps and stages of earlier deploys took.
+    #[serde(default, skip_serializing_if = "Durations::is_empty")]
+    pub durations: Durations,
     /// Keys of newer versions that this one does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -191,7 +192,7 @@ impl Default for Extension {
             undeleted: Vec::new(),
             suspects: Vec::new(),
             manifest: None,
-            durations: BTreeMap::new(),
+            durations: Durations::default(),
             unknown: Map::new(),
         }
     }

@@ -7,6 +7,7 @@
 mod calls;
 mod change;
 mod depot;
+mod durations;
 mod file;
 mod handle;
 mod journal;
@@ -17,6 +18,7 @@ mod versions;
 
 pub use change::{Change, Rejected};
 pub use depot::{Address, Depot, Document, Shared, keep};
+pub use durations::Durations;
 pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 pub use handle::{Handle, in_iaas};
 pub use journal::{Answer, Intent, Journal, OpenCall};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::plan::ToldStep;
 use crate::timing::Timings;
 
 /// Identifies a stage within one run.
@@ -21,6 +22,13 @@ pub enum Event {
         parent: Option<StageId>,
         /// What it does, as a gerund.
         name: String,
+        /// How long it usually takes, where that is known.
+        #[serde(
+            rename = "usual_ms",
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "maybe_milliseconds"
+        )]
+        usual: Option<Duration>,
     },
     /// A stage has come this far.
     StageProgress {
@@ -51,6 +59,13 @@ pub enum Event {
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
         elapsed: Duration,
     },
+    /// The steps are clear now. A later plan takes the place of an earlier one.
+    Planned {
+        /// What they come to.
+        headline: String,
+        /// The steps in their order; none if nothing is to be done.
+        steps: Vec<ToldStep>,
+    },
     /// A step of the plan begins.
     StepBegun {
         /// Which, from 1.
@@ -59,6 +74,8 @@ pub enum Event {
         count: usize,
         /// What steps of its kind are called.
         step: &'static str,
+        /// What it does, for a person.
+        what: String,
         /// Why it is taken.
         reason: String,
     },
@@ -93,7 +110,56 @@ pub enum Event {
         /// The log of the run, for commands that keep one.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<String>,
+        /// What was done, for commands that keep a log.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        report: Option<Box<Report>>,
     },
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The steps of the plan that were taken, in their order.
+    pub steps: Vec<StepTaken>,
+    /// How many steps of the plan were not begun.
+    pub steps_left: usize,
+    /// The stages and those right below them, in the order in which they began.
+    pub stages: Vec<StageTaken>,
+    /// The state file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// A step of the plan that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StepTaken {
+    /// What it does, for a person.
+    pub what: String,
+    /// Why it was taken.
+    pub reason: String,
+    /// Whether it did its work.
+    pub done: bool,
+}
+
+/// A stage that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageTaken {
+    /// What it does.
+    pub name: String,
+    /// How many stages it is inside of.
+    pub depth: usize,
+    /// `done`, `skipped` or `failed`.
+    pub outcome: &'static str,
+    /// How long it took.
+    #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+    pub elapsed: Duration,
+    /// How long it usually takes, where that is known.
+    #[serde(
+        rename = "usual_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "maybe_milliseconds"
+    )]
+    pub usual: Option<Duration>,
 }
 
 /// What a stage's progress counts.
@@ -119,6 +185,27 @@ pub enum Outcome {
     },
     /// It failed; the error follows.
     Failed,
+}
+
+impl Outcome {
+    /// In one word: `done`, `skipped` or `failed`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::Skipped { .. } => "skipped",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
+fn maybe_milliseconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => milliseconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

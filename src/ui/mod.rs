@@ -2,7 +2,10 @@
 //! renderers here (plain, progress, json) turn them into what a person or a program reads. indicatif and
 //! dialoguer appear nowhere else.
 
+mod canvas;
 mod event;
+mod frame;
+mod habits;
 mod json;
 mod plain;
 mod progress;
@@ -10,14 +13,21 @@ pub mod prompt;
 mod redact;
 mod renderer;
 mod screenful;
+mod styled;
+mod summary;
 mod text;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub use event::{Event, Outcome, StageId, Unit};
+use crate::plan::ToldStep;
+
+pub use canvas::can_redraw;
+pub use event::{Event, Outcome, Report, StageId, StageTaken, StepTaken, Unit};
+use habits::Habits;
 pub use redact::Redactor;
 pub use renderer::{Format, Options, Renderer, renderer};
 pub use screenful::Screenful;
@@ -35,12 +45,13 @@ pub struct Reporter {
     sink: Arc<dyn Sink>,
     next_stage: Arc<AtomicU64>,
     parent: Option<StageId>,
+    habits: Habits,
 }
 
 impl Reporter {
     /// A reporter that feeds `sink`.
     pub fn new(sink: Arc<dyn Sink>) -> Self {
-        Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None }
+        Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None, habits: Habits::default() }
     }
 
     /// Emits one event.
@@ -58,16 +69,49 @@ impl Reporter {
         self.emit(Event::Warning { text: text.into() });
     }
 
+    /// What is going to be done.
+    pub fn planned(&self, headline: impl Into<String>, steps: Vec<ToldStep>) {
+        self.emit(Event::Planned { headline: headline.into(), steps });
+    }
+
     /// Begins a stage ("creating VM"). It counts as failed unless it is finished or skipped.
     pub fn stage(&self, name: impl Into<String>) -> Stage {
+        self.begin(None, name.into(), None)
+    }
+
+    /// As [`Self::stage`], of a kind that takes about as long from run to run: how long is measured, and how long it
+    /// usually takes is said, where that is known. The kind names no CID and no version, and holds no secret.
+    pub fn timed(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
+        let kind = kind.into();
+        let usual = self.habits.usual(&kind);
+        self.begin(Some(kind), name.into(), usual)
+    }
+
+    /// As [`Self::stage`], and the caller knows how long it usually takes.
+    pub fn expected(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
+        self.begin(None, name.into(), usual)
+    }
+
+    fn begin(&self, kind: Option<String>, name: String, usual: Option<Duration>) -> Stage {
         let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
-        self.emit(Event::StageStarted { id, parent: self.parent, name: name.into() });
+        self.emit(Event::StageStarted { id, parent: self.parent, name, usual });
         Stage {
             reporter: Reporter { parent: Some(id), ..self.clone() },
             id,
+            kind,
             started: Instant::now(),
             ended: false,
         }
+    }
+
+    /// Makes known how long stages of these kinds usually take.
+    pub fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+        self.habits.expect(usual);
+    }
+
+    /// How long the stages of each kind took that were done so far.
+    pub fn took(&self) -> BTreeMap<String, Duration> {
+        self.habits.took()
     }
 }
 
@@ -86,6 +130,7 @@ impl Reporter {
 pub struct Stage {
     reporter: Reporter,
     id: StageId,
+    kind: Option<String>,
     started: Instant,
     ended: bool,
 }
@@ -118,7 +163,10 @@ impl Stage {
 
     fn end(&mut self, outcome: Outcome) {
         self.ended = true;
-        let elapsed: Duration = self.started.elapsed();
+        let elapsed = self.started.elapsed();
+        if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
+            self.reporter.habits.note(kind, elapsed);
+        }
         self.reporter.emit(Event::StageFinished { id: self.id, outcome, elapsed });
     }
 }

@@ -2,15 +2,17 @@
 //! long says every minute that it still runs, so that a CI system does not think the job dead.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::renderer::{Options, Screen};
 use super::text::{self, Color, Lines, paint};
 use super::tree::Tree;
-use super::{Event, Outcome, Sink};
+use super::{Event, Outcome, Report, Sink, summary};
 
 /// How often a long stage shows a sign of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
+/// A stage that usually takes as long says so when it begins.
+const WORTH_SAYING: Duration = Duration::from_secs(10);
 
 /// See the module.
 pub(super) struct Plain {
@@ -69,9 +71,12 @@ impl Inner {
         let color = self.options.color;
         let mut state = self.lock();
         match event {
-            Event::StageStarted { id, parent, name } => {
-                let stage = state.tree.start(*id, *parent, name);
-                self.stage_line(stage.depth, &format!("{} ...", stage.name));
+            Event::StageStarted { id, parent, name, usual } => {
+                let stage = state.tree.start(*id, *parent, name, *usual);
+                let usual = usual.filter(|usual| *usual >= WORTH_SAYING);
+                let usual =
+                    usual.map_or_else(String::new, |usual| format!(" usually {}", text::duration(usual)));
+                self.stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
                 if !state.watched {
                     state.watched = true;
                     watch(self);
@@ -79,14 +84,14 @@ impl Inner {
             }
             Event::StageProgress { id, done, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
-                    stage.progress = Some((*done, *total, *unit));
+                    stage.advance(*done, *total, *unit, Instant::now());
                 }
             }
             Event::StageLog { id, line } => {
                 let line = text::clean_line(line);
                 if let Some(stage) = state.tree.get_mut(*id) {
                     if self.options.verbose {
-                        stage.shown = std::time::Instant::now();
+                        stage.shown = Instant::now();
                         self.stage_line(stage.depth, &format!("  | {line}"));
                     }
                     stage.log = Some(line);
@@ -104,7 +109,7 @@ impl Inner {
                 }
             }
             // What a person reads of it are the stages, and the summary of the plan before.
-            Event::StepBegun { .. } => {}
+            Event::Planned { .. } | Event::StepBegun { .. } => {}
             Event::Note { text } => {
                 self.lines.news(&format!("{}note: {}", self.time(), text::clean(text)));
             }
@@ -112,7 +117,8 @@ impl Inner {
                 let label = paint(color, Color::Yellow, "warning:");
                 self.lines.trouble(&format!("{}{label} {}", self.time(), text::clean(text)));
             }
-            Event::RunFinished { success: true, summary, elapsed, .. } => {
+            Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
+                self.report(report.as_deref(), log.as_deref(), *exit_code);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = text::clean(summary);
                 self.lines.news(&format!(
@@ -121,17 +127,29 @@ impl Inner {
                     text::duration(*elapsed)
                 ));
             }
-            Event::RunFinished { errors, hints, .. } => {
-                let text = text::failure(color, errors, hints).join("\n");
-                self.lines.trouble(&format!("{}{text}", self.time()));
+            Event::RunFinished { errors, hints, exit_code, report, log, .. } => {
+                self.report(report.as_deref(), log.as_deref(), *exit_code);
+                let lines: Vec<String> =
+                    text::failure(errors, hints).iter().map(|line| line.whole(color)).collect();
+                self.lines.trouble(&format!("{}{}", self.time(), lines.join("\n")));
             }
+        }
+    }
+
+    /// What was done, before the result: that is the last line.
+    fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8) {
+        for (line, _) in report.map(|report| summary::lines(report, log, exit_code)).unwrap_or_default() {
+            self.lines.news(&line.whole(self.options.color));
         }
     }
 
     fn show_signs_of_life(&self, state: &mut State) {
         for stage in state.tree.take_quiet(SIGN_OF_LIFE) {
             let mut line = format!("{}: still running after {}", stage.name, text::duration(stage.elapsed()));
-            if let Some(amount) = stage.amount() {
+            if let Some(usual) = stage.usual {
+                line.push_str(&format!(", usually {}", text::duration(usual)));
+            }
+            if let Some(amount) = stage.amount(Instant::now()) {
                 line.push_str(&format!(", {amount}"));
             }
             if let Some(log) = &stage.log {
@@ -181,7 +199,8 @@ mod tests {
     fn shown(verbose: bool, product: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
         let lines = Lines { product, captured: Some(Arc::clone(&captured)) };
-        let options = Options { format: Format::Plain, color: false, unicode: true, verbose, product };
+        let options =
+            Options { format: Format::Plain, color: false, unicode: true, dumb: false, verbose, product };
         let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
         let deploying = reporter.stage("deploying");
         let creating = deploying.reporter().stage("creating VM");
@@ -200,6 +219,7 @@ mod tests {
             exit_code: 1,
             timings: None,
             log: None,
+            report: None,
         });
         reporter.emit(Event::RunFinished {
             success: true,
@@ -210,6 +230,7 @@ mod tests {
             exit_code: 0,
             timings: None,
             log: None,
+            report: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();
@@ -256,16 +277,22 @@ mod tests {
     #[test]
     fn a_long_stage_shows_a_sign_of_life() {
         let mut tree = Tree::default();
-        tree.start(1, None, "deploying");
-        tree.start(2, Some(1), "uploading");
+        tree.start(1, None, "deploying", None);
+        tree.start(2, Some(1), "uploading", Some(Duration::from_secs(75)));
         let stage = tree.get_mut(2).unwrap();
         stage.log = Some("part 3".to_owned());
-        stage.progress = Some((3, Some(7), Unit::Items));
+        stage.advance(3, Some(7), Unit::Items, Instant::now());
         stage.started -= Duration::from_secs(90);
         let captured = Arc::<Mutex<Vec<String>>>::default();
         let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
-        let options =
-            Options { format: Format::Plain, color: false, unicode: true, verbose: false, product: false };
+        let options = Options {
+            format: Format::Plain,
+            color: false,
+            unicode: true,
+            dumb: false,
+            verbose: false,
+            product: false,
+        };
         let plain = Plain::new(options, lines);
         let mut state = State { tree, ..State::default() };
         plain.inner.show_signs_of_life(&mut state);
@@ -276,7 +303,9 @@ mod tests {
         let captured = captured.lock().unwrap();
         assert_eq!(captured.len(), 1, "{captured:?}");
         assert!(
-            captured[0].ends_with("Z   uploading: still running after 1 min 30 s, 3/7; last: part 3"),
+            captured[0].ends_with(
+                "Z   uploading: still running after 1 min 30 s, usually 1 min 15 s, 3/7; last: part 3"
+            ),
             "{captured:?}"
         );
     }

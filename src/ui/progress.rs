@@ -1,112 +1,146 @@
-//! The live view: what is done scrolls up as a tree, what runs is redrawn below it with elapsed time, bytes,
-//! rate and the last line of its log. The one file that uses indicatif.
+//! The view for terminals: what is done scrolls up as a tree, and below it the [`frame`](super::frame) of what runs is
+//! drawn anew ten times a second. The one file that, with the canvas, uses indicatif.
 //!
 //! What stays goes to standard output and the live part to standard error. When standard error is no terminal
-//! (`--tty` in a CI job) indicatif draws nothing and the tree alone remains, with the starts of stages.
+//! (`--tty` in a CI job) the tree alone remains, with the starts of stages.
 
-use std::collections::HashMap;
-use std::io::IsTerminal;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::canvas::{self, Canvas};
+use super::frame::{self, Space, StepOn};
 use super::renderer::{Options, Screen};
-use super::text::{self, Color, Lines, paint};
-use super::tree::{Running, Tree};
-use super::{Event, Outcome, Sink, StageId, Unit};
+use super::styled::{Styled, TIE};
+use super::text::{self, Color, Lines};
+use super::tree::Tree;
+use super::{Event, Outcome, Sink, StageId, summary};
 
 /// How often the live part is redrawn when nothing happens.
 const TICK: Duration = Duration::from_millis(100);
-/// Cells of the bar, on terminals of at least [`WIDE`] columns.
-const BAR: usize = 20;
-const WIDE: u16 = 72;
+/// How often at most, per second.
+const REDRAWN: u8 = 20;
 
 /// See the module.
 pub(super) struct Progress {
     options: Options,
     lines: Lines,
     live: bool,
-    screen: MultiProgress,
-    state: Mutex<State>,
+    /// The live part. It looks at the state while it is drawn, so nobody may hold that who draws.
+    bar: ProgressBar,
+    state: Arc<Mutex<State>>,
+    /// Held while an event is dealt with: what stays is shown in the order of the events.
+    order: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     tree: Tree,
-    bars: HashMap<StageId, ProgressBar>,
+    step: Option<StepOn>,
     /// The stage whose heading was shown last: lines below it that belong elsewhere say so.
     heading: Option<StageId>,
 }
 
+/// What an event leaves above the live part, in lines. Further ones of the same text are indented by so much.
+type Kept = Vec<(Styled, usize)>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Progress {
     pub(super) fn new(options: Options, lines: Lines) -> Self {
-        Progress {
-            options,
-            lines,
-            live: std::io::stderr().is_terminal(),
-            screen: MultiProgress::with_draw_target(ProgressDrawTarget::stderr()),
-            state: Mutex::default(),
+        let live = canvas::can_redraw() && !options.dumb;
+        let target = match live {
+            true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), REDRAWN),
+            false => ProgressDrawTarget::hidden(),
+        };
+        Progress::drawing(options, lines, live, target)
+    }
+
+    fn drawing(options: Options, lines: Lines, live: bool, target: ProgressDrawTarget) -> Self {
+        let state = Arc::<Mutex<State>>::default();
+        let shown = Arc::clone(&state);
+        let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let (columns, rows) = canvas::size();
+            let space = Space {
+                columns: columns.into(),
+                rows: rows.into(),
+                colors: options.color,
+                unicode: options.unicode,
+            };
+            let state = lock(&shown);
+            let _ = out
+                .write_str(&frame::lines(&state.tree, state.step.as_ref(), space, Instant::now()).join("\n"));
+        };
+        let style =
+            ProgressStyle::with_template("{frame}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style.with_key("frame", frame));
+        if live {
+            bar.enable_steady_tick(TICK);
         }
+        Progress { options, lines, live, bar, state, order: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sign(&self, outcome: Option<&Outcome>) -> String {
+    fn sign(&self, outcome: Option<&Outcome>) -> Styled {
         let (unicode, ascii, color) = match outcome {
             None => ("▸", ">", Color::Bold),
             Some(Outcome::Done) => ("✓", "ok", Color::Green),
             Some(Outcome::Skipped { .. }) => ("–", "--", Color::Dim),
             Some(Outcome::Failed) => ("✗", "FAILED", Color::Red),
         };
-        paint(self.options.color, color, if self.options.unicode { unicode } else { ascii }).into_owned()
+        Styled::default().colored(color, if self.options.unicode { unicode } else { ascii })
     }
 
-    /// A line that stays, above the live part.
-    fn keep(&self, line: &str) {
-        self.screen.suspend(|| self.lines.news(line));
+    /// Lines that stay, above the live part, to standard output or, as `trouble`, to standard error. They are broken
+    /// where words are, for a terminal; a file gets them whole.
+    fn keep(&self, kept: &Kept, trouble: bool) {
+        if kept.is_empty() {
+            return;
+        }
+        let color = self.options.color;
+        self.bar.suspend(|| {
+            for (line, hang) in kept {
+                let lines = match self.live {
+                    true => line.wrapped(canvas::size().0.into(), *hang, color),
+                    false => vec![line.whole(color)],
+                };
+                for line in lines {
+                    if trouble { self.lines.trouble(&line) } else { self.lines.news(&line) }
+                }
+            }
+        });
     }
 
-    fn start(&self, state: &mut State, id: StageId, parent: Option<StageId>, name: &str) {
-        if let Some(parent) = parent {
-            self.heading(state, parent);
+    fn start(&self, state: &mut State, event: &Event) -> Kept {
+        let Event::StageStarted { id, parent, name, usual } = event else { return Kept::new() };
+        let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
+        let stage = state.tree.start(*id, *parent, name, *usual);
+        if !self.live {
+            kept.push(self.headline(stage.depth, &stage.name));
         }
-        let depth = state.tree.start(id, parent, name).depth;
-        if self.live {
-            let bar = self.screen.add(ProgressBar::new_spinner().with_style(self.style(depth)));
-            state.bars.insert(id, bar.clone());
-            self.redraw(state, id);
-            bar.enable_steady_tick(TICK);
-        } else if let Some(stage) = state.tree.get(id) {
-            self.keep(&format!("{}{} {}", "  ".repeat(stage.depth), self.sign(None), stage.name));
-        }
+        kept
+    }
+
+    fn headline(&self, depth: usize, name: &str) -> (Styled, usize) {
+        let line = Styled::plain("  ".repeat(depth)).joined(self.sign(None)).and(format!(" {name}"));
+        (line, 2 * depth + 2)
     }
 
     /// A stage that gets stages of its own becomes a heading above them.
-    fn heading(&self, state: &mut State, id: StageId) {
-        let Some(stage) = state.tree.get(id) else { return };
-        if !stage.has_children {
-            let line = format!("{}{} {}", "  ".repeat(stage.depth), self.sign(None), stage.name);
-            if let Some(bar) = state.bars.remove(&id) {
-                bar.finish_and_clear();
-                self.screen.remove(&bar);
-            }
-            if self.live {
-                self.keep(&line);
-            }
-            state.heading = Some(id);
-        }
+    fn heading(&self, state: &mut State, id: StageId) -> Kept {
+        let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else { return Kept::new() };
+        let headline = self.live.then(|| self.headline(stage.depth, &stage.name));
+        state.heading = Some(id);
+        headline.into_iter().collect()
     }
 
-    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) {
-        if let Some(bar) = state.bars.remove(&id) {
-            bar.finish_and_clear();
-            self.screen.remove(&bar);
+    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> Kept {
+        let Some(stage) = state.tree.finish(id) else { return Kept::new() };
+        if stage.parent.is_none() {
+            state.step = None;
         }
-        let Some(stage) = state.tree.finish(id) else { return };
-        let color = self.options.color;
         let mut name = stage.name.clone();
         if state.heading != stage.parent
             && !stage.has_children
@@ -120,156 +154,132 @@ impl Progress {
         let detail = match outcome {
             Outcome::Skipped { reason } => format!("({})", text::clean_line(reason)),
             Outcome::Done | Outcome::Failed => {
-                let bytes = stage.progress.filter(|(_, _, unit)| *unit == Unit::Bytes);
-                let bytes = bytes.map(|(done, ..)| format!("{}, ", text::bytes(done))).unwrap_or_default();
-                format!("{bytes}{}", text::duration(elapsed))
+                let bytes = stage.bytes().map(|done| format!("{}, ", text::bytes(done))).unwrap_or_default();
+                format!("{bytes}{}", text::duration(elapsed)).replace(' ', &TIE.to_string())
             }
         };
-        self.keep(&format!(
-            "{}{} {name} {}",
-            "  ".repeat(stage.depth),
-            self.sign(Some(outcome)),
-            paint(color, Color::Dim, &detail)
-        ));
+        let line = Styled::plain("  ".repeat(stage.depth))
+            .joined(self.sign(Some(outcome)))
+            .and(format!(" {name} "))
+            .colored(Color::Dim, detail);
+        vec![(line, 2 * stage.depth + 2)]
     }
 
-    /// Elapsed time comes first and the text last, so that a narrow terminal cuts the least important.
-    fn style(&self, depth: usize) -> ProgressStyle {
-        let indent = "  ".repeat(depth);
-        let spinner = if self.options.color { "{spinner:.cyan}" } else { "{spinner}" };
-        let template = format!("{indent}{spinner} {{clock:>5}} {{gauge}}{{wide_msg}}");
-        let ticks = if self.options.unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ " } else { "|/-\\ " };
-        let (full, empty) = if self.options.unicode { ("━", "─") } else { ("=", " ") };
-        ProgressStyle::with_template(&template)
-            .unwrap_or_else(|_| ProgressStyle::default_spinner())
-            .tick_chars(ticks)
-            .with_key("clock", |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-                let _ = write!(out, "{}", text::clock(state.elapsed()));
-            })
-            .with_key("gauge", move |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-                if let (Some(total), true) = (state.len().filter(|total| *total > 0), columns() >= WIDE) {
-                    let filled = BAR as u64 * state.pos().min(total) / total;
-                    let filled = usize::try_from(filled).unwrap_or(BAR);
-                    let _ = write!(out, "{}{} ", full.repeat(filled), empty.repeat(BAR - filled));
-                }
-            })
+    /// The whole of a text that may have lines of its own.
+    fn text(&self, text: &str) -> Kept {
+        text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
     }
 
-    fn redraw(&self, state: &State, id: StageId) {
-        let (Some(stage), Some(bar)) = (state.tree.get(id), state.bars.get(&id)) else { return };
-        if let Some((done, total, _)) = stage.progress {
-            if let Some(total) = total {
-                bar.set_length(total);
-            }
-            bar.set_position(done);
-        }
-        bar.set_message(self.message(stage));
-    }
-
-    /// The name, how far it has come, the newest log line. A narrow terminal has room for a percentage only.
-    fn message(&self, stage: &Running) -> String {
-        let mut message = String::new();
-        match (stage.progress, columns() >= WIDE) {
-            (Some((done, Some(total), Unit::Bytes)), false) if total > 0 => {
-                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
-                message.push_str(&format!("{percent:>3}% {}", stage.name));
-            }
-            _ => {
-                message.push_str(&stage.name);
-                if let Some(amount) = stage.amount() {
-                    message.push_str(&format!("  {amount}"));
-                }
-            }
-        }
-        if let Some(log) = stage.log.as_deref().filter(|log| !log.is_empty()) {
-            message.push_str(&format!("  {}", paint(self.options.color, Color::Dim, log)));
-        }
-        message
-    }
-
-    fn finish_run(&self, state: &mut State, event: &Event) {
-        let Event::RunFinished { success, summary, elapsed, errors, hints, .. } = event else { return };
-        for (_, bar) in state.bars.drain() {
-            bar.finish_and_clear();
-        }
-        // Nothing is drawn after this; a run that died mid-stage leaves no bar behind.
-        let _ = self.screen.clear();
-        let color = self.options.color;
+    fn finish_run(&self, event: &Event) {
+        let Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, log, report, .. } =
+            event
+        else {
+            return;
+        };
+        // A run that died amid a stage leaves nothing behind, and nothing is drawn after this.
+        *lock(&self.state) = State::default();
+        self.bar.finish_and_clear();
+        let report = report
+            .as_deref()
+            .map(|report| summary::lines(report, log.as_deref(), *exit_code))
+            .unwrap_or_default();
+        self.keep(&report, false);
         if *success {
-            let label = paint(color, Color::Green, "Succeeded");
-            self.keep(&format!("{label} in {}: {}", text::duration(*elapsed), text::clean(summary)));
+            let line = Styled::default().colored(Color::Green, "Succeeded").and(format!(
+                " in {}: {}",
+                text::duration(*elapsed),
+                text::clean_line(summary)
+            ));
+            self.keep(&vec![(line, 2)], false);
         } else {
-            self.lines.trouble(&text::failure(color, errors, hints).join("\n"));
+            let lines = text::failure(errors, hints).into_iter().map(|line| (line, 4)).collect();
+            self.keep(&lines, true);
         }
+    }
+}
+
+/// Where a text goes on that is broken.
+fn hang(line: &str) -> usize {
+    line.len() - line.trim_start().len() + 2
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 
 impl Sink for Progress {
     fn emit(&self, event: &Event) {
-        let mut state = self.lock();
-        match event {
-            Event::StageStarted { id, parent, name } => self.start(&mut state, *id, *parent, name),
+        let _order = lock(&self.order);
+        let mut state = lock(&self.state);
+        let kept = match event {
+            Event::StageStarted { .. } => self.start(&mut state, event),
             Event::StageProgress { id, done, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
-                    stage.progress = Some((*done, *total, *unit));
+                    stage.advance(*done, *total, *unit, Instant::now());
                 }
-                self.redraw(&state, *id);
+                Kept::new()
             }
             Event::StageLog { id, line } => {
                 let line = text::clean_line(line);
                 let Some(stage) = state.tree.get_mut(*id) else { return };
-                if self.options.verbose {
-                    let shown = format!("{}| {line}", "  ".repeat(stage.depth + 1));
-                    self.keep(&paint(self.options.color, Color::Dim, &shown));
-                }
-                stage.log = Some(line);
-                self.redraw(&state, *id);
+                stage.log = Some(line.clone());
+                let indent = 2 * stage.depth + 2;
+                let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
+                if self.options.verbose { vec![(shown, indent + 2)] } else { Kept::new() }
             }
-            Event::StageFinished { id, outcome, elapsed } => {
-                self.finish(&mut state, *id, outcome, *elapsed);
+            Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
+            Event::StepBegun { number, count, what, .. } => {
+                state.step = Some(StepOn { number: *number, count: *count, what: text::clean_line(what) });
+                Kept::new()
             }
-            Event::StepBegun { .. } => {}
-            Event::Note { text } => self.keep(&text::clean(text)),
+            Event::Planned { .. } => Kept::new(),
+            Event::Note { text } => self.text(text),
             Event::Warning { text } => {
-                let label = paint(self.options.color, Color::Yellow, "warning:");
-                self.log_line(&format!("{label} {}", text::clean(text)));
+                drop(state);
+                let mut lines = self.text(text);
+                if let Some((first, _)) = lines.first_mut() {
+                    *first =
+                        Styled::default().colored(Color::Yellow, "warning:").and(" ").joined(first.clone());
+                }
+                return self.keep(&lines, true);
             }
-            Event::RunFinished { .. } => self.finish_run(&mut state, event),
-        }
+            Event::RunFinished { .. } => {
+                drop(state);
+                return self.finish_run(event);
+            }
+        };
+        drop(state);
+        self.keep(&kept, false);
     }
 }
 
 impl Screen for Progress {
     fn log_line(&self, line: &str) {
-        self.screen.suspend(|| self.lines.trouble(line));
+        let _order = lock(&self.order);
+        self.bar.suspend(|| self.lines.trouble(&text::clean(line)));
     }
-}
-
-/// The terminal's width now: it may have been resized.
-fn columns() -> u16 {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
-        return size.ws_col;
-    }
-    80
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::ui::{Format, Reporter};
+    use crate::ui::{Format, Reporter, Unit};
 
     /// What stays on the screen of a run whose stages overlap. The live part is off: tests have no terminal.
     fn kept(unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
         let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
-        let options =
-            Options { format: Format::Progress, color: false, unicode, verbose: false, product: false };
-        let mut progress = Progress::new(options, lines);
-        progress.live = true;
-        progress.screen.set_draw_target(ProgressDrawTarget::hidden());
+        let options = Options {
+            format: Format::Progress,
+            color: false,
+            unicode,
+            dumb: false,
+            verbose: false,
+            product: false,
+        };
+        let progress = Progress::drawing(options, lines, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));
         reporter.stage("validating").finish();
         let left = reporter.stage("compiling");
@@ -291,6 +301,7 @@ mod tests {
             exit_code: 0,
             timings: None,
             log: None,
+            report: None,
         });
         let lines = captured.lock().unwrap().join("\n");
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()

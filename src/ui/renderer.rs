@@ -6,7 +6,8 @@ use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
 use super::text::Lines;
-use super::{Event, Outcome, Redactor, Sink};
+use super::{Event, Outcome, Redactor, Report, Sink, StageTaken, StepTaken};
+use crate::plan::ToldStep;
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Options {
     pub color: bool,
     /// Whether the terminal shows more than ASCII.
     pub unicode: bool,
+    /// Whether the terminal can only add text at its end.
+    pub dumb: bool,
     /// Whether the log lines of stages are shown as they come, and not only the last one.
     pub verbose: bool,
     /// Whether standard output is for the command's product (a manifest, a script), so that everything else
@@ -83,8 +86,8 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.apply(text).into_owned();
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
     match event {
-        Event::StageStarted { id, parent, name } => {
-            Event::StageStarted { id: *id, parent: *parent, name: hide(name) }
+        Event::StageStarted { id, parent, name, usual } => {
+            Event::StageStarted { id: *id, parent: *parent, name: hide(name), usual: *usual }
         }
         Event::StageLog { id, line } => Event::StageLog { id: *id, line: hide(line) },
         Event::StageFinished { id, outcome, elapsed } => Event::StageFinished {
@@ -96,12 +99,20 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             },
             elapsed: *elapsed,
         },
-        Event::StepBegun { number, count, step, reason } => {
-            Event::StepBegun { number: *number, count: *count, step, reason: hide(reason) }
+        Event::Planned { headline, steps } => {
+            let step = |told: &ToldStep| ToldStep {
+                step: told.step.clone(),
+                what: hide(&told.what),
+                reason: hide(&told.reason),
+            };
+            Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
+        }
+        Event::StepBegun { number, count, step, what, reason } => {
+            Event::StepBegun { number: *number, count: *count, step, what: hide(what), reason: hide(reason) }
         }
         Event::Note { text } => Event::Note { text: hide(text) },
         Event::Warning { text } => Event::Warning { text: hide(text) },
-        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings, log } => {
+        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings, log, report } => {
             Event::RunFinished {
                 success: *success,
                 summary: hide(summary),
@@ -111,9 +122,24 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
                 exit_code: *exit_code,
                 timings: timings.clone(),
                 log: log.clone(),
+                report: report.as_deref().map(|report| Box::new(hidden(report, &hide))),
             }
         }
         Event::StageProgress { .. } => event.clone(),
+    }
+}
+
+/// A report with what `hide` makes of its texts. The path of the state is what was given on the command line.
+fn hidden(report: &Report, hide: &dyn Fn(&String) -> String) -> Report {
+    let Report { steps, steps_left, stages, state } = report;
+    let step =
+        |step: &StepTaken| StepTaken { what: hide(&step.what), reason: hide(&step.reason), done: step.done };
+    let stage = |stage: &StageTaken| StageTaken { name: hide(&stage.name), ..stage.clone() };
+    Report {
+        steps: steps.iter().map(step).collect(),
+        steps_left: *steps_left,
+        stages: stages.iter().map(stage).collect(),
+        state: state.clone(),
     }
 }
 
@@ -128,14 +154,18 @@ mod tests {
         redactor.add("hunter22");
         let secret = || "x hunter22 y".to_owned();
         let events = [
-            Event::StageStarted { id: 1, parent: None, name: secret() },
+            Event::StageStarted { id: 1, parent: None, name: secret(), usual: None },
             Event::StageLog { id: 1, line: secret() },
             Event::StageFinished {
                 id: 1,
                 outcome: Outcome::Skipped { reason: secret() },
                 elapsed: Duration::ZERO,
             },
-            Event::StepBegun { number: 1, count: 1, step: "create_vm", reason: secret() },
+            Event::Planned {
+                headline: secret(),
+                steps: vec![ToldStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
+            },
+            Event::StepBegun { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
             Event::Note { text: secret() },
             Event::Warning { text: secret() },
             Event::RunFinished {
@@ -147,6 +177,17 @@ mod tests {
                 exit_code: 1,
                 timings: None,
                 log: None,
+                report: Some(Box::new(Report {
+                    steps: vec![StepTaken { what: secret(), reason: secret(), done: true }],
+                    stages: vec![StageTaken {
+                        name: secret(),
+                        depth: 0,
+                        outcome: "done",
+                        elapsed: Duration::ZERO,
+                        usual: None,
+                    }],
+                    ..Report::default()
+                })),
             },
         ];
         for event in events {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 
+use super::styled::Styled;
+
 /// How often to look whether the terminal has another size, or somebody wants out.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -97,7 +99,7 @@ fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
     for (index, line) in text.lines().take(rows).enumerate() {
         let more = index + 1 == rows && count > rows;
         let line = if more { format!("({} more lines)", count - rows + 1) } else { line.to_owned() };
-        drawn.push_str(&cut(&line, columns));
+        drawn.push_str(&Styled::plain(line).cut(columns, false, "…"));
         drawn.push_str("\x1b[K");
         // After the last row the screen would scroll.
         if index + 1 < rows.min(count) {
@@ -106,14 +108,6 @@ fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
     }
     drawn.push_str("\x1b[J");
     drawn
-}
-
-/// A line of at most so many characters.
-fn cut(line: &str, columns: usize) -> String {
-    match line.char_indices().nth(columns) {
-        Some(_) => line.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
-        None => line.to_owned(),
-    }
 }
 
 /// Writes to standard output at once. Says whether somebody reads it.

@@ -9,6 +9,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::Unit;
+use super::styled::Styled;
 
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
@@ -70,6 +71,7 @@ pub(super) enum Color {
     Red,
     Green,
     Yellow,
+    Cyan,
     Bold,
     Dim,
 }
@@ -83,6 +85,7 @@ pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
         Color::Red => "31",
         Color::Green => "32",
         Color::Yellow => "33",
+        Color::Cyan => "36",
         Color::Bold => "1",
         Color::Dim => "2",
     };
@@ -182,13 +185,14 @@ impl Lines {
 }
 
 /// The error as a person reads it: message, causes, hints. `errors` is outermost first.
-pub(super) fn failure(color: bool, errors: &[String], hints: &[String]) -> Vec<String> {
+pub(super) fn failure(errors: &[String], hints: &[String]) -> Vec<Styled> {
     let mut lines = Vec::new();
-    let mut push = |label: &str, paint_as: Color, text: &str, indent: &str| {
+    let mut push = |label: &str, color: Color, text: &str, indent: &str| {
         let text = clean(text);
         let mut parts = text.lines();
-        lines.push(format!("{indent}{} {}", paint(color, paint_as, label), parts.next().unwrap_or_default()));
-        lines.extend(parts.map(|part| format!("{indent}  {part}")));
+        let first = parts.next().unwrap_or_default();
+        lines.push(Styled::plain(indent).colored(color, label).and(format!(" {first}")));
+        lines.extend(parts.map(|part| Styled::plain(format!("{indent}  {part}"))));
     };
     for (depth, error) in errors.iter().enumerate() {
         match depth {
@@ -234,10 +238,13 @@ mod tests {
     #[test]
     fn a_failure_in_words() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
+        let shown = |colors, hints: &[String]| -> Vec<String> {
+            failure(&errors, hints).iter().map(|line| line.whole(colors)).collect()
+        };
         assert_eq!(
-            failure(false, &errors, &["run again".to_owned()]),
+            shown(false, &["run again".to_owned()]),
             ["error: creating the VM failed", "  cause: line one", "    line two", "  hint: run again"]
         );
-        assert_eq!(failure(true, &errors[..1], &[]), ["\x1b[31merror:\x1b[0m creating the VM failed"]);
+        assert_eq!(shown(true, &[])[0], "\x1b[31merror:\x1b[0m creating the VM failed");
     }
 }

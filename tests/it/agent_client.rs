@@ -270,7 +270,7 @@ fn an_old_agents_drain_is_asked_again_until_it_is_over() {
     let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
     let begun = Instant::now();
     let drained =
-        agent(&address.to_string(), &server.pem).drain(Before::Shutdown, Duration::from_secs(30)).unwrap();
+        agent(&address.to_string(), &server.pem).drain(Before::Stop, Duration::from_secs(30)).unwrap();
     assert_eq!(drained, Drained::Done);
     assert!(begun.elapsed() >= Duration::from_secs(1));
 }
@@ -281,7 +281,7 @@ fn an_old_agents_drain_ends_at_the_deadline() {
     let address = old_agent(server.tls, &[("shutdown", -600)]);
     let begun = Instant::now();
     let drained =
-        agent(&address.to_string(), &server.pem).drain(Before::Shutdown, Duration::from_millis(200)).unwrap();
+        agent(&address.to_string(), &server.pem).drain(Before::Stop, Duration::from_millis(200)).unwrap();
     assert_eq!(drained, Drained::TimedOut);
     assert!(begun.elapsed() < Duration::from_secs(20));
 }

@@ -72,6 +72,9 @@ fn bad_input_is_told_with_its_place() {
     assert!(run.stderr.contains("broken.yml:"), "{}", run.stderr);
     let run = world.run(["int", "absent.yml"]).failure(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
+    world.write("directory/m.yml", "a: 1\n");
+    let run = world.run(["int", "directory"]).failure(3);
+    assert!(run.stderr.contains("manifest 'directory' is a directory"), "{}", run.stderr);
     world.write("m.yml", "a: 1\n");
     // The text is not repeated: it may be a value whose name was forgotten.
     let run = world.run(["int", "m.yml", "-v", "no-equals-sign"]).failure(2);

@@ -2,12 +2,14 @@
 //!
 //! A fenced block marked `sh` is run with `sh -e`, the blocks of a page one after the other in one directory that has
 //! `examples` in it and the program on its path. Where a block cannot be run here, its mark says what it takes:
-//! `` ```sh needs=a cloud ``. Commands anywhere else would not be run, so there are none: indented blocks and blocks
+//! `` ```sh needs=a cloud ``. A command that goes on until somebody ends it is marked `sh until=Ctrl-C`; it is ended so when it
+//! has said something, and must end well. Commands anywhere else would not be run, so there are none: indented blocks and blocks
 //! without a mark may not begin with the program's name.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::support::{MONOPILE, World};
 
@@ -64,6 +66,25 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+fn finished(world: &World, command: Command) -> (i32, String) {
+    let run = world.finish(command);
+    (run.code, format!("{}\n{}", run.stdout, run.stderr))
+}
+
+/// Ends a command as Ctrl-C does, as soon as it has printed a line.
+fn until_interrupted(mut command: Command) -> (i32, String) {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut said = String::new();
+    output.read_line(&mut said).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    output.read_to_string(&mut said).unwrap();
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    (if said.is_empty() { -1 } else { code }, said)
+}
+
 #[test]
 fn every_command_runs() {
     let mut ran = 0;
@@ -90,16 +111,21 @@ fn every_command_runs() {
                 assert!(needs.len() > 3, "{place}: needs what?");
                 continue;
             }
-            assert_eq!(rest, "", "{place}: a mark is `sh`, or `sh needs=…`");
             let mut command = Command::new("sh");
-            world.enter(&mut command).args(["-ec", &block.text]);
+            let (text, endless) = match rest.trim() {
+                "" => (block.text.clone(), false),
+                "until=Ctrl-C" => (format!("exec {}", block.text), true),
+                _ => panic!("{place}: a mark is `sh`, `sh until=Ctrl-C` or `sh needs=…`"),
+            };
+            world.enter(&mut command).args(["-ec", &text]);
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-            let run = world.finish(command);
-            if run.code != 0 {
+            let (code, said) = if endless { until_interrupted(command) } else { finished(&world, command) };
+            if code != 0 {
                 // The page would have deleted it further down.
-                world.run(["delete-env", "examples/hello/manifest.yml", "--skip-drain", "--allow-missing"]);
+                let manifest = "examples/hello/manifest.yml";
+                world.run(["delete-env", manifest, "--no-env-file", "--skip-drain", "--allow-missing"]);
             }
-            assert_eq!(run.code, 0, "{place}:\n{}\n{}\n{}", block.text, run.stdout, run.stderr);
+            assert_eq!(code, 0, "{place}:\n{}\n{said}", block.text);
             ran += 1;
         }
         assert_eq!(world.leftovers(), Vec::<String>::new(), "{}", path.display());

@@ -84,7 +84,13 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
 fn without_it_a_manifest_is_required_as_ever() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
-    assert!(refused.stderr.contains("<PATH>"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("<PATH>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
+    for (args, tip) in
+        [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
+    {
+        let refused = world.finish(inside(&world, ".", args)).failure(2);
+        assert_eq!(refused.stderr.contains("tip: a file .monopile.yml"), tip, "{}", refused.stderr);
+    }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
     // One that names no manifest does not make it optional.
@@ -166,19 +172,60 @@ fn vars_and_state_commands_use_it() {
 }
 
 #[test]
+fn what_it_says_of_a_flag_is_as_if_it_were_given() {
+    let world = World::new();
+    world.write(
+        "bosh.yml",
+        "name: x\ncloud_provider: {cpi: {builtin: local}, mbus: 'https://a:b@127.9.9.9:6868'}\n",
+    );
+    let refused = |text: &str, args: &[&str], code: i32| {
+        world.write(".monopile.yml", format!("manifest: bosh.yml\n{text}\n"));
+        world.run(args).failure(code).stderr
+    };
+    // Each is checked as the flag is.
+    for (text, expected) in [
+        ("update_strategy: never", "invalid value 'never' for '--update-strategy <STRATEGY>'"),
+        ("log_format: xml", "invalid value 'xml' for '--log-format <FORMAT>'"),
+        ("templates: perl", "invalid value 'perl' for '--templates <MODE>'"),
+        ("cpi_api_version: 9", "invalid value '9' for '--cpi-api-version <N>'"),
+        ("cpi_timeout: soon", "invalid value 'soon' for '--cpi-timeout <DURATION>'"),
+        ("wait_for_lock: soon", "invalid value 'soon' for '--wait-for-lock <DURATION>'"),
+        ("drain_timeout: soon", "invalid value 'soon' for '--drain-timeout <DURATION>'"),
+        ("cpi_config: cpis.yml", "CPI config 'cpis.yml' does not exist"),
+        ("cloud_config: cloud.yml", "cloud config 'cloud.yml' does not exist"),
+        ("vars_files: [no.yml]", "vars file 'no.yml' does not exist"),
+        ("ops_files: [no.yml]", "ops file 'no.yml' does not exist"),
+    ] {
+        let said = refused(text, &["create-env"], 3);
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+    world.write(
+        "bosh-state.json",
+        r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1", "current_stemcell_id": "",
+            "current_disk_id": "", "current_release_ids": [], "current_manifest_sha": "", "disks": [],
+            "stemcells": [], "releases": []}"#,
+    );
+    world.write("key", "");
+    // The way to the VM; a flag, and a variable, win.
+    let said = refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
+    assert!(said.contains("is not one plain word"), "{said}");
+    let said = refused(
+        "gw_host: -oProxyCommand=x",
+        &["ssh", "-c", "id", "-i", "key", "--insecure-agent", "--gw-disable"],
+        255,
+    );
+    assert!(!said.contains("is not one plain word"), "{said}");
+    // A secret in it is one.
+    world.write("secret.yml", "name: ((secret))\ninstance_groups: ((secret))\n");
+    world.write(".monopile.yml", "manifest: secret.yml\nvars: {secret: s3cret-in-env-file}\n");
+    let said = world.run(["create-env"]).failure(3);
+    assert!(!said.stderr.contains("s3cret-in-env-file"), "{}", said.stderr);
+}
+
+#[test]
 fn an_environment_lives_without_flags() {
     let hello = Hello::new();
-    let flags: Vec<&str> = hello.flags();
-    let mut text = String::from("manifest: hello/manifest.yml\n");
-    let (mut ops, mut vars) = (Vec::new(), Vec::new());
-    for pair in flags.chunks(2) {
-        match pair[0] {
-            "-o" => ops.push(pair[1]),
-            "-v" => vars.push(pair[1].replacen('=', ": ", 1)),
-            flag => text += &format!("{}: {}\n", flag.trim_start_matches('-').replace('-', "_"), pair[1]),
-        }
-    }
-    text += &format!("ops_files: [{}]\nvars: {{{}}}\nparallel: 2\n", ops.join(", "), vars.join(", "));
+    let text = hello.env_file("state.json", "creds.yml") + "parallel: 2\n";
     hello.world.write(".monopile.yml", text);
     hello.world.run(["create-env"]).success();
     assert_eq!(hello.ask().1, 1);

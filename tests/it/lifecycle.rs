@@ -181,3 +181,60 @@ fn a_drain_that_does_not_end_is_ended() {
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
+
+/// Has every script of the job, and its start and stop, write down that they run and what they are told.
+fn noted(hello: &Hello) {
+    for script in ["pre-stop", "drain", "post-stop", "pre-start", "ctl", "post-start"] {
+        let path = format!("hello/release/jobs/hello/templates/{script}.erb");
+        let text = hello.world.read(&path);
+        let note = format!(
+            "#!/bin/bash\necho \"{script} $* vm=$BOSH_VM_NEXT_STATE instance=$BOSH_INSTANCE_NEXT_STATE \
+             deployment=$BOSH_DEPLOYMENT_NEXT_STATE <%= p('greeting', 'none') %>\" >> \
+             /var/vcap/store/scripts.log\n"
+        );
+        hello.world.write(&path, text.replacen("#!/bin/bash\n", &note, 1));
+    }
+}
+
+/// What ran since the last time, in its order.
+fn ran(hello: &Hello) -> Vec<String> {
+    let logs = hello.find("work/cloud", "scripts.log");
+    let text: String = logs.iter().map(|log| std::fs::read_to_string(log).unwrap()).collect();
+    logs.iter().for_each(|log| std::fs::remove_file(log).unwrap());
+    text.lines().map(|line| line.replace(" vm= instance= deployment=", "")).collect()
+}
+
+#[test]
+fn an_update_in_place_runs_the_scripts_as_a_director_does() {
+    let mut hello = Hello::new();
+    noted(&hello);
+    hello.create(&["-n"]).success();
+    assert_eq!(ran(&hello), ["pre-start  none", "ctl start none", "post-start  none"]);
+    let property = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+    hello.ops("greeting.yml", &format!("- {{type: replace, path: {property}, value: Ahoy}}"));
+    hello.create(&["-n"]).success();
+    // The old scripts stop, the new ones start.
+    assert_eq!(
+        ran(&hello),
+        [
+            "pre-stop  vm=keep instance=keep deployment=keep none",
+            // No package changed: those that the VM compiled are those that it has.
+            "drain job_changed hash_changed none",
+            "ctl stop none",
+            "post-stop  none",
+            "pre-start  Ahoy",
+            "ctl start Ahoy",
+            "post-start  Ahoy",
+        ]
+    );
+    hello.create(&["-n", "--recreate"]).success();
+    let recreated = ran(&hello);
+    assert_eq!(
+        recreated[..2],
+        ["pre-stop  vm=delete instance=keep deployment=keep Ahoy", "drain job_shutdown hash_unchanged Ahoy"]
+    );
+    stop(&hello, &[]).success();
+    assert_eq!(ran(&hello)[0], "pre-stop  vm=keep instance=keep deployment=keep Ahoy");
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

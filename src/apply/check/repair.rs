@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{CloudCheck, Problem, Repair};
 use crate::agent::{Agent, Before, Endpoint};
 use crate::apply::cloud::Cloud;
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::{Cpis, of_cpi};
 use crate::apply::identity::Stranger;
 use crate::apply::lifecycle::Jobs;
@@ -74,8 +74,7 @@ impl<'a> Site<'a> {
         store: Store,
     ) -> Result<Self> {
         let deploy = &request.deploy;
-        let sources = Sources::find(environment, ground.alone.parts())?;
-        let cpis = Cpis::new(environment, sources, store.state(), deploy.cpi_api_version);
+        let cpis = Cpis::find(environment, ground.alone.parts(), store.state(), deploy.cpi_api_version)?;
         // The VM's comes first.
         let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
         let first = first.as_deref();
@@ -131,7 +130,7 @@ impl<'a> Site<'a> {
     /// they would finish is on the disk that they have lost.
     fn mount(&mut self, disk: &Handle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
-        self.jobs().stop(None, Before::Shutdown, stage)?;
+        self.jobs().stop(None, Before::Stop, stage)?;
         let patience = self.request.deploy.agent_timeout;
         if repair == Repair::ReattachDisk {
             let (deployment, agent) = (self.deployment, &self.agent);

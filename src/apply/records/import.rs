@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError};
 use crate::apply::connection::{Connection, Presence};
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
 use crate::apply::request::Environment;
 use crate::apply::run::{connect, endpoint};
@@ -84,8 +84,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut state = store.state().clone();
     records(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
-    let sources = Sources::find(environment, alone.parts())?;
-    let cpis = Cpis::new(environment, sources, &state, request.cpi_api_version);
+    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
 

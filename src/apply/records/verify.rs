@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::no_state;
 use crate::agent::AgentError;
 use crate::apply::connection::{Connection, Presence};
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
 use crate::apply::identity::Stranger;
 use crate::apply::request::Environment;
@@ -96,8 +96,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     let endpoint = endpoint(environment, &alone.provider)?;
     // What was renamed counts; the next run that changes something records it.
     let (state, _) = cpi_names::renamed(alone.config.as_ref(), store.state())?;
-    let sources = Sources::find(environment, alone.parts())?;
-    let cpis = Cpis::new(environment, sources, &state, request.cpi_api_version);
+    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
     cpis.install_all_of(&state, &validating)?;
     validating.finish();
     let asking = environment.reporter.stage("Asking the CPI what exists");

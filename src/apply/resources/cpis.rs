@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::place::On;
 use crate::Result;
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::{Cpis, asking};
 use crate::apply::prepare;
 use crate::apply::request::Environment;
@@ -35,8 +35,7 @@ pub fn cpis(on: &On, environment: &Environment) -> Result<Vec<ListedCpi>> {
     let loaded = prepare::load(environment, &on.inputs)?;
     let alone = Alone::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
     let state = State::read(&environment.paths.state)?.unwrap_or_else(State::new);
-    let sources = Sources::find(environment, alone.parts())?;
-    let cpis = Cpis::new(environment, sources, &state, on.cpi_api_version);
+    let cpis = Cpis::find(environment, alone.parts(), &state, on.cpi_api_version)?;
     validating.finish();
     let default = (None, default_kind(&alone.provider.cpi));
     let named = alone.config.iter().flat_map(|config| &config.cpis);

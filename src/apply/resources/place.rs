@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::apply::cloud::Cloud;
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
 use crate::apply::effect::Effect;
 use crate::apply::records::no_state;
@@ -66,8 +66,7 @@ impl On {
         alone: &'a Alone,
         store: Store,
     ) -> Result<Cloud<'a>> {
-        let sources = Sources::find(environment, alone.parts())?;
-        let cpis = Cpis::new(environment, sources, store.state(), self.cpi_api_version);
+        let cpis = Cpis::find(environment, alone.parts(), store.state(), self.cpi_api_version)?;
         Ok(Cloud::new(environment, cpis, store))
     }
 }

@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 
 use super::follow::Follower;
 use super::reach;
+use crate::agent::Agent;
 use crate::apply::log_archive::LogArchive;
 use crate::apply::request::Environment;
 use crate::apply::signals;
@@ -42,7 +43,9 @@ pub struct Logs {
     pub agent_timeout: Duration,
     /// Whose.
     pub kinds: Vec<LogKind>,
-    /// Globs of names below the log directory; all, where there are none.
+    /// The jobs whose logs are wanted; with `filters`, whatever either names, and all, where neither names any.
+    pub jobs: Vec<String>,
+    /// Globs of names below the log directory.
     pub filters: Vec<String>,
     /// How many of the last lines of each file; all, where none is given.
     pub lines: Option<usize>,
@@ -70,16 +73,33 @@ impl Logs {
         self.kinds.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
-    fn fetch(&self, agent: &crate::agent::Agent, environment: &Environment) -> Result<LogArchive> {
-        LogArchive::fetch(agent, &self.types(), &self.filters, &environment.paths.work, ARCHIVE_LIMIT)
+    /// The agent that is asked. A slip in a job's name would find nothing, without a word.
+    fn reach(&self, environment: &Environment) -> Result<Agent> {
+        let agent = reach(environment, &self.inputs, self.agent_timeout)?.agent;
+        if !self.jobs.is_empty() {
+            let known = super::jobs(&agent.get_full_state()?);
+            if let Some(other) = self.jobs.iter().find(|job| !known.contains(job)) {
+                let named = || Some(format!("its jobs are: {}", known.join(", ")));
+                return Err(Error::invalid(format!("job '{other}' is not on the VM"))
+                    .with_nearest(other, known.iter().map(String::as_str), named)
+                    .with_hint("--filter finds what a job has left that is not there any more"));
+            }
+        }
+        Ok(agent)
+    }
+
+    fn fetch(&self, agent: &Agent, environment: &Environment) -> Result<LogArchive> {
+        let jobs = self.jobs.iter().map(|job| format!("{job}/**/*"));
+        let filters: Vec<String> = jobs.chain(self.filters.iter().cloned()).collect();
+        LogArchive::fetch(agent, &self.types(), &filters, &environment.paths.work, ARCHIVE_LIMIT)
     }
 }
 
 /// Saves the logs as the agent packed them, for their owner alone. Nothing in them is redacted.
 pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result<SavedLogs> {
-    let visited = reach(environment, &request.inputs, request.agent_timeout)?;
+    let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
-    let archive = request.fetch(&visited.agent, environment)?;
+    let archive = request.fetch(&agent, environment)?;
     // Whoever unpacks it later may know no rules.
     archive.check()?;
     let failed = |error| Error::io(format!("saving the logs as '{}'", to.display()), error);
@@ -96,9 +116,9 @@ pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result
 
 /// Prints the logs, file by file, redacted.
 pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let visited = reach(environment, &request.inputs, request.agent_timeout)?;
+    let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
-    let tree = request.fetch(&visited.agent, environment)?;
+    let tree = request.fetch(&agent, environment)?;
     let root = tree.unpack()?;
     fetching.finish();
     let files = files(&root);
@@ -129,11 +149,11 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
 
 /// Prints what is added to the logs until a signal comes, or the agent is away for longer than it may.
 pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let visited = reach(environment, &request.inputs, request.agent_timeout)?;
+    let agent = request.reach(environment)?;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
     let mut shown_last: Option<PathBuf> = None;
-    follower.run(environment, &visited.agent, request.agent_timeout, &mut |agent, follower| {
+    follower.run(environment, &agent, request.agent_timeout, &mut |agent, follower| {
         let archive = request.fetch(agent, environment)?;
         let root = archive.unpack()?;
         for path in files(&root) {

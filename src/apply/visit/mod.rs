@@ -18,6 +18,8 @@ pub use status::{
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::existing;
 use super::prepare;
 use super::records::no_state;
@@ -54,4 +56,11 @@ fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Resu
     let endpoint = agents_place(environment, inputs)?;
     let agent = existing::contact(environment, endpoint.clone(), &state, patience)?;
     Ok(Visited { endpoint, agent })
+}
+
+/// The jobs on the VM, by what its agent told.
+fn jobs(told: &Value) -> Vec<String> {
+    let templates = told.pointer("/job/templates").and_then(Value::as_array);
+    let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
+    names.map(str::to_owned).collect()
 }

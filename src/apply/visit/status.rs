@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, Endpoint};
 use crate::apply::connection::Presence;
-use crate::apply::cpi_source::{Alone, Sources};
+use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
 use crate::apply::identity::Stranger;
 use crate::apply::records::{self, Overview};
@@ -310,7 +310,7 @@ impl Observer<'_> {
             vm,
             agent,
             job_state: text("job_state"),
-            jobs: jobs(&told),
+            jobs: super::jobs(&told),
             processes: processes(&told),
             vitals,
             networks: self.networks(&told, &state),
@@ -377,8 +377,7 @@ impl Observer<'_> {
             Some(cpis) => cpis,
             None => {
                 let (environment, request) = (self.from.environment, self.from.request);
-                let sources = Sources::find(environment, alone.parts())?;
-                Cpis::new(environment, sources, &renamed, request.cpi_api_version)
+                Cpis::find(environment, alone.parts(), &renamed, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);
@@ -443,12 +442,6 @@ fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, Stri
         return Ok(Err(stranger.to_string()));
     }
     agent.get_full_state().map(Ok)
-}
-
-fn jobs(told: &Value) -> Vec<String> {
-    let templates = told.pointer("/job/templates").and_then(Value::as_array);
-    let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
-    names.map(str::to_owned).collect()
 }
 
 fn processes(told: &Value) -> Vec<ProcessSeen> {

@@ -41,7 +41,7 @@ impl Kind {
 pub struct Failure {
     pub kind: Kind,
     pub message: String,
-    /// Nothing this CPI does fails by chance, so this stays false unless a caller sets it.
+    /// Whether the same call may succeed later: false, unless what failed may pass by itself.
     pub ok_to_retry: bool,
 }
 

@@ -4,7 +4,7 @@
 //! {"ironic": {"endpoint": "http://host:6385", "username": "…", "password": "…", "cacert": "PEM"},
 //!  "storage": {"tool": "tgt", "directory": "/abs/dir", "portals": ["10.0.0.2:3260"], "iqn": "iqn.2016-06.org.example"},
 //!  "agent": {"mbus": "https://user:password@host:port", "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}},
-//!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300}
+//!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300, "outage_timeout": 120}
 //! ```
 //!
 //! `ironic` has the keys of [`Settings`], `storage` those of its tool; times are in seconds (`docs/ironic.md`).
@@ -38,6 +38,8 @@ pub struct Config {
     deploy_timeout: u64,
     #[serde(default = "power_timeout")]
     power_timeout: u64,
+    #[serde(default = "outage_timeout")]
+    outage_timeout: u64,
 }
 
 fn deploy_timeout() -> u64 {
@@ -48,13 +50,18 @@ fn power_timeout() -> u64 {
     300
 }
 
+fn outage_timeout() -> u64 {
+    120
+}
+
 impl Config {
     /// Reads the file and lets the context override its keys.
     pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
         })?;
-        for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout"] {
+        for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"]
+        {
             if let Some(value) = context.get(key) {
                 properties.insert(key.to_owned(), value.clone());
             }
@@ -62,7 +69,7 @@ impl Config {
         // serde's message may quote a value, and values here are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
-                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt and directory, portals, or tool: command and program); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout and power_timeout (seconds) where given",
+                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt and directory, portals, or tool: command and program); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout, power_timeout and outage_timeout (seconds) where given",
                 file.display()
             ))
         })
@@ -76,6 +83,11 @@ impl Config {
     /// How long a machine may take to go on or off.
     pub fn power_patience(&self) -> Duration {
         Duration::from_secs(self.power_timeout)
+    }
+
+    /// How long an Ironic that fails or is not there is waited for.
+    pub fn outage_patience(&self) -> Duration {
+        Duration::from_secs(self.outage_timeout)
     }
 }
 

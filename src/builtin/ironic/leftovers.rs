@@ -1,5 +1,5 @@
-//! What calls of `create_vm` that were killed have left behind. Nobody has been told their VM's CID, so nobody will
-//! ask for it to be deleted.
+//! What calls of `create_vm` have left behind that were killed, or could not undo what they did. Nobody has been told
+//! their VM's CID, so nobody will ask for it to be deleted.
 //!
 //! While a VM is being made, its allocation says by which process. One whose process has ended without taking that
 //! away is a leftover. A process of another machine, boot or container may be at work: its allocation is left alone.
@@ -18,10 +18,15 @@ const MAKING: &str = "monopile_making";
 /// The key with the agent's ID, by which a VM is looked for whose CID nobody knows.
 const AGENT: &str = "bosh_agent_id";
 
+/// Whether leftovers are found again: whether Ironic takes the note, and takes it away again.
+pub fn are_found(call: &Call) -> bool {
+    call.ironic.version() >= Microversion::ALLOCATION_CHANGES
+}
+
 /// The `extra` of the allocation of a VM that is being made.
 pub fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
-    if call.ironic.version() >= Microversion::ALLOCATION_CHANGES {
+    if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let process = Identity::of(pid).map_err(|error| Failure::io("looking at this process", error))?;
         extra[MAKING] = json!(process);
@@ -31,7 +36,7 @@ pub fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
 
 /// The VM is made.
 pub fn unmark(call: &Call, cid: &str) -> Outcome<()> {
-    if call.ironic.version() >= Microversion::ALLOCATION_CHANGES {
+    if are_found(call) {
         let patch = Patch::new().remove(&["extra", MAKING]);
         call.ironic.update(Collection::Allocations, cid, &patch)?;
     }
@@ -40,7 +45,7 @@ pub fn unmark(call: &Call, cid: &str) -> Outcome<()> {
 
 /// Deletes what killed calls left. That it cannot be done now is no reason not to do what was asked.
 pub fn sweep(call: &mut Call) -> Outcome<()> {
-    if call.ironic.version() < Microversion::ALLOCATION_CHANGES {
+    if !are_found(call) {
         return Ok(());
     }
     for allocation in call.ironic.list(Collection::Allocations, &Filter::default())? {
@@ -48,12 +53,17 @@ pub fn sweep(call: &mut Call) -> Outcome<()> {
             continue;
         }
         let cid = text(&allocation, "uuid");
-        call.log(format_args!("VM '{cid}' was being made by a call that was killed: deleting it"));
-        if let Err(failure) = vm::delete(call, cid) {
+        call.log(format_args!("VM '{cid}' was being made by a call that has ended: deleting it"));
+        if let Err(failure) = vm::delete_patiently(call, cid) {
             call.log(format_args!("it stays for now: {failure}"));
         }
     }
     Ok(())
+}
+
+/// The agent's ID in an allocation, however that ended.
+pub fn agent_of(allocation: &Object) -> Option<&str> {
+    allocation.get("extra")?.get(AGENT)?.as_str()
 }
 
 fn is_leftover(allocation: &Object) -> std::io::Result<bool> {

@@ -14,9 +14,10 @@ const ROLE: &str = "role";
 
 impl From<IronicError> for Failure {
     fn from(error: IronicError) -> Failure {
+        let ok_to_retry = error.is_transient();
         let error = crate::Error::from(error);
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
-        Failure::cloud(format!("{}{hints}", error.chain().join(": ")))
+        Failure { ok_to_retry, ..Failure::cloud(format!("{}{hints}", error.chain().join(": "))) }
     }
 }
 
@@ -49,6 +50,11 @@ impl Machine {
 
     pub fn text(&self, key: &str) -> &str {
         text(&self.object, key)
+    }
+
+    /// Its name, or else its UUID, for people.
+    pub fn described(&self) -> String {
+        described(&self.object)
     }
 
     pub fn is_off(&self) -> bool {
@@ -183,6 +189,12 @@ pub const METADATA: &str = "bosh_metadata";
 /// A field that is text; empty where there is none.
 pub fn text<'o>(object: &'o Object, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A node's name, or else its UUID, for people.
+pub fn described(node: &Object) -> String {
+    let names = ["name", "uuid"].map(|key| text(node, key));
+    format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
 }
 
 /// The value of a capability of a node.

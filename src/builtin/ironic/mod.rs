@@ -16,6 +16,8 @@
 //! whatever it had come to. A `create_vm` that was killed told nobody the CID: `leftovers` finds those.
 
 #[cfg(target_os = "linux")]
+mod claim;
+#[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
 mod config_drive;

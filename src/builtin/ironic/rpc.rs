@@ -26,6 +26,7 @@ pub struct Call<'a, 'l> {
     pub v2: bool,
     pub deploy_patience: Duration,
     pub power_patience: Duration,
+    pub outage_patience: Duration,
     log: &'a mut Log<'l>,
 }
 
@@ -77,17 +78,21 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
 
     let config = Config::load(config, &context)?;
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
+    let outage_patience = config.outage_patience();
     let access = config.ironic.access().map_err(|error| {
         Failure::cloud(format!("the CPI's configuration of 'ironic' is wrong: {}", error.chain().join(": ")))
     })?;
     let storage = config.storage.open()?;
+    let mut ironic = Client::connect(access)?;
+    ironic.set_outage_patience(outage_patience);
     let mut call = Call {
-        ironic: Client::connect(access)?,
+        ironic,
         storage,
         config: CallConfig { agent: config.agent, ntp: config.ntp },
         v2,
         deploy_patience,
         power_patience,
+        outage_patience,
         log,
     };
     let call = &mut call;

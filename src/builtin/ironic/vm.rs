@@ -4,16 +4,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::claim::claim;
 use super::config_drive;
 use super::leftovers;
-use super::machine::{METADATA, Machine, capability, text};
+use super::machine::{METADATA, Machine, text};
 use super::rpc::Call;
-use super::storage::Login;
+use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{Kind, Volume};
 use crate::builtin::cpi::agent::Identity;
 use crate::builtin::cpi::args::Hash;
 use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::ironic::{Collection, Filter, IronicError, Microversion, Object, Patch, Power, Provision};
+use crate::ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
 pub struct Wanted {
@@ -26,12 +27,9 @@ pub struct Wanted {
 
 /// Provision states in which nothing is deployed.
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
-/// How often an allocation is tried that fails for a reason of Ironic's own.
-const ALLOCATION_ATTEMPTS: u32 = 3;
-/// How long one may take; it is a matter of a database.
-const ALLOCATION_PATIENCE: Duration = Duration::from_secs(30);
-const UNDECIDED: &str = "Ironic does not decide about the allocation";
-const ALLOCATION_POLL: Duration = Duration::from_millis(200);
+/// After how long a deletion that failed is tried again: at first, and at most.
+const DELETION_PAUSE: Duration = Duration::from_secs(1);
+const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// `create_vm`. Whatever fails, everything it made is unmade.
 pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
@@ -44,15 +42,62 @@ pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
             call.log(format_args!("VM '{cid}' could not be made: {failure}; undoing what was done"));
-            if let Err(undoing) = delete(call, &cid) {
-                let message = format!(
-                    "{failure}; undoing it failed as well: {undoing}; delete_vm of '{cid}' tries again"
-                );
-                return Err(Failure { message, ..failure });
+            match delete_patiently(call, &cid) {
+                Ok(_) => Err(failure),
+                Err(undoing) => Err(not_undone(call, &cid, failure, undoing)),
             }
-            Err(failure)
         }
     }
+}
+
+/// What to say when undoing fails, too: what is left, and who takes it away. Trying again helps, and does no harm, where
+/// that finds what is left.
+fn not_undone(call: &mut Call, cid: &str, failure: Failure, undoing: Failure) -> Failure {
+    // It has been waited for.
+    call.ironic.set_outage_patience(Duration::ZERO);
+    let parts = parts(call, cid).into_iter().filter_map(|(what, there)| match there {
+        Ok(true) => Some(what),
+        Ok(false) => None,
+        Err(_) => Some(format!("perhaps {what}")),
+    });
+    let left = parts.collect::<Vec<_>>().join(", ");
+    let found = leftovers::are_found(call);
+    let next = match found {
+        true => "the next create_vm, delete_vm or delete_stemcell from here takes that away, and so does ",
+        false => "what takes that away is ",
+    };
+    Failure {
+        message: format!(
+            "{failure}; undoing it failed as well: {undoing}; what is left: {left}; {next}delete_vm of '{cid}'"
+        ),
+        ok_to_retry: found && undoing.ok_to_retry,
+        ..failure
+    }
+}
+
+/// What there may be of a VM, all of which `delete_vm` takes away: in words, and whether it is there.
+fn parts(call: &Call, cid: &str) -> Vec<(String, Outcome<bool>)> {
+    let machine = Machine::of_vm(&call.ironic, cid);
+    let node = match &machine {
+        Ok(Some(machine)) => machine.described(),
+        _ => format!("the node whose instance_uuid is '{cid}'"),
+    };
+    let mut parts = vec![(node, machine.map(|machine| machine.is_some()))];
+    if call.ironic.version() >= Microversion::ALLOCATIONS {
+        let allocation = call.ironic.find(Collection::Allocations, cid);
+        let there = allocation.map(|allocation| allocation.is_some()).map_err(Failure::from);
+        parts.push((format!("allocation '{cid}'"), there));
+    }
+    for volume in volumes(cid) {
+        let there = call.storage.size(&volume).map(|size| size.is_some());
+        parts.push((format!("volume '{volume}'"), there));
+    }
+    parts
+}
+
+/// The volumes that are a VM's own.
+fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
+    [Kind::Root, Kind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
 }
 
 fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
@@ -60,10 +105,7 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     let extra = leftovers::mark(call, &wanted.agent_id)?;
     let node = claim(call, cid, &wanted.cloud_properties, extra)?;
     let machine = Machine::read(&call.ironic, &node)?;
-    let name = format!(
-        "node '{}'",
-        [machine.text("name"), &node].into_iter().find(|name| !name.is_empty()).unwrap_or_default()
-    );
+    let name = machine.described();
     call.log(format_args!("VM '{cid}' gets {name}"));
 
     if !["", "external"].contains(&machine.text("storage_interface")) {
@@ -97,10 +139,18 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
         ntp: &call.config.ntp,
     })?;
     config_drive::make(call.storage.as_ref(), &config, &settings)?;
+    let mut firmware_bytes = initiators.firmware_bytes();
     for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
+        firmware_bytes += export.firmware_bytes(&login);
         machine.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
+    }
+
+    if firmware_bytes > FIRMWARE_ROOM && machine.capability("boot_mode") != Some("uefi") {
+        call.log(format_args!(
+            "{name} will not boot with BIOS: its initiator's name, the names of its targets and their logins take {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the initiator's name"
+        ));
     }
 
     let fitness = call.ironic.validate(&node)?;
@@ -114,111 +164,10 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     }
     call.ironic
         .provision(&node, Provision::Active, call.deploy_patience)
-        .map_err(|error| failed(crate::Error::from(error).chain().join(": ")))?;
+        .map_err(|error| Failure { kind: FailureKind::VmCreationFailed, ..Failure::from(error) })?;
     leftovers::unmark(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
     Ok(networks)
-}
-
-/// Claims a node; its UUID.
-fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
-    let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
-    let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
-    let class =
-        class.ok_or_else(|| wrong("'resource_class' must name the class of nodes to take one from"))?;
-    let traits = match properties.get("traits") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(traits)) if traits.iter().all(Value::is_string) => traits.clone(),
-        Some(_) => return Err(wrong("'traits' must be an array of strings")),
-    };
-    let capabilities = match properties.get("capabilities") {
-        None | Some(Value::Null) => Hash::new(),
-        Some(Value::Object(capabilities)) if capabilities.values().all(Value::is_string) => {
-            capabilities.clone()
-        }
-        Some(_) => return Err(wrong("'capabilities' must be a hash of strings")),
-    };
-    let filter = Filter {
-        arguments: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
-        detail: true,
-        ..Filter::default()
-    };
-    let fits = |node: &Object| {
-        let wanted = capabilities.iter();
-        wanted.clone().all(|(name, value)| capability(node, name) == value.as_str())
-            && node.get("maintenance") != Some(&json!(true))
-            && node.get("instance_uuid").is_none_or(Value::is_null)
-    };
-    let none = || {
-        let message = format!("no node of resource class '{class}' is available that has what is wanted");
-        Failure::new(FailureKind::VmCreationFailed, message)
-    };
-    let candidates: Vec<String> = call
-        .ironic
-        .list(Collection::Nodes, &filter)?
-        .iter()
-        .filter(|node| fits(node))
-        .map(|node| text(node, "uuid").to_owned())
-        .collect();
-    if candidates.is_empty() {
-        return Err(none());
-    }
-    if call.ironic.version() < Microversion::ALLOCATIONS {
-        return claim_by_hand(call, cid, &candidates, &traits)?.ok_or_else(none);
-    }
-    let mut allocation = Object::new();
-    allocation.insert("uuid".into(), json!(cid));
-    allocation.insert("resource_class".into(), json!(class));
-    allocation.insert("traits".into(), Value::Array(traits));
-    allocation.insert("candidate_nodes".into(), json!(candidates));
-    allocation.insert("extra".into(), extra);
-    let mut attempts = 1;
-    loop {
-        match allocate(call, cid, allocation.clone())? {
-            Ok(node) => return Ok(node),
-            // Not that there is no node, but that its database was busy, or something of the kind.
-            Err(reason)
-                if attempts < ALLOCATION_ATTEMPTS
-                    && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
-            {
-                call.log(format_args!("the allocation failed and is tried again: {reason}"));
-                call.ironic.delete(Collection::Allocations, cid)?;
-                attempts += 1;
-            }
-            Err(reason) => return Err(Failure::new(FailureKind::VmCreationFailed, reason)),
-        }
-    }
-}
-
-/// Asks for an allocation and waits for its end: the node, or why there is none.
-fn allocate(call: &Call, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
-    call.ironic.create(Collection::Allocations, allocation)?;
-    let begun = Instant::now();
-    loop {
-        let seen = call.ironic.get(Collection::Allocations, cid, &[])?;
-        match text(&seen, "state") {
-            "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
-            "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
-            // A conductor that fails to write its decision leaves it at that.
-            _ if begun.elapsed() > ALLOCATION_PATIENCE => return Ok(Err(UNDECIDED.to_owned())),
-            _ => std::thread::sleep(ALLOCATION_POLL),
-        }
-    }
-}
-
-/// Without allocations whoever writes `instance_uuid` first has the node.
-fn claim_by_hand(call: &Call, cid: &str, candidates: &[String], traits: &[Value]) -> Outcome<Option<String>> {
-    if !traits.is_empty() {
-        call.ironic.require(Microversion::ALLOCATIONS, "nodes by traits")?;
-    }
-    for node in candidates {
-        match call.ironic.update(Collection::Nodes, node, &Patch::new().set(&["instance_uuid"], cid)) {
-            Ok(_) => return Ok(Some(node.clone())),
-            Err(IronicError::Refused { status: 409, .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
 }
 
 /// Networks with the addresses of the node's cards, by which the agent finds them.
@@ -256,14 +205,28 @@ pub fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
     } else if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
         call.ironic.update(Collection::Nodes, &machine.uuid, &Patch::new().remove(&["instance_uuid"]))?;
     }
-    for kind in [Kind::Root, Kind::Config] {
-        if let Some(volume) = Volume::parse(kind, cid) {
-            call.storage.unexport(&volume)?;
-            call.storage.delete(&volume)?;
-        }
+    for volume in volumes(cid) {
+        call.storage.unexport(&volume)?;
+        call.storage.delete(&volume)?;
     }
     call.log(format_args!("VM '{cid}' deleted"));
     Ok(Value::Null)
+}
+
+/// The same, again while what fails may pass by itself.
+pub fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
+    let begun = Instant::now();
+    let mut pause = DELETION_PAUSE;
+    loop {
+        match delete(call, cid) {
+            Err(failure) if failure.ok_to_retry && begun.elapsed() < call.outage_patience => {
+                call.log(format_args!("VM '{cid}' cannot be deleted yet: {failure}; trying again"));
+                std::thread::sleep(pause);
+                pause = DELETION_PAUSE_LIMIT.min(pause * 2);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Gives a node back: off, without volumes, undeployed.
@@ -292,9 +255,14 @@ fn release(call: &mut Call, machine: Machine) -> Outcome<()> {
     Ok(())
 }
 
-/// `has_vm`.
+/// `has_vm`: whether anything of it is there. Who asks after a deletion that failed forgets the VM when told no.
 pub fn has(call: &Call, cid: &str) -> Outcome<Value> {
-    Ok(json!(Machine::of_vm(&call.ironic, cid)?.is_some()))
+    for (_, there) in parts(call, cid) {
+        if there? {
+            return Ok(json!(true));
+        }
+    }
+    Ok(json!(false))
 }
 
 /// `reboot_vm`: on or off before, it is on afterwards. Off, it can let go of what was detached.

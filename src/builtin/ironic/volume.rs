@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// A volume's name, `disk-<uuid>`: a file name, an LVM name, the end of an IQN. Its CID is the UUID alone, because Ironic
+/// A volume's name, `disk-<uuid>`: a file name, an LVM name. Its CID is the UUID alone, because Ironic
 /// has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
@@ -53,6 +53,12 @@ impl Volume {
     /// The CID.
     pub fn cid(&self) -> String {
         self.uuid.hyphenated().to_string()
+    }
+
+    /// What machines know it by, `disk-<end of the uuid>`: the end of an IQN, and who logs in. iPXE has little room for
+    /// such names, see [`super::storage::FIRMWARE_ROOM`].
+    pub fn short(&self) -> String {
+        format!("{}-{:012x}", self.kind.prefix(), self.uuid.as_u128() & 0xffff_ffff_ffff)
     }
 
     /// The error that says it does not exist.
@@ -87,6 +93,7 @@ mod tests {
         let volume = Volume::new(Kind::Disk);
         assert_eq!(volume.cid().len(), 36);
         assert_eq!(Volume::parse(Kind::Disk, &volume.cid()), Some(volume));
+        assert_eq!(volume.short(), format!("disk-{}", &volume.cid()[24..]));
         for bad in ["", "x", "../../etc/passwd", &volume.cid().to_uppercase(), &volume.cid().replace('-', "")]
         {
             assert_eq!(Volume::parse(Kind::Disk, bad), None, "{bad}");

@@ -92,28 +92,32 @@ pub(super) struct Listing {
     /// Only what follows the one with this UUID
     #[arg(long, value_name = "UUID")]
     marker: Option<String>,
-    /// Sort by a field, "asc" or "desc"
-    #[arg(long, value_name = "KEY[:DIRECTION]")]
-    sort: Option<String>,
+    /// Sort by fields, each "asc" (so without a direction) or "desc"
+    #[arg(long, value_name = "KEY[:DIRECTION][,…]", value_delimiter = ',', value_parser = sort_key)]
+    sort: Vec<(String, bool)>,
+}
+
+/// A field to sort by, and whether backwards.
+fn sort_key(text: &str) -> std::result::Result<(String, bool), String> {
+    match text.split_once(':').unwrap_or((text, "asc")) {
+        ("", _) => Err("there is no field in it".to_owned()),
+        (key, direction @ ("asc" | "desc")) => Ok((key.to_owned(), direction == "desc")),
+        _ => Err("it must be KEY, KEY:asc or KEY:desc".to_owned()),
+    }
 }
 
 impl Listing {
     pub(super) fn filter(&self) -> Result<Filter> {
-        let sort = match &self.sort {
-            None => None,
-            Some(text) => match text.split_once(':') {
-                None => Some((text.clone(), false)),
-                Some((key, direction @ ("asc" | "desc"))) => Some((key.to_owned(), direction == "desc")),
-                Some(_) => return Err(Error::usage("--sort must be KEY, KEY:asc or KEY:desc")),
-            },
-        };
+        if self.sort.len() > 1 && self.marker.is_some() {
+            return Err(Error::usage("--marker cannot be given with several fields in --sort"));
+        }
         Ok(Filter {
             arguments: Vec::new(),
             detail: self.long,
             fields: self.fields.clone(),
             limit: self.limit.filter(|limit| *limit > 0),
             marker: self.marker.clone(),
-            sort,
+            sort: self.sort.clone(),
         })
     }
 
@@ -127,13 +131,16 @@ impl Listing {
     }
 }
 
+/// The types of connectors that Ironic's documentation has; Ironic itself takes any text.
+const CONNECTOR_TYPES: [&str; 7] = ["iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"];
+
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectorCreate {
     /// The node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: String,
-    /// What the id is: iqn, ip, mac, wwnn, wwpn, port, portgroup
-    #[arg(long = "type", value_name = "TYPE")]
+    /// What the id is
+    #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: String,
     /// The initiator's id: for iqn its name
     #[arg(long, value_name = "ID")]
@@ -152,7 +159,7 @@ pub(super) struct ConnectorSet {
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
     /// What the id is
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: Option<String>,
     /// The initiator's id
     #[arg(long, value_name = "ID")]
@@ -330,7 +337,11 @@ fn delete(session: &Session, ironic: &Client, kind: &Kind, uuids: &[String]) -> 
     for (uuid, error) in failures {
         session.reporter.warn(format!("{} {uuid} was not deleted: {}", kind.name, error.chain().join(": ")));
     }
-    let others = if count > 1 { format!(", nor were {} others", count - 1) } else { String::new() };
+    let others = match count - 1 {
+        0 => String::new(),
+        1 => ", nor was another".to_owned(),
+        more => format!(", nor were {more} others"),
+    };
     Err(first.context(format!("{} {uuid} was not deleted{others}", kind.name)))
 }
 

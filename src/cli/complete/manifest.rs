@@ -1,40 +1,18 @@
 //! What the manifest of a command line that is still being typed offers.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use clap::FromArgMatches as _;
 
-use clap::{ArgMatches, Command, FromArgMatches as _};
-
-use crate::cli::env_file;
+use super::typed::Typed;
 use crate::cli::manifest_args::ManifestFlags;
+use crate::cli::paths;
 use crate::manifest::variables::Definitions;
-use crate::manifest::yaml::{Data, Node};
-use crate::manifest::{self, Inputs, ops};
-
-/// A command line without the word that is being typed.
-pub(super) struct Typed {
-    matches: Option<ArgMatches>,
-}
+use crate::manifest::yaml::{self, Data, Node};
+use crate::manifest::{self, Inputs, ops, read_text};
 
 impl Typed {
-    /// What can be understood of the words, an env file included.
-    pub(super) fn of(grammar: &Command, words: &[OsString]) -> Typed {
-        Typed { matches: env_file::guess(grammar, words) }
-    }
-
-    fn path(&self, id: &str) -> Option<PathBuf> {
-        let mut paths = self.matches.as_ref()?.try_get_many::<PathBuf>(id).ok()??;
-        paths.find(|path| path.as_os_str() != "-").cloned()
-    }
-
-    /// The vars store that is named.
-    pub(super) fn store(&self) -> Option<PathBuf> {
-        self.path("store")
-    }
-
     fn inputs(&self) -> Option<Inputs> {
-        let flags = ManifestFlags::from_arg_matches(self.matches.as_ref()?).ok()?;
-        Some(flags.inputs(&self.path("manifest")?))
+        let flags = ManifestFlags::from_arg_matches(self.matches()?).ok()?;
+        Some(flags.inputs(&self.manifest()?))
     }
 
     /// The manifest with its ops files applied, as far as there is one.
@@ -44,24 +22,30 @@ impl Typed {
         Some((inputs, root))
     }
 
-    /// The jobs of the instance groups and of the CPI.
+    /// The jobs of the instance groups; and of the CPI, where the command is about them too.
     pub(super) fn jobs(&self) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
-        let items =
-            |node: Option<&Node>| node.and_then(Node::as_seq).map(<[Node]>::to_vec).unwrap_or_default();
-        let mut jobs: Vec<Node> = items(root.get("instance_groups").or_else(|| root.get("jobs")))
-            .iter()
-            .flat_map(|group| items(group.get("jobs").or_else(|| group.get("templates"))))
-            .collect();
-        if let Some(provider) = root.get("cloud_provider") {
-            jobs.extend(provider.get("template").cloned());
-            jobs.extend(items(provider.get("templates")));
+        let mut found = Vec::new();
+        for group in items(root.get("instance_groups").or_else(|| root.get("jobs"))) {
+            found.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
         }
-        let mut names: Vec<String> =
-            jobs.iter().filter_map(|job| job.get("name")?.as_str().map(str::to_owned)).collect();
-        names.sort();
-        names.dedup();
-        names
+        if let Some(provider) = root.get("cloud_provider").filter(|_| !self.is(&["logs"])) {
+            found.extend(names(provider.get("template").map(std::slice::from_ref).unwrap_or_default()));
+            found.extend(names(items(provider.get("templates"))));
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// The CPIs that the CPI config has, or the manifest itself.
+    pub(super) fn configured_cpis(&self) -> Vec<String> {
+        let config = self.path("cpi_config").and_then(|path| {
+            let path = paths::expand(&path, paths::home().as_deref());
+            yaml::load(&read_text(&path, "CPI config").ok()?, &path).ok()
+        });
+        let config = config.or_else(|| self.outline().map(|(_, root)| root));
+        config.iter().flat_map(|config| names(items(config.get("cpis")))).collect()
     }
 
     /// The variables that have no value yet: those that are referred to, and those that are declared.
@@ -87,6 +71,15 @@ impl Typed {
         }
         found
     }
+}
+
+fn items(node: Option<&Node>) -> &[Node] {
+    node.and_then(Node::as_seq).unwrap_or_default()
+}
+
+/// The names of things that have one.
+fn names(things: &[Node]) -> impl Iterator<Item = String> {
+    things.iter().filter_map(|thing| thing.get("name")?.as_str().map(str::to_owned))
 }
 
 /// The paths one step below a path.

@@ -5,7 +5,9 @@
 //! [`try_answer`] answers.
 
 mod manifest;
+mod record;
 mod shells;
+mod typed;
 mod values;
 
 use std::ffi::OsString;

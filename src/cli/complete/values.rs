@@ -1,4 +1,4 @@
-//! Which argument takes what: files by their extension, and what the manifest offers.
+//! Which argument takes what: files by their extension, and what manifest, CPI config and state offer.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,11 +8,16 @@ use clap::{Arg, Command};
 use clap_complete::ArgValueCompleter;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 
-use super::manifest::Typed;
+use super::record::Named;
+use super::typed::Typed;
 use crate::cli::env_file;
 use crate::cpi::Method;
 use crate::manifest::vars_store::Store;
 use crate::seal::Sealing;
+use crate::state::Kind;
+
+const YAML: &[&str] = &["yml", "yaml"];
+const TARBALLS: &[&str] = &["tgz", "gz"];
 
 /// The grammar, with what the arguments take; `words` is the command line without the word that is being typed.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
@@ -20,36 +25,54 @@ pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
     env_file::everywhere(grammar, &|arg| with_value(arg, &typed))
 }
 
+/// The argument, where it is one of the command that is being typed; the others are not asked.
 fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
-    let typed = Arc::clone(typed);
+    let offer = |arg: Arg, what: fn(&OsStr, &Typed) -> Vec<CompletionCandidate>| {
+        let typed = Arc::clone(typed);
+        arg.add(ArgValueCompleter::new(move |word: &OsStr| what(word, &typed)))
+    };
+    if arg.get_long() == Some("cpi") {
+        return offer(arg, |word, typed| offered(word, cpis(typed)));
+    }
     match arg.get_id().as_str() {
+        "manifest" if typed.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
-        | "cpi_config" | "cloud_config" => arg.add(files(&["yml", "yaml"])),
+        | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
         "state" | "context" => arg.add(files(&["json"])),
-        "stemcell" | "release" => arg.add(files(&["tgz", "gz"])),
-        "job" => arg.add(ArgValueCompleter::new(move |word: &OsStr| offered(word, typed.jobs()))),
-        "op-path" => arg.add(ArgValueCompleter::new(move |word: &OsStr| {
+        "vm" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Vm))),
+        "snapshot" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Snapshot))),
+        "disk" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Disk))),
+        "call" => offer(arg, |word, typed| described(word, typed.calls())),
+        "cid" if typed.is(&["delete-vm"]) => {
+            offer(arg, |word, typed| described(word, typed.recorded(Kind::Vm)))
+        }
+        "cid" if typed.is(&["delete-disk"]) => {
+            offer(arg, |word, typed| described(word, typed.recorded(Kind::Disk)))
+        }
+        "cid" if typed.is(&["delete-snapshot"]) => {
+            offer(arg, |word, typed| described(word, typed.recorded(Kind::Snapshot)))
+        }
+        "stemcell" if typed.is(&["delete-stemcell"]) => {
+            offer(arg, |word, typed| described(word, typed.stemcells()))
+        }
+        "stemcell" if typed.is(&["state", "forget"]) => {
+            offer(arg, |word, typed| described(word, typed.recorded(Kind::Stemcell)))
+        }
+        "stemcell" | "release" => arg.add(files(TARBALLS)),
+        "job" => offer(arg, |word, typed| offered(word, typed.jobs())),
+        "op-path" => offer(arg, |word, typed| {
             word.to_str().map(|word| candidates(typed.paths(word))).unwrap_or_default()
-        })),
-        "vars" => arg.add(ArgValueCompleter::new(move |word: &OsStr| offered(word, with_equals(&typed)))),
-        "var_files" => arg.add(ArgValueCompleter::new(move |word: &OsStr| variable_file(word, &typed))),
-        "name" => arg.add(ArgValueCompleter::new(move |word: &OsStr| offered(word, stored(&typed)))),
-        // The words of `cpi call`.
-        "words" => arg.add(ArgValueCompleter::new(move |word: &OsStr| {
-            let mut found = yaml_files().complete(word);
-            found.extend(offered(word, Method::all().map(|method| method.name().to_owned())));
-            found
-        })),
+        }),
+        "vars" => offer(arg, |word, typed| offered(word, with_equals(typed))),
+        "var_files" => offer(arg, variable_file),
+        "name" if typed.is(&["vars", "rotate"]) => offer(arg, |word, typed| offered(word, stored(typed))),
+        "words" => offer(arg, word_of_call),
         _ => arg,
     }
 }
 
 fn files(extensions: &'static [&'static str]) -> ArgValueCompleter {
     ArgValueCompleter::new(paths(extensions))
-}
-
-fn yaml_files() -> PathCompleter {
-    paths(&["yml", "yaml"])
 }
 
 /// Files with one of these extensions, and directories on the way to them.
@@ -69,6 +92,36 @@ fn offered(word: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<Complet
     candidates(texts.into_iter().filter(|text| text.starts_with(word)))
 }
 
+/// Those that begin with the word, with what they are where a shell shows that.
+fn described(word: &OsStr, things: Vec<Named>) -> Vec<CompletionCandidate> {
+    let Some(word) = word.to_str() else { return Vec::new() };
+    let fitting = things.into_iter().filter(|thing| thing.name.starts_with(word));
+    fitting.map(|thing| CompletionCandidate::new(thing.name).help(Some(thing.is.into()))).collect()
+}
+
+/// The names of CPIs: those of the CPI config first, then others that something on record is of.
+fn cpis(typed: &Typed) -> Vec<String> {
+    let mut names = typed.configured_cpis();
+    for name in typed.recorded_cpis() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// `cpi call`: a manifest and a method, then what the method may be about.
+fn word_of_call(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
+    let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
+    if typed.words().iter().any(is_method) {
+        let kinds = [Kind::Vm, Kind::Disk, Kind::Stemcell, Kind::Snapshot];
+        return described(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
+    }
+    let mut found = paths(YAML).complete(word);
+    found.extend(offered(word, Method::all().map(|method| method.name().to_owned())));
+    found
+}
+
 fn with_equals(typed: &Typed) -> Vec<String> {
     typed.variables().into_iter().map(|name| format!("{name}=")).collect()
 }
@@ -86,6 +139,6 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
 
 /// The variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
-    let store = typed.store().and_then(|path| Store::open(&path, &Sealing::default()).ok());
+    let store = typed.path("store").and_then(|path| Store::open(&path, &Sealing::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -40,7 +40,7 @@ impl CallArgs {
         let mut words = self.words.into_iter();
         let manifest = match (self.source.wants_manifest(), self.source.manifest_of_env_file()) {
             (false, _) => None,
-            (true, Some(manifest)) if !words.as_slice().first().is_some_and(|word| paths::is_there(word)) => {
+            (true, Some(manifest)) if !words.as_slice().first().is_some_and(paths::is_there) => {
                 Some(manifest.clone())
             }
             (true, _) => words.next().map(PathBuf::from),

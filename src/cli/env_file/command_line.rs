@@ -44,8 +44,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
-    // Commands that take no manifest have no use for an env file.
-    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
+    if !may_have_env_file(matches) {
         return Ok(CommandLine::Understood(strict()?, Vec::new()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
@@ -62,7 +61,9 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         Err(error) => return unusable(error),
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
-    let Some(file) = file else { return Ok(CommandLine::Understood(strict()?, remarks)) };
+    let Some(file) = file else {
+        return Ok(CommandLine::Understood(strict().map_err(with_tip)?, remarks));
+    };
     let completed = completed(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
         Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
@@ -73,18 +74,21 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
 }
 
-/// What can be understood of a command line that is still being typed, with an env file beneath it: the arguments of
-/// its command.
-pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<ArgMatches> {
+/// What can be understood of a command line that is still being typed, with an env file beneath it: the words of its
+/// command, and its arguments.
+pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec<String>, ArgMatches)> {
     let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
-    if matches.try_contains_id("env_file").is_err() || matches.get_flag("no_env_file") {
-        return Some(matches.clone());
+    if !may_have_env_file(matches) {
+        return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    let Some(file) = applicable(grammar, matches, named).ok()?.0 else { return Some(matches.clone()) };
+    let Some(file) = applicable(grammar, matches, named).ok()?.0 else {
+        return Some((path, matches.clone()));
+    };
     let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
-    Some(chosen(&completed.try_get_matches_from(args).ok()?).1.clone())
+    let matches = chosen(&completed.try_get_matches_from(args).ok()?).1.clone();
+    Some((path, matches))
 }
 
 /// The env file that this command line is to be completed from, and what to say.
@@ -124,6 +128,24 @@ fn applicable(
     let text = format!("taken from '{}': {}", path.display(), file.content.keys.join(", "));
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))
+}
+
+/// The error for what is missing, with a word on what could have said it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+        && let [only] = missing.as_slice()
+        && ["<PATH>", "<STORE>"].contains(&only.as_str())
+    {
+        let tip = "a file .monopile.yml, here or in a directory above, can name it".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
+/// Whether an env file is to be looked for. Commands that take no manifest have no use for one, and no such flag.
+fn may_have_env_file(matches: &ArgMatches) -> bool {
+    // Of a flag that a command does not have, clap says `Err` in a debug build, and else `Ok(None)`.
+    matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
 }
 
 /// The manifests given on the command line. The first word of `cpi call` is one if there is such a file.

@@ -29,7 +29,7 @@ enum Shape {
 
 /// The flags that an env file may set, `-` written as `_`. Flags that ask for something to be done (`--recreate`), or
 /// that answer a question in advance (`--non-interactive`), belong on the command line, where they are seen.
-const FLAGS: [(&str, Shape); 17] = [
+const FLAGS: [(&str, Shape); 23] = [
     ("cache_dir", Shape::Path),
     ("cloud_config", Shape::Path),
     ("cpi_api_version", Shape::Text),
@@ -37,14 +37,20 @@ const FLAGS: [(&str, Shape); 17] = [
     ("cpi_timeout", Shape::Text),
     ("drain_timeout", Shape::Text),
     ("encrypt_to", Shape::PathUnless("age1")),
+    ("gw_host", Shape::Text),
+    ("gw_private_key", Shape::Path),
+    ("gw_socks5", Shape::Text),
+    ("gw_user", Shape::Text),
     ("identity", Shape::Path),
     ("insecure_agent", Shape::Switch),
+    ("log_format", Shape::Text),
     ("no_color", Shape::Switch),
     ("package_dir", Shape::Path),
     ("parallel", Shape::Text),
     ("sha2", Shape::Switch),
     ("templates", Shape::Text),
     ("tty", Shape::Switch),
+    ("update_strategy", Shape::Text),
     ("verbose", Shape::Text),
     ("wait_for_lock", Shape::Text),
 ];
@@ -229,5 +235,22 @@ impl Reader {
 
     fn problem(&mut self, node: &Node, problem: String) {
         self.problems.push(format!("{}: {problem}", node.position.describe()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_on_its_page_and_every_flag_exists() {
+        let page = include_str!("../../../docs/env-file.md");
+        let grammar = crate::cli::command();
+        for (key, _) in FLAGS {
+            assert!(has_flag(&grammar, &flag_name(key)), "no command has a flag for {key}");
+        }
+        for key in KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)) {
+            assert!(page.contains(&format!("`{key}`")), "docs/env-file.md does not name {key}");
+        }
     }
 }

@@ -26,7 +26,7 @@ pub struct AttachDiskArgs {
 impl AttachDiskArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.change.begin(session, "attach-disk")?;
-        let request = AttachDisk { on, disk: self.disk, cpi: self.cpi.name };
+        let request = AttachDisk { on, disk: self.disk, cpi: self.cpi.cpi };
         resources::attach_disk(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use super::{OnArgs, yes_or_no};
+use super::{begin, yes_or_no};
 use crate::apply::resources::{self, ListedCpi};
+use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
@@ -14,12 +15,12 @@ use crate::{Error, Result};
 #[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]
 pub struct CpisArgs {
     #[command(flatten)]
-    on: OnArgs,
+    on: EnvironmentArgs,
 }
 
 impl CpisArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.on.begin(session, "cpis")?;
+        let (on, surroundings) = begin(&self.on, false, session, "cpis")?;
         let listed = resources::cpis(&on, &surroundings.environment)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(called).collect();
         let output = match session.globals.json {

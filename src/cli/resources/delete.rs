@@ -28,7 +28,7 @@ impl DeleteArgs {
     pub(in crate::cli) fn run(self, session: &Session, what: Kind) -> Result<Finished> {
         let command = format!("delete-{}", what.name().to_lowercase());
         let (on, surroundings) = self.change.begin(session, &command)?;
-        let request = Delete { on, what, name: self.cid, cpi: self.cpi.name };
+        let request = Delete { on, what, name: self.cid, cpi: self.cpi.cpi };
         resources::delete(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

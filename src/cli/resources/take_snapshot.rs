@@ -26,7 +26,7 @@ pub struct TakeSnapshotArgs {
 impl TakeSnapshotArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.change.begin(session, "take-snapshot")?;
-        let request = TakeSnapshot { on, disk: self.disk, cpi: self.cpi.name };
+        let request = TakeSnapshot { on, disk: self.disk, cpi: self.cpi.cpi };
         resources::take_snapshot(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -1,6 +1,6 @@
 //! `monopile state forget`.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::AgreeArgs;
 use crate::Result;
@@ -20,7 +20,7 @@ pub struct ForgetArgs {
     what: WhatArgs,
 
     /// Of this CPI, where several have the same CID
-    #[arg(long, value_name = "NAME", conflicts_with = "call")]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, conflicts_with = "call")]
     cpi: Option<String>,
 
     #[command(flatten)]
@@ -31,23 +31,23 @@ pub struct ForgetArgs {
 #[group(required = true, multiple = false)]
 struct WhatArgs {
     /// The VM
-    #[arg(long, value_name = "CID")]
+    #[arg(long, value_name = "CID", value_hint = ValueHint::Other)]
     vm: Option<String>,
 
     /// A disk
-    #[arg(long, value_name = "CID")]
+    #[arg(long, value_name = "CID", value_hint = ValueHint::Other)]
     disk: Option<String>,
 
     /// A stemcell
-    #[arg(long, value_name = "CID")]
+    #[arg(long, value_name = "CID", value_hint = ValueHint::Other)]
     stemcell: Option<String>,
 
     /// A snapshot
-    #[arg(long, value_name = "CID")]
+    #[arg(long, value_name = "CID", value_hint = ValueHint::Other)]
     snapshot: Option<String>,
 
     /// An open call of an interrupted run, or one that failed and may have made something all the same
-    #[arg(long, value_name = "REQUEST-ID")]
+    #[arg(long, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<String>,
 }
 

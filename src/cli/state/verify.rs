@@ -6,54 +6,38 @@ use clap::Args;
 
 use crate::Result;
 use crate::apply::records::{self, Checked, Status};
+use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::cli::{AgentArgs, ConfigArgs, CpiArgs, ManifestArgs, StateArgs, duration};
-use crate::template::Mode;
+use crate::cli::{AgentArgs, duration};
 
 /// Ask CPI and agent whether what is on record exists
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 everything exists, as far as anybody can tell, 6 something does not.")]
 pub struct VerifyArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
+    on: EnvironmentArgs,
 
     /// How long the agent on the VM may take to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// What renders job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
-
     #[command(flatten)]
     agent: AgentArgs,
-
-    #[command(flatten)]
-    cpi: CpiArgs,
 }
 
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let path = self.state.path(&self.manifest.manifest)?;
+        session.keep_log("state-verify");
+        let (inputs, mut surroundings) = self.on.begin(session, false)?;
+        self.agent.apply(&mut surroundings.environment);
         let request = records::Verify {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&path)),
-            templates: self.templates,
-            cpi_api_version: self.cpi.version.cpi_api_version,
+            inputs,
+            templates: self.on.templates,
+            cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.agent_timeout,
         };
-        session.keep_log("state-verify");
-        let mut surroundings = session.surroundings(path, None, false)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
         let checked = records::verify(&request, &surroundings.environment)?;
         let output = match session.globals.json {
             true => Finished::json(&checked.findings)?,

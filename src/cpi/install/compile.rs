@@ -73,7 +73,8 @@ fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
     // Fingerprints are long; what tells them apart is not.
     let short = version.get(..12).unwrap_or(version);
     let what = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
-    stage.reporter().stage(format!("{what} package '{}/{short}'", package.package.name))
+    let name = &package.package.name;
+    stage.reporter().timed(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
 }
 
 /// A package about to be made.

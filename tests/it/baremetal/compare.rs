@@ -7,7 +7,7 @@ use super::Bench;
 /// Both print the same.
 #[track_caller]
 fn same(bench: &Bench, arguments: &[&str]) {
-    assert_eq!(bench.json(arguments), bench.ironic.reference(&bench.world, arguments), "{arguments:?}");
+    assert_eq!(bench.json(arguments), bench.ironic.reference_json(&bench.world, arguments), "{arguments:?}");
 }
 
 #[test]
@@ -26,6 +26,28 @@ fn connectors_and_targets_are_printed_as_openstack_does() {
         same(&bench, &["volume", kind, "list", "--node", &node.name, "--fields", "extra", "uuid"]);
         same(&bench, &["volume", kind, "show", uuid]);
     }
+    same(&bench, &["volume", "target", "show", &target, "--fields", "uuid", "extra"]);
+    // Columns come in the order of the list, however they are named.
+    let list = ["volume", "target", "list", "--node", &node.name];
+    same(&bench, &[&list[..], &["-c", "volume_id", "-c", "uuid"]].concat());
+    // Objects in a cell are JSON here, and Python there.
+    let show = ["volume", "connector", "show", connector];
+    let moments = ["--long", "-c", "boot_index", "-c", "created_at", "-c", "uuid"];
+    for text in [
+        [&list[..], &["-f", "value"]].concat(),
+        [&list[..], &moments, &["-f", "csv"]].concat(),
+        [&show[..], &["-f", "value"]].concat(),
+    ] {
+        assert_eq!(
+            bench.run(&text).success().stdout,
+            bench.ironic.reference(&bench.world, &text),
+            "{text:?}"
+        );
+    }
+    let yaml = ["volume", "target", "show", &target, "-f", "yaml"];
+    let parsed = |text: &str| serde_yaml::from_str::<Value>(text).unwrap();
+    let ours = parsed(&bench.run(&yaml).success().stdout);
+    assert_eq!(ours, parsed(&bench.ironic.reference(&bench.world, &yaml)));
 }
 
 #[test]
@@ -63,7 +85,8 @@ fn what_is_made_is_printed_as_openstack_does() {
         |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     let (ours, theirs) = (texts(&make(&node.name, "1")), texts(&make(&node.uuid, "2")));
     let ours = bench.json(&ours.iter().map(String::as_str).collect::<Vec<_>>());
-    let theirs = bench.ironic.reference(&bench.world, &theirs.iter().map(String::as_str).collect::<Vec<_>>());
+    let theirs =
+        bench.ironic.reference_json(&bench.world, &theirs.iter().map(String::as_str).collect::<Vec<_>>());
     for (key, value) in theirs.as_object().unwrap() {
         match key.as_str() {
             "uuid" | "created_at" => assert!(ours[key].is_string()),
@@ -91,7 +114,7 @@ fn nodes_are_printed_as_openstack_does() {
         }
     };
     let show = ["node", "show", &node.name];
-    includes(&bench.json(&show), &bench.ironic.reference(&bench.world, &show));
+    includes(&bench.json(&show), &bench.ironic.reference_json(&bench.world, &show));
     let long = [&list[..], &["--long"]].concat();
-    includes(&bench.json(&long)[0], &bench.ironic.reference(&bench.world, &long)[0]);
+    includes(&bench.json(&long)[0], &bench.ironic.reference_json(&bench.world, &long)[0]);
 }

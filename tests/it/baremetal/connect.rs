@@ -1,8 +1,12 @@
 //! How Ironic is reached.
 
+use monopile::ironic::{Client, Collection, Filter, Settings};
+
 use super::Bench;
+use crate::support::Run;
 use crate::support::World;
-use crate::support::ironic::Ironic;
+use crate::support::ironic::{Answers, Ironic};
+use crate::support::keystone::{Keystone, PROJECT, REGION};
 
 #[test]
 fn where_ironic_is_must_be_said() {
@@ -27,7 +31,7 @@ fn a_version_may_be_chosen_and_one_that_is_too_old_is_told() {
 
 #[test]
 fn a_user_and_a_password_are_given_and_wrong_ones_refused() {
-    let ironic = Ironic::start(Some(("operator", "s3cretpw1234")));
+    let ironic = Ironic::start(&Answers::User("operator", "s3cretpw1234"));
     let world = World::new();
     let run = |password: &str| {
         let mut command = ironic.monopile(&world, &["node", "list", "-f", "value"]);
@@ -40,4 +44,74 @@ fn a_user_and_a_password_are_given_and_wrong_ones_refused() {
     assert!(!wrong.stderr.contains("wr0ng"), "{}", wrong.stderr);
     let none = world.finish(ironic.monopile(&world, &["node", "list"])).failure(1);
     assert!(none.stderr.contains("refuses the credentials"), "{}", none.stderr);
+}
+
+#[test]
+fn keystone_knows_who_asks_and_where_ironic_is() {
+    let keystone = Keystone::start();
+    let ironic = Ironic::start(&Answers::Known(&keystone));
+    keystone.announce(&ironic.url());
+    let operator = keystone.user("operator", "s3cretpw1234", "admin");
+    let reader = keystone.user("reader", "r3aderpw1234", "reader");
+    let node = ironic.enrolled("iscsi_boot:true");
+    let world = World::new();
+    let run = |variables: &[(&str, &str)], arguments: &[&str]| -> Run {
+        let mut command = world.monopile(["baremetal"].iter().chain(arguments));
+        command.env("OS_AUTH_URL", keystone.url()).env("OS_SYSTEM_SCOPE", "all");
+        command.env("OS_USERNAME", operator.name).env("OS_PASSWORD", operator.password);
+        world.finish({
+            command.envs(variables.iter().copied());
+            command
+        })
+    };
+    let list = ["node", "list", "-f", "value", "-c", "name"];
+    assert_eq!(run(&[], &list).success().stdout, format!("{}\n", node.name));
+    // The catalogue is not asked for where Ironic is said to be, and has one Ironic per region and interface.
+    run(&[("OS_REGION_NAME", REGION), ("OS_INTERFACE", "public")], &list).success();
+    run(&[("OS_ENDPOINT", &ironic.url()), ("OS_REGION_NAME", "two")], &list).success();
+    // A project sees what is its own.
+    let in_project = [("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", PROJECT)];
+    assert_eq!(run(&in_project, &list).success().stdout, "");
+
+    let refused = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
+        let said = run(variables, arguments).failure(1).stderr;
+        for word in words {
+            assert!(said.contains(word), "'{word}' is missing: {said}");
+        }
+        assert!(!said.contains("wr0ng") && !said.contains("s3cret") && !said.contains("r3ader"), "{said}");
+    };
+    let credentials =
+        [keystone.url(), "refuses the credentials".to_owned(), "project and domains".to_owned()];
+    let credentials = credentials.each_ref().map(String::as_str);
+    refused(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
+    refused(&[("OS_USERNAME", "nobody")], &list, &credentials);
+    refused(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
+    refused(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
+    refused(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
+    refused(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
+    refused(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
+    // Whom Ironic knows may not do everything.
+    let create = ["volume", "connector", "create", "--type", "iqn", "--connector-id", "iqn.2026-11.test:k"];
+    let create = [&create[..], &["--node", &node.name]].concat();
+    let as_reader = [("OS_USERNAME", reader.name), ("OS_PASSWORD", reader.password)];
+    run(&as_reader, &list).success();
+    refused(&as_reader, &create, &["(403)", "role"]);
+    run(&[], &create).success();
+
+    // A token that is worth nothing any more is replaced; not so where the password is not good any more, either.
+    let settings = Settings {
+        auth_url: Some(keystone.url()),
+        username: Some(operator.name.into()),
+        password: Some(operator.password.into()),
+        system_scope: Some("all".into()),
+        ..Settings::default()
+    };
+    let client = Client::connect(settings.access().unwrap()).unwrap();
+    let seen = || client.list(Collection::Connectors, &Filter::of_node(&node.name)).map(|found| found.len());
+    assert_eq!(seen().unwrap(), 1);
+    keystone.revoke_tokens(&operator);
+    assert_eq!(seen().unwrap(), 1);
+    keystone.forget(&operator);
+    let error = seen().unwrap_err().to_string();
+    assert!(error.contains("refuses the credentials"), "{error}");
 }

@@ -110,10 +110,19 @@ fn what_cannot_be_changed_sorted_or_removed() {
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
     let unset = |flag| ["volume", "target", "unset", &target, flag, "nothing"];
-    bench.refused(&unset("--extra"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
+    bench.refused(
+        &unset("--extra"),
+        1,
+        &["(400)", "can't remove a non-existent object 'nothing'", "the keys it has"],
+    );
     bench.refused(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
     bench.refused(
         &["volume", "target", "list", "--sort", "properties"],
+        1,
+        &["(400)", "invalid field for sorting"],
+    );
+    bench.refused(
+        &["volume", "target", "list", "--sort", "uuid,properties"],
         1,
         &["(400)", "invalid field for sorting"],
     );
@@ -140,6 +149,16 @@ fn what_never_reaches_ironic() {
     bench.refused(&set("novalue"), 2, &["KEY=VALUE"]);
     bench.refused(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
     bench.refused(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
+    bench.refused(&["volume", "target", "list", "--sort", "uuid,"], 2, &["no field"]);
+    bench.refused(
+        &["volume", "target", "list", "--sort", "uuid,boot_index", "--marker", &target],
+        2,
+        &["--marker", "several fields"],
+    );
+    bench.refused(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
+    // Ironic would take it, and no machine would ever boot.
+    let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
+    bench.refused(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
     bench.refused(&["volume", "target", "create", "--node", &node.name], 2, &["--volume-id", "--boot-index"]);
     assert_eq!(bench.json(&["volume", "target", "show", &target])["updated_at"], serde_json::Value::Null);
 }

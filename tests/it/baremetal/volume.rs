@@ -98,6 +98,10 @@ fn a_list_is_complete_however_many_pages_it_has() {
     assert_eq!(list(&["--sort", "boot_index", "--limit", "8"]), uuids[..8]);
     assert_eq!(list(&["--sort", "boot_index:asc", "--limit", "4"]), uuids[..4]);
     assert_eq!(list(&["--sort", "boot_index", "--marker", &uuids[2]]), uuids[3..]);
+    // By several fields: all nine are of one type.
+    let by_both = ["--sort", "volume_type,boot_index:desc", "--limit", "6"];
+    assert_eq!(list(&by_both), uuids.iter().rev().take(6).cloned().collect::<Vec<_>>());
+    assert_eq!(list(&["--sort", "volume_type:desc,boot_index", "--fields", "uuid"]), uuids);
     let backwards: Vec<String> = uuids.iter().rev().take(6).cloned().collect();
     assert_eq!(list(&["--sort", "boot_index:desc", "--limit", "6"]), backwards);
 }

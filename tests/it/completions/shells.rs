@@ -22,6 +22,14 @@ cloud_provider: {template: {name: warden_cpi, release: r}, token: ((token))}
 variables: [{name: admin_password, type: password}]
 ";
 
+/// What is on record of `two.yml`, of two CPIs; CIDs have colons in some clouds.
+const STATE: &str = r#"{
+  "director_id": "d", "installation_id": "i", "current_vm_cid": "vm:1", "current_stemcell_id": "s",
+  "current_disk_id": "k", "current_release_ids": [], "current_manifest_sha": "",
+  "disks": [{"id": "k", "cid": "disk:7", "size": 1024, "cloud_properties": {}, "cpi": "polar"}],
+  "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []
+}"#;
+
 /// A shell that waits for somebody to type.
 struct Shell {
     world: World,
@@ -34,6 +42,9 @@ impl Shell {
         let world = World::new();
         world.write("boot.yml", MANIFEST);
         world.write("more.yml", "- {type: replace, path: /instance_groups/0/jobs/-, value: {name: uaa}}\n");
+        world.write("two.yml", "name: x\ncpis: [{name: north, type: x}, {name: south, type: x}]\n");
+        world.write("two-state.json", STATE);
+        world.write("config.yml", "cpis: [{name: west, type: x, properties: {key: ((key))}}]\n");
         world.write("boot.txt", "");
         world.write("boot.json", "{}");
         world.write(
@@ -188,6 +199,25 @@ fn completes(name: &str) {
         ("monopile int boot.yml -v token=1 -v tok\tx", "int boot.yml -v token=1 -v tokx"),
         ("monopile int boot.yml --var-file tok\tboot.t\t", "int boot.yml --var-file token=boot.txt"),
         ("monopile cpi call boot.yml has_v\tx", "cpi call boot.yml has_vm x"),
+        (
+            "monopile int -o boo\t-l boo\t--vars-store boo\tx",
+            "int -o boot.yml -l boot.yml --vars-store boot.yml x",
+        ),
+        ("monopile logs boot.yml --job hea\t", "logs boot.yml --job health_monitor"),
+        // The CPI's job runs here and has no logs there.
+        ("monopile logs boot.yml --job war\tx", "logs boot.yml --job warx"),
+        // CPIs of the manifest, of a CPI config, and of what is on record.
+        ("monopile cpi info two.yml --cpi nor\t", "cpi info two.yml --cpi north"),
+        ("monopile cpi call two.yml --cpi sou\thas_vm vm\t", "cpi call two.yml --cpi south has_vm vm:1"),
+        (
+            "monopile upload-stemcell --cpi-config conf\t--cpi we\ttwo.yml x",
+            "upload-stemcell --cpi-config config.yml --cpi west two.yml x",
+        ),
+        ("monopile delete-disk two.yml dis\t--cpi pol\t", "delete-disk two.yml disk:7 --cpi polar"),
+        ("monopile delete-vm two.yml vm\t", "delete-vm two.yml vm:1"),
+        ("monopile delete-stemcell two.yml ubu\t", "delete-stemcell two.yml ubuntu/1.7"),
+        ("monopile state forget two.yml --stemcell sc\t", "state forget two.yml --stemcell sc-1"),
+        ("monopile status two-\t", "status two-state.json"),
     ] {
         assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
     }

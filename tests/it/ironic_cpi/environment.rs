@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{IQN, Metal};
+use super::{IQN, Metal, short};
 use crate::support::hello::Hello;
 use crate::support::ironic::{Ironic, Node};
 use crate::support::scripted::until;
@@ -76,7 +76,7 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
         let entries = std::fs::read_dir(directory).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
-    let device = |volume: &str| format!("ip-{portal}-iscsi-{IQN}:{volume}-lun-1");
+    let device = |volume: &str| format!("ip-{portal}-iscsi-{IQN}:{}-lun-1", short(volume));
     let shown = names(&volumes.join("exports"));
     let shown = shown.iter().filter_map(|name| name.strip_suffix(".conf"));
     let shown: Vec<&str> = shown.filter(|name| name.starts_with("disk-")).collect();
@@ -95,8 +95,7 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
 fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<Child> {
     let path = format!("/v1/volume/targets?node={node}&detail=true&sort_key=boot_index");
     let targets = ironic.call("GET", &path, None);
-    let iqn = targets["targets"][1]["properties"]["target_iqn"].as_str()?.to_owned();
-    let volume = volumes.join(format!("{}.img", iqn.strip_prefix(IQN)?.strip_prefix(':')?));
+    let volume = volumes.join(format!("config-{}.img", targets["targets"][1]["volume_id"].as_str()?));
     let read = ["-R", "cat ec2/latest/user-data.json"];
     let content = Command::new("/usr/sbin/debugfs").args(read).arg(volume).output().unwrap();
     let settings = scratch.join("settings.json");

@@ -28,7 +28,7 @@ const OF_REQUESTS: [Fault; 4] = [Fault::Lost, Fault::KilledAfter, Fault::Refused
 const OF_COMMANDS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::KilledBefore];
 
 /// Where.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Request(usize),
     Command(usize),
@@ -37,6 +37,8 @@ enum Place {
 #[derive(Default)]
 struct Plan {
     at: Option<(usize, Fault)>,
+    /// From this request on, so many are refused; with none, all are, and those that only look.
+    outage: Option<(usize, Option<usize>)>,
     requests: usize,
     met: bool,
     cpi: Option<Pid>,
@@ -61,7 +63,14 @@ impl Faulty {
                 plan.requests += usize::from(counts);
                 let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
                 plan.met |= at.is_some();
-                at.map(|(_, fault)| (fault, plan.cpi))
+                let begun = plan.requests;
+                match plan.outage {
+                    Some((from, None)) if begun >= from => Some((Fault::Refused, None)),
+                    Some((from, Some(most))) if counts && (from..from + most).contains(&begun) => {
+                        Some((Fault::Refused, None))
+                    }
+                    _ => at.map(|(_, fault)| (fault, plan.cpi)),
+                }
             };
             match fault {
                 None => pass_on(&url, request),
@@ -205,7 +214,10 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     let counted = faulty.counted();
     assert!(counted[0] >= 5 && counted[1] >= 12, "{counted:?}");
     faulty.call("delete_vm", json!([made[0]]));
-    for point in points(counted, 3) {
+    let last = (Place::Request(counted[0]), Fault::KilledAfter);
+    let mut points = points(counted, 3);
+    points.retain(|point| *point != last);
+    for point in points {
         if let Some(answer) = faulty.disturbed(point, "create_vm", create()) {
             let message = answer["error"]["message"].as_str().unwrap();
             assert!(!message.contains("undoing it failed"), "{point:?}: {message}");
@@ -217,11 +229,57 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
             metal.assert_clean(node, &[&left]);
         }
     }
+    // One that is whole is nobody's to delete, even if the answer with its CID never came; but it is told.
+    assert_eq!(faulty.disturbed(last, "create_vm", create()), None);
+    let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
+    let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
+    let told = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
+    assert!(message.contains(&told), "{message}");
+    faulty.call("delete_vm", json!([vm]));
+    metal.assert_clean(node, &[&left]);
     // What nobody has a CID of also goes when something else is deleted.
     let killed = (Place::Request(counted[0] - 1), Fault::KilledAfter);
     assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(node, &[]);
+}
+
+#[test]
+fn an_ironic_that_fails_for_a_while_is_waited_for_and_what_is_left_is_told_and_found_again() {
+    let faulty = Faulty::new();
+    let (metal, node) = (&faulty.metal, &faulty.node);
+    let stemcell = metal.stemcell();
+    let left = format!("stemcell-{stemcell}");
+    // The second target is refused, and then whatever is asked in order to undo the first.
+    let fails_for = |requests: Option<usize>, outage_timeout: u64| {
+        metal.reconfigure(|config| config["outage_timeout"] = json!(outage_timeout));
+        faulty.plan(None);
+        faulty.plan.lock().unwrap().outage = Some((3, requests));
+        let answer = faulty.answer("create_vm", metal.create_vm(&stemcell, node)).unwrap();
+        let error = &answer["error"];
+        assert_eq!(error["ok_to_retry"], json!(true), "{answer}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let message = fails_for(Some(4), 120);
+    assert!(message.contains("POST /v1/volume/targets was refused (500)"), "{message}");
+    assert!(!message.contains("undoing it failed"), "{message}");
+    metal.assert_clean(node, &[&left]);
+
+    let message = fails_for(None, 2);
+    let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
+    for words in [
+        "undoing it failed as well".to_owned(),
+        format!("perhaps the node whose instance_uuid is '{vm}'"),
+        format!("perhaps allocation '{vm}'"),
+        format!(", volume 'root-{vm}', volume 'config-{vm}'"),
+        format!("delete_vm of '{vm}'"),
+    ] {
+        assert!(message.contains(&words), "'{words}' is missing: {message}");
+    }
+    let made = faulty.call("create_vm", metal.create_vm(&stemcell, node));
+    assert_ne!(made[0], json!(vm));
+    faulty.call("delete_vm", json!([made[0]]));
+    metal.assert_clean(node, &[&left]);
 }
 
 #[test]
@@ -236,6 +294,12 @@ fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
         let vm = metal.vm(&stemcell, node);
         if let Some(answer) = faulty.disturbed(point, "delete_vm", json!([vm])) {
             assert_ne!(answer["error"], Value::Null, "{point:?}");
+            let by_ironic = matches!(point, (Place::Request(_), _));
+            assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
+        }
+        // Who asks now and is told no will not ask for it to be deleted again.
+        if metal.call("has_vm", json!([vm])) == json!(false) {
+            metal.assert_clean(node, &[&left]);
         }
         faulty.call("delete_vm", json!([vm]));
         metal.assert_clean(node, &[&left]);

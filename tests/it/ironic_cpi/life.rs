@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{IQN, Metal};
+use super::{IQN, Metal, short};
 
 #[test]
 fn a_vm_boots_from_its_volume_and_leaves_nothing() {
@@ -32,19 +32,20 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
         assert_eq!((&target["boot_index"], &target["volume_id"]), (&json!(index), &json!(cid)));
         assert_eq!((&target["volume_type"], &target["extra"]["role"]), (&json!("iscsi"), &json!(role)));
         let expected = json!({
-            "target_portal": metal.tgtd.portal, "target_iqn": format!("{IQN}:{volume}"), "target_lun": 1,
-            "auth_method": "CHAP", "auth_username": volume, "auth_password": "******",
+            "target_portal": metal.tgtd.portal, "target_iqn": format!("{IQN}:{}", short(volume)), "target_lun": 1,
+            "auth_method": "CHAP", "auth_username": short(volume), "auth_password": "******",
         });
         assert_eq!(target["properties"], expected);
     }
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
     let (address, port) = metal.tgtd.portal.split_once(':').unwrap();
     let password = metal.password(&root);
+    let name = short(&root);
     for line in [
-        format!("iscsi:{address}::{port}:1:{IQN}:{root}"),
-        format!("iscsi:{address}::{port}:1:{IQN}:{config}"),
+        format!("iscsi:{address}::{port}:1:{IQN}:{name}"),
+        format!("iscsi:{address}::{port}:1:{IQN}:{}", short(&config)),
         format!("set initiator-iqn {}", node.initiator),
-        format!("set username {root}"),
+        format!("set username {name}"),
         format!("set password {password}"),
     ] {
         assert!(script.contains(&line), "'{line}' is missing:\n{script}");
@@ -52,7 +53,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
 
     // Exactly this initiator with exactly this login gets in.
     let inquire = |initiator: &str, password: &str| {
-        metal.tgtd.inquire(initiator, &format!("{IQN}:{root}"), &root, password)
+        metal.tgtd.inquire(initiator, &format!("{IQN}:{name}"), &name, password)
     };
     inquire(&node.initiator, &password).unwrap();
     assert!(inquire(&node.initiator, "wr0ngpassw0rd").is_err());
@@ -113,7 +114,8 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
 
     // On: Ironic takes a target, but lets none go.
     let hint = metal.call("attach_disk", json!([vm, disk]));
-    let iqn = format!("{IQN}:disk-{disk}");
+    let name = short(&format!("disk-{disk}"));
+    let iqn = format!("{IQN}:{name}");
     assert_eq!(
         hint,
         json!({"path": format!("/dev/disk/by-path/ip-{}-iscsi-{iqn}-lun-1", metal.tgtd.portal)})
@@ -121,7 +123,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     let attached = metal.targets(&node);
     assert_eq!((&attached[2]["boot_index"], &attached[2]["volume_id"]), (&json!(2), &json!(disk)));
     assert_eq!(attached[2]["extra"], json!({"role": "persistent"}));
-    let login = |password: &str| metal.tgtd.inquire(&node.initiator, &iqn, &format!("disk-{disk}"), password);
+    let login = |password: &str| metal.tgtd.inquire(&node.initiator, &iqn, &name, password);
     login(&metal.password(&format!("disk-{disk}"))).unwrap();
     assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
     // Again is the same.
@@ -179,6 +181,55 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
 }
 
 #[test]
+fn there_may_be_several_ways_to_a_volume() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let second = metal.tgtd.add_portal("127.0.0.2");
+    let portals = json!([metal.tgtd.portal, second]);
+    metal.reconfigure(|config| config["storage"]["portals"] = portals.clone());
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    let root = format!("root-{vm}");
+    let (name, iqn) = (short(&root), format!("{IQN}:{}", short(&root)));
+    let target = &metal.targets(&node)[0]["properties"];
+    assert_eq!((&target["target_portal"], &target["target_portals"]), (&portals[0], &portals));
+    assert_eq!((&target["target_iqns"], &target["target_luns"]), (&json!([iqn, iqn]), &json!([1, 1])));
+    let password = metal.password(&root);
+    for portal in [&metal.tgtd.portal, &second] {
+        metal.tgtd.inquire_at(portal, &node.initiator, &iqn, &name, &password).unwrap();
+    }
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn control_characters_reach_neither_ironic_nor_a_boot_script() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+    let message =
+        metal.error("Bosh::Clouds::CloudError", "set_vm_metadata", json!([vm, {"job": "bosh\nshell"}]));
+    assert!(message.contains("`extra.bosh_metadata.job` must not have control characters"), "{message}");
+    assert_eq!(metal.node(&node)["extra"], json!({}));
+    metal.call("delete_vm", json!([vm]));
+    // What the operator's own program says is no better.
+    metal.reconfigure(|config| {
+        config["storage"] = json!({
+            "tool": "command", "program": "/bin/sh", "arguments": ["-c", r#"
+                case $(cat) in
+                *'"export"'*) printf %s '{"result": {"portals": ["127.0.0.1:1"], "iqns": ["iqn.x\nshell"], "luns": [1]}}' ;;
+                *) echo '{"result": 1}' ;;
+                esac"#],
+        });
+    });
+    let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
+    assert!(message.contains("`properties.target_iqn` must not have control characters"), "{message}");
+    assert!(!message.contains("undoing it failed"), "{message}");
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
 fn a_disk_belongs_to_one_machine() {
     let metal = Metal::new();
     let (one, two) = (metal.ironic.node(), metal.ironic.node());
@@ -209,11 +260,11 @@ fn a_program_of_the_operator_s_may_keep_the_volumes() {
     assert_eq!(hint, json!({"path": format!("/dev/disk/by-path/{device}")}));
     // The boot script has the login; it is the only place that shows it.
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
-    let login = script.lines().skip_while(|line| *line != format!("set username root-{vm}")).nth(1).unwrap();
+    let name = short(&format!("root-{vm}"));
+    let login = script.lines().skip_while(|line| *line != format!("set username {name}")).nth(1).unwrap();
     let password = login.strip_prefix("set password ").unwrap();
-    let inquire = |password: &str| {
-        metal.tgtd.inquire(&node.initiator, &format!("{IQN}:root-{vm}"), &format!("root-{vm}"), password)
-    };
+    let inquire =
+        |password: &str| metal.tgtd.inquire(&node.initiator, &format!("{IQN}:root-{vm}"), &name, password);
     inquire(password).unwrap();
     assert!(inquire("wr0ngpassw0rd").is_err());
     metal.call("detach_disk", json!([vm, disk]));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{IQN, Metal, request};
+use super::{IQN, Metal, request, short};
 use crate::support::MONOPILE;
 use crate::support::uml::Uml;
 
@@ -66,7 +66,8 @@ impl Island {
     }
 
     fn logs_in(&self, portal: &str, volume: &str, initiator: &str, password: &str) -> bool {
-        let url = format!("iscsi://{volume}%{password}@{portal}/{IQN}:{volume}/0");
+        let name = short(volume);
+        let url = format!("iscsi://{name}%{password}@{portal}/{IQN}:{name}/0");
         self.uml.run(&format!("iscsi-inq -i {initiator} {url}")).code == 0
     }
 
@@ -102,7 +103,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
 
     // Several ways to one volume.
     let target = &island.metal.targets(&node)[0]["properties"];
-    let iqn = format!("{IQN}:{root}");
+    let iqn = format!("{IQN}:{}", short(&root));
     assert_eq!((&target["target_portal"], &target["target_iqn"]), (&json!(PORTALS[0]), &json!(iqn)));
     assert_eq!(target["target_portals"], json!(PORTALS));
     assert_eq!((&target["target_iqns"], &target["target_luns"]), (&json!([iqn, iqn]), &json!([0, 0])));
@@ -123,12 +124,13 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
 
     let disk = island.call("create_disk", json!([8, {}, vm]));
     let volume = format!("disk-{}", disk.as_str().unwrap());
-    let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{volume}-lun-0", PORTALS[0]);
+    let name = short(&volume);
+    let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{name}-lun-0", PORTALS[0]);
     assert_eq!(island.call("attach_disk", json!([vm, disk])), json!({"path": path}));
     // Again, with a login of its own.
     let secret = |shown: &Value| {
         let targets = shown["targets"].as_array().unwrap().iter();
-        let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{volume}")));
+        let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{name}")));
         targets.next().map(|target| target["tpgs"][0]["node_acls"][0]["chap_password"].clone())
     };
     let first = secret(&island.shown(false)).unwrap();

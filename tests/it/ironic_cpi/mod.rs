@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod boot;
 mod environment;
 mod failures;
 mod faults;
@@ -27,6 +28,12 @@ fn request(method: &str, arguments: Value) -> String {
 
 const IQN: &str = "iqn.2026-11.test.monopile";
 
+/// What machines know a volume by: its kind, and the end of its UUID.
+fn short(volume: &str) -> String {
+    let (kind, uuid) = volume.split_once('-').unwrap();
+    format!("{kind}-{}", uuid.rsplit('-').next().unwrap())
+}
+
 /// A storage of its own beside the Ironic that tests share.
 struct Metal {
     world: World,
@@ -48,15 +55,15 @@ impl Metal {
     /// Has a program keep the volumes, in place of the CPI itself.
     fn with_command() -> Metal {
         let metal = Metal::new();
-        let mut config: Value = serde_json::from_str(&metal.world.read("ironic.json")).unwrap();
-        config["storage"] = json!({
-            "tool": "command",
-            "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
-            "arguments": [
-                metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
-            ],
+        metal.reconfigure(|config| {
+            config["storage"] = json!({
+                "tool": "command",
+                "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
+                "arguments": [
+                    metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
+                ],
+            });
         });
-        metal.world.write("ironic.json", config.to_string());
         metal
     }
 
@@ -74,6 +81,13 @@ impl Metal {
             "ntp": ["ntp.example.org"],
             "deploy_timeout": 120,
         });
+        self.world.write("ironic.json", config.to_string());
+    }
+
+    /// Changes the CPI's configuration.
+    fn reconfigure(&self, change: impl FnOnce(&mut Value)) {
+        let mut config = serde_json::from_str(&self.world.read("ironic.json")).unwrap();
+        change(&mut config);
         self.world.write("ironic.json", config.to_string());
     }
 

@@ -12,7 +12,10 @@ fn each_run_is_on_record_with_its_end_or_without() {
         let words = [&["history", "hello/manifest.yml", "--state", "state.json"][..], more].concat();
         hello.world.run(words).success()
     };
-    assert_eq!(history(&[]).stdout, "No runs are on record.\n");
+    let none = |state: &str| {
+        format!("No runs of '{}' are on record on this machine.\n", hello.world.path(state).display())
+    };
+    assert_eq!(history(&[]).stdout, none("state.json"));
 
     hello.script(Script::at(4, When::After));
     assert_eq!(hello.create(&[]).code, -1);
@@ -30,16 +33,27 @@ fn each_run_is_on_record_with_its_end_or_without() {
     let good = &runs[1]["end"];
     assert!(good["elapsed_ms"].as_u64().unwrap() > 0 && good["exit_code"] == 0);
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
+    // What it was going to do is known of a killed run, too.
+    let headline = |run: &serde_json::Value| run["plan"]["headline"].as_str().unwrap().to_owned();
+    assert!(headline(&runs[2]).starts_with("A VM is created: "), "{}", runs[2]);
+    assert!(headline(&runs[1]).ends_with("a new one created: the last deploy did not finish"), "{}", runs[1]);
+    assert_eq!(runs[2]["plan"]["steps"][0]["step"], "create_stemcell");
+    assert_eq!(runs[0]["plan"], serde_json::Value::Null, "a stop has no plan");
     let steps: Vec<&str> =
         good["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert!(steps.iter().any(|step| step.starts_with("Creating VM for instance")), "{steps:?}");
     assert!(std::path::Path::new(runs[1]["log"].as_str().unwrap()).exists());
 
     let text = history(&["--steps"]).stdout;
-    assert!(
-        text.contains("killed") && text.contains("failed (5)") && text.contains("  Creating VM"),
-        "{text}"
-    );
+    let told = [
+        "killed",
+        "failed (5)",
+        "    Creating VM",
+        "  Plan: A VM is created",
+        "    1. Upload the stemcell",
+        "  Log: /",
+    ];
+    assert!(told.iter().all(|told| text.contains(told)), "{text}");
     assert_eq!(history(&["--limit", "1"]).stdout.lines().count(), 2);
     let secret: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
@@ -48,11 +62,25 @@ fn each_run_is_on_record_with_its_end_or_without() {
     // Another environment has none of them; without a name, all are shown.
     hello.world.write("other-state.json", "");
     let other = hello.world.run(["history", "other.yml"]).success();
-    assert_eq!(other.stdout, "No runs are on record.\n");
+    assert_eq!(other.stdout, none("other-state.json"));
     let all = hello.world.run(["history"]).success();
     assert!(all.stdout.starts_with("STARTED") && all.stdout.contains("work/state.json"), "{}", all.stdout);
 
+    // An env file names the environment, too.
+    hello.world.write("named/.monopile.yml", "manifest: ../hello/manifest.yml\nstate: ../state.json\n");
+    let in_there = |words: &[&str]| {
+        let mut command = hello.world.monopile(words);
+        command.current_dir(hello.world.path("named"));
+        hello.world.finish(command).success()
+    };
+    assert_eq!(document(&in_there(&["history", "--json"])), runs);
+    let nameless = in_there(&["history", "--no-env-file"]);
+    assert!(nameless.stdout.contains("work/state.json"), "{}", nameless.stdout);
+
     hello.delete(&[]).success();
+    let deleted = document(&history(&["--json", "--limit", "1"]));
+    assert_eq!(deleted[0]["plan"]["headline"], "Everything on record is deleted");
+    assert_eq!(deleted[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
     let mut left = hello.leftovers();
     // The killed run's scratch files are the next one's to remove.

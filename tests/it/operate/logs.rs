@@ -34,6 +34,13 @@ fn logs_of_each_kind_are_printed_and_saved() {
     assert!(jobs.stdout.contains("==> hello/hello.stdout.log <==\nlistening on "), "{}", jobs.stdout);
     assert!(jobs.stdout.contains("the password is <redacted> indeed"), "{}", jobs.stdout);
     assert!(!jobs.stdout.contains("system line") && !jobs.stdout.contains("packaging"), "{}", jobs.stdout);
+    let named = run(&hello, "logs", &["--job", "hello"]).success();
+    assert!(named.stdout.contains("listening on "), "{}", named.stdout);
+    for more in [&["--job", "helo"][..], &["--follow", "--job", "helo"], &["--job", "helo", "--dir", "."]] {
+        let slip = run(&hello, "logs", more).failure(3);
+        assert!(slip.stderr.contains("job 'helo' is not on the VM"), "{}", slip.stderr);
+        assert!(slip.stderr.contains("did you mean 'hello'?"), "{}", slip.stderr);
+    }
     let agent = run(&hello, "logs", &["--agent", "-q"]).success();
     assert!(
         agent.stdout.contains("cp greeting/greeting.txt") && !agent.stdout.contains("==>"),
@@ -52,7 +59,7 @@ fn logs_of_each_kind_are_printed_and_saved() {
     );
     let one = run(&hello, "logs", &["--job", "hello", "--filter", "none/*.log", "--num", "1"]).success();
     assert!(one.stdout.contains("hello/post-start.stdout.log"), "{}", one.stdout);
-    let none = run(&hello, "logs", &["--job", "helo"]).success();
+    let none = run(&hello, "logs", &["--filter", "helo/*"]).success();
     assert!(
         none.stdout.is_empty() && none.stderr.contains("there is nothing in these logs"),
         "{}",

@@ -125,6 +125,15 @@ fn what_needs_an_environment_says_that_there_is_none() {
         let run = run(&hello, command, more).failure(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
+    // A slip in the manifest's name is told as that.
+    for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
+        let run = hello.world.run([command, "helo/manifest.yml"]).failure(3);
+        assert!(
+            run.stderr.contains("manifest 'helo/manifest.yml' does not exist"),
+            "{command}: {}",
+            run.stderr
+        );
+    }
     assert!(!hello.world.exists("state.json"));
 }
 

@@ -33,6 +33,12 @@ fn an_environment_that_is_well() {
         told["certificates"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(names, ["default_ca.ca", "mbus_bootstrap_ssl.certificate"]);
     assert_eq!(told["runs"][0]["command"], "create-env");
+    assert_eq!(
+        (&told["record"]["stemcells"][0]["in_use"], &told["networks"][0]["name"]),
+        (&json!(true), &json!("default"))
+    );
+    assert!(told["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{told}");
+    assert!(disk["hint"]["path"].is_string() && disk["used_percent"].is_string(), "{disk}");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
 
     let text = run(&hello, "status", &["--no-cpi"]).success().stdout;

@@ -160,6 +160,26 @@ impl Hello {
         self.flags.iter().map(String::as_str).collect()
     }
 
+    /// An env file that says what the flags say, with state and vars store elsewhere, relative to it.
+    pub fn env_file(&self, state: &str, vars_store: &str) -> String {
+        let path = |relative: &str| self.world.path(relative).display().to_string();
+        let (mut ops, mut vars) = (Vec::new(), Vec::new());
+        for pair in self.flags.chunks(2) {
+            match pair[0].as_str() {
+                "-o" => ops.push(path(&pair[1])),
+                "-v" => vars.push(pair[1].replacen('=', ": ", 1)),
+                "--state" | "--vars-store" => {}
+                other => panic!("{other}"),
+            }
+        }
+        format!(
+            "manifest: {}\nops_files: [{}]\nvars: {{{}}}\nstate: {state}\nvars_store: {vars_store}\n",
+            path("hello/manifest.yml"),
+            ops.join(", "),
+            vars.join(", ")
+        )
+    }
+
     /// Adds an ops file that every following command gets.
     pub fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);

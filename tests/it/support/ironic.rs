@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::World;
+use super::keystone::Keystone;
 
 /// How long it may take to come up: it imports half of OpenStack, on a machine that is compiling.
 const START: Duration = Duration::from_secs(120);
@@ -23,8 +24,19 @@ pub struct Ironic {
     port: u16,
     directory: PathBuf,
     http: ureq::Agent,
-    authorization: Option<String>,
+    /// The header by which a request says whose it is.
+    identity: Option<(&'static str, String)>,
     child: Child,
+}
+
+/// Whom an Ironic answers.
+pub enum Answers<'k> {
+    /// Everybody.
+    Anybody,
+    /// Who has this name and password.
+    User(&'static str, &'static str),
+    /// Whom this Keystone knows.
+    Known(&'k Keystone),
 }
 
 /// A machine that is not there.
@@ -62,68 +74,87 @@ pub fn shared() -> Shared {
     static SHARED: OnceLock<Ironic> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    Shared { ironic: SHARED.get_or_init(|| Ironic::start(None)), _turn: turn }
+    Shared { ironic: SHARED.get_or_init(|| Ironic::start(&Answers::Anybody)), _turn: turn }
 }
 
-fn venv() -> PathBuf {
+pub(super) fn venv() -> PathBuf {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools/ironic");
     assert!(venv.join("bin/ironic").exists(), "no Ironic in '{}': tests/run installs it", venv.display());
     venv
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Runs a service of the virtual environment until its standard input is closed.
+pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
+    use std::os::unix::process::CommandExt;
+    Command::new("sh")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/run"))
+        .args([&venv(), directory])
+        .args(service)
+        .env("HOME", directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // What the terminal sends the test is not for it: it sees the end of the test.
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
+/// A directory that the service removes when it ends.
+pub(super) fn scratch() -> PathBuf {
+    tempfile::Builder::new().prefix("mp-ironic-").tempdir_in("/tmp").unwrap().keep()
+}
+
+/// A client that takes every answer.
+pub(super) fn http() -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0);
+    config.proxy(None).build().new_agent()
+}
+
 impl Ironic {
-    /// One of its own; with a user and password if they are given. Ends when it is dropped.
-    pub fn start(credentials: Option<(&str, &str)>) -> Ironic {
-        let venv = venv();
-        let directory = tempfile::Builder::new().prefix("mp-ironic-").tempdir_in("/tmp").unwrap().keep();
+    /// One of its own. Ends when it is dropped.
+    pub fn start(answers: &Answers) -> Ironic {
+        let directory = scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
             std::fs::create_dir_all(directory.join(name)).unwrap();
         }
         let (port, boot_port) = (free_port(), free_port());
-        let auth = match credentials {
-            None => "noauth".to_owned(),
-            Some((user, password)) => {
+        let auth = match answers {
+            Answers::Anybody => "noauth".to_owned(),
+            Answers::User(user, password) => {
                 let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), bcrypt.gensalt(4)).decode())";
                 let hash =
-                    Command::new(venv.join("bin/python")).args(["-c", script, password]).output().unwrap();
+                    Command::new(venv().join("bin/python")).args(["-c", script, password]).output().unwrap();
                 let line = format!("{user}:{}", String::from_utf8(hash.stdout).unwrap());
                 std::fs::write(directory.join("htpasswd"), line).unwrap();
                 format!("http_basic\nhttp_basic_auth_user_file={}/htpasswd", directory.display())
             }
+            Answers::Known(_) => "keystone".to_owned(),
         };
-        let config = include_str!("ironic/ironic.conf")
+        let mut config = include_str!("ironic/ironic.conf")
             .replace("@DIRECTORY@", directory.to_str().unwrap())
             .replace("@PORT@", &port.to_string())
             .replace("@BOOT_PORT@", &boot_port.to_string())
             .replace("@AUTH@", &auth);
+        if let Answers::Known(keystone) = answers {
+            config.push_str(&keystone.middleware());
+        }
         std::fs::write(directory.join("ironic.conf"), config).unwrap();
-
-        use std::os::unix::process::CommandExt;
-        let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/run");
-        let child = Command::new("sh")
-            .arg(run)
-            .args([&venv, &directory])
-            .env("HOME", &directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // What the terminal sends the test is not for it: it sees the end of the test.
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let http =
-            ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0).proxy(None);
-        let http = http.build().new_agent();
-        let authorization = credentials.map(|(user, password)| {
-            use base64::Engine;
-            let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-            format!("Basic {text}")
-        });
-        let ironic = Ironic { port, directory, http, authorization, child };
+        let child = serve(&directory, &["ironic"]);
+        let identity = match answers {
+            Answers::Anybody => None,
+            Answers::User(user, password) => {
+                use base64::Engine;
+                let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+                Some(("Authorization", format!("Basic {text}")))
+            }
+            Answers::Known(keystone) => Some(("X-Auth-Token", keystone.token().to_owned())),
+        };
+        let ironic = Ironic { port, directory, http: http(), identity, child };
         ironic.wait_until_ready();
         ironic
     }
@@ -149,8 +180,8 @@ impl Ironic {
             .uri(format!("{}{path}", self.url()))
             .header("X-OpenStack-Ironic-API-Version", VERSION)
             .header("Content-Type", "application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
+        if let Some((name, value)) = &self.identity {
+            request = request.header(*name, value);
         }
         let text = body.map(Value::to_string).unwrap_or_default();
         let response = match body {
@@ -165,9 +196,17 @@ impl Ironic {
     /// A request of the test's own, which must succeed.
     #[track_caller]
     pub fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
-        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
-        answer
+        let begun = Instant::now();
+        loop {
+            let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
+            // Nothing has been done then.
+            let is_busy = status >= 500 && answer.to_string().contains("database is locked");
+            if !is_busy || begun.elapsed() > START {
+                assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+                return answer;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Whether there is something at a path.
@@ -250,14 +289,19 @@ impl Ironic {
         command
     }
 
-    /// What OpenStack's own client prints as JSON.
+    /// What OpenStack's own client prints.
     #[track_caller]
-    pub fn reference(&self, world: &World, arguments: &[&str]) -> Value {
+    pub fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = Command::new(venv().join("bin/baremetal"));
-        world.enter(&mut command).args(arguments).args(["-f", "json"]);
+        world.enter(&mut command).args(arguments);
         command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
-        let run = world.finish(command).success();
-        serde_json::from_str(&run.stdout).unwrap()
+        world.finish(command).success().stdout
+    }
+
+    /// What it prints as JSON.
+    #[track_caller]
+    pub fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
     /// Puts something in the place of a directory that Ironic is going to make.

@@ -40,22 +40,26 @@ impl Tgtd {
         tgtd
     }
 
-    fn show(&self) -> Option<String> {
+    fn tgtadm(&self, arguments: &[&str]) -> Option<String> {
         let output = Command::new("/usr/sbin/tgtadm")
             .env("TGT_IPC_SOCKET", &self.socket)
-            .args([
-                "-C",
-                &self.control_port.to_string(),
-                "--lld",
-                "iscsi",
-                "--mode",
-                "target",
-                "--op",
-                "show",
-            ])
+            .args(["-C", &self.control_port.to_string(), "--lld", "iscsi"])
+            .args(arguments)
             .output()
             .expect("tgtadm runs: tests/run installs it");
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    fn show(&self) -> Option<String> {
+        self.tgtadm(&["--mode", "target", "--op", "show"])
+    }
+
+    /// Listens at another address, too; the portal.
+    pub fn add_portal(&self, address: &str) -> String {
+        let portal = format!("{address}:{}", self.portal.split_once(':').unwrap().1);
+        let parameter = format!("portal={portal}");
+        self.tgtadm(&["--mode", "portal", "--op", "new", "--param", &parameter]).expect("tgtd listens");
+        portal
     }
 
     /// The names of the targets there are.
@@ -67,7 +71,19 @@ impl Tgtd {
 
     /// Logs in and asks for the volume's identity: what an initiator by this name with this login is told.
     pub fn inquire(&self, initiator: &str, iqn: &str, user: &str, password: &str) -> Result<String, String> {
-        let url = format!("iscsi://{user}%{password}@{}/{iqn}/1", self.portal);
+        self.inquire_at(&self.portal, initiator, iqn, user, password)
+    }
+
+    /// The same, through a portal.
+    pub fn inquire_at(
+        &self,
+        portal: &str,
+        initiator: &str,
+        iqn: &str,
+        user: &str,
+        password: &str,
+    ) -> Result<String, String> {
+        let url = format!("iscsi://{user}%{password}@{portal}/{iqn}/1");
         let output =
             Command::new("iscsi-inq").args(["-i", initiator, &url]).output().expect("iscsi-inq runs");
         let text =

@@ -62,6 +62,11 @@ impl Settings {
     }
 }
 
+/// How many bytes iPXE has, on a machine that boots the way of old (BIOS), for the initiator's name and for the target's
+/// name, user and password of each volume, each with an end mark, and the machine's name from DHCP: what its table of
+/// 768 bytes for the operating system (iBFT) leaves with two volumes. With more it does not boot.
+pub const FIRMWARE_ROOM: usize = 256;
+
 /// User and password of an initiator (CHAP).
 pub struct Login {
     pub user: String,
@@ -74,7 +79,7 @@ impl Login {
         // 96 bits in 16 characters: no CHAP implementation takes more.
         let mut bytes = [0; 12];
         rand::fill(&mut bytes).map_err(|_| Failure::cloud("there is no randomness for a password"))?;
-        Ok(Login { user: volume.to_string(), password: URL_SAFE_NO_PAD.encode(bytes) })
+        Ok(Login { user: volume.short(), password: URL_SAFE_NO_PAD.encode(bytes) })
     }
 }
 
@@ -88,6 +93,14 @@ pub enum Initiators {
 }
 
 impl Initiators {
+    /// How much of [`FIRMWARE_ROOM`] they take.
+    pub fn firmware_bytes(&self) -> usize {
+        match self {
+            Initiators::Iscsi(names) => names.first().map_or(0, |name| name.len() + 1),
+            Initiators::FibreChannel(_) => 0,
+        }
+    }
+
     /// The names, to a tool that knows nothing but iSCSI. They are such names, with nothing that a command or a file
     /// would take for more.
     fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
@@ -135,6 +148,17 @@ impl Export {
         match self {
             Export::Iscsi(_) => "iscsi",
             Export::FibreChannel(_) => "fibre_channel",
+        }
+    }
+
+    /// How much of [`FIRMWARE_ROOM`] it takes.
+    pub fn firmware_bytes(&self, login: &Login) -> usize {
+        match self {
+            Export::Iscsi(way) => {
+                let texts = [way.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
+                texts.iter().map(|length| length + 1).sum()
+            }
+            Export::FibreChannel(_) => 0,
         }
     }
 

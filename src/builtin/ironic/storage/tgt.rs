@@ -62,7 +62,7 @@ impl Tgt {
     }
 
     fn iqn(&self, volume: &Volume) -> String {
-        format!("{}:{volume}", self.settings.iqn)
+        format!("{}:{}", self.settings.iqn, volume.short())
     }
 
     /// One call at a time changes volumes and targets. What a killed one was making goes.
@@ -137,7 +137,7 @@ impl Tgt {
             // Also when somebody is logged in.
             self.tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
         }
-        let user = volume.to_string();
+        let user = volume.short();
         let accounts = self.tgtadm(&what, &["--mode", "account", "--op", "show"])?;
         if accounts.lines().any(|line| line.trim() == user) {
             self.tgtadm(&what, &["--mode", "account", "--op", "delete", "--user", &user])?;

@@ -94,7 +94,7 @@ impl Lio {
     }
 
     fn target(&self, volume: &Volume) -> String {
-        format!("{}:{volume}", self.iqn)
+        format!("{}:{}", self.iqn, volume.short())
     }
 
     /// Nobody sees the volume any more, now and after the next boot.

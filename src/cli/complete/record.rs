@@ -1,0 +1,103 @@
+//! What the state of a command line that is still being typed offers: whatever a CID or a CPI's name names.
+
+use super::typed::Typed;
+use crate::apply::records::{self, Overview};
+use crate::state::{Depot, Kind};
+
+/// Something that can be named, and what it is.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) is: String,
+}
+
+impl Named {
+    fn new(name: &str, is: String) -> Named {
+        Named { name: name.to_owned(), is }
+    }
+}
+
+impl Typed {
+    fn record(&self) -> Option<Overview> {
+        // One in a bucket is too far away while somebody types.
+        records::show(&Depot::from(self.state()?.as_path())).ok()
+    }
+
+    /// What of this kind is on record.
+    pub(super) fn recorded(&self, kind: Kind) -> Vec<Named> {
+        self.record().map(|record| recorded(&record, kind)).unwrap_or_default()
+    }
+
+    /// The stemcells on record by name and version, then by CID.
+    pub(super) fn stemcells(&self) -> Vec<Named> {
+        let Some(record) = self.record() else { return Vec::new() };
+        let by_name = record
+            .stemcells
+            .iter()
+            .map(|one| Named::new(&format!("{}/{}", one.name, one.version), "stemcell".to_owned()));
+        by_name.chain(recorded(&record, Kind::Stemcell)).collect()
+    }
+
+    /// Calls that are open, or that failed and may have made something.
+    pub(super) fn calls(&self) -> Vec<Named> {
+        let Some(record) = self.record() else { return Vec::new() };
+        let open = record
+            .open_calls
+            .iter()
+            .map(|call| Named::new(&call.request_id, format!("{}, {}", call.method, call.why)));
+        let suspects = record
+            .suspects
+            .iter()
+            .map(|one| Named::new(&one.request_id, format!("may have made {}", one.looks_like)));
+        open.chain(suspects).collect()
+    }
+
+    /// The CPIs that something on record is of.
+    pub(super) fn recorded_cpis(&self) -> Vec<String> {
+        let Some(record) = self.record() else { return Vec::new() };
+        let vm = record.vm.iter().filter_map(|vm| vm.cpi.clone());
+        let disks = record.disks.iter().filter_map(|disk| disk.cpi.clone());
+        let stemcells = record.stemcells.iter().filter_map(|stemcell| stemcell.cpi.clone());
+        let snapshots = record.snapshots.iter().filter_map(|snapshot| snapshot.cpi.clone());
+        let undeleted = record.undeleted.iter().filter_map(|one| one.cpi.clone());
+        vm.chain(disks).chain(stemcells).chain(snapshots).chain(undeleted).collect()
+    }
+}
+
+fn recorded(record: &Overview, kind: Kind) -> Vec<Named> {
+    let of = |cpi: &Option<String>| cpi.as_ref().map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
+    let used = |yes: bool| if yes { ", in use" } else { "" };
+    match kind {
+        Kind::Vm => {
+            let vm = record.vm.iter().map(|vm| {
+                let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+                Named::new(&vm.cid, format!("VM{instance}{}", of(&vm.cpi)))
+            });
+            // Those that came before it are on record for that alone.
+            let earlier = record.undeleted.iter().filter(|one| one.what == Kind::Vm);
+            vm.chain(earlier.map(|one| Named::new(&one.cid, format!("to be deleted{}", of(&one.cpi)))))
+                .collect()
+        }
+        Kind::Disk => {
+            let is = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), of(cpi));
+            let disks = record.disks.iter();
+            disks.map(|disk| Named::new(&disk.cid, is(disk.size, disk.in_use, &disk.cpi))).collect()
+        }
+        Kind::Stemcell => {
+            let stemcells = record.stemcells.iter();
+            stemcells
+                .map(|one| {
+                    let is = format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(&one.cpi));
+                    Named::new(&one.cid, is)
+                })
+                .collect()
+        }
+        Kind::Snapshot => {
+            let snapshots = record.snapshots.iter();
+            snapshots
+                .map(|one| {
+                    Named::new(&one.cid, format!("of disk {}, {}{}", one.disk, one.created_at, of(&one.cpi)))
+                })
+                .collect()
+        }
+    }
+}

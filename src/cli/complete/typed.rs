@@ -1,0 +1,59 @@
+//! A command line that is still being typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+
+use crate::cli::{env_file, paths};
+
+/// A command line without the word that is being typed.
+pub(super) struct Typed {
+    /// The words of the command: `state`, `show`.
+    command: Vec<String>,
+    matches: Option<ArgMatches>,
+}
+
+impl Typed {
+    /// What can be understood of the words, an env file included.
+    pub(super) fn of(grammar: &Command, words: &[OsString]) -> Typed {
+        match env_file::guess(grammar, words) {
+            Some((command, matches)) => Typed { command, matches: Some(matches) },
+            None => Typed { command: Vec::new(), matches: None },
+        }
+    }
+
+    /// Whether it is this command.
+    pub(super) fn is(&self, command: &[&str]) -> bool {
+        self.command == command
+    }
+
+    pub(super) fn matches(&self) -> Option<&ArgMatches> {
+        self.matches.as_ref()
+    }
+
+    /// The first of the paths that an argument names.
+    pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
+        let mut paths = self.matches()?.try_get_many::<PathBuf>(id).ok()??;
+        paths.find(|path| path.as_os_str() != "-").cloned()
+    }
+
+    /// The words of `cpi call`.
+    pub(super) fn words(&self) -> Vec<&String> {
+        let words = self.matches().and_then(|matches| matches.try_get_many::<String>("words").ok().flatten());
+        words.into_iter().flatten().collect()
+    }
+
+    /// The manifest.
+    pub(super) fn manifest(&self) -> Option<PathBuf> {
+        let word = || self.words().first().filter(|word| paths::is_there(word)).map(PathBuf::from);
+        self.path("manifest").or_else(word)
+    }
+
+    /// The state file.
+    pub(super) fn state(&self) -> Option<PathBuf> {
+        let named = self.path("state");
+        let manifest = if named.is_some() { Some(PathBuf::new()) } else { self.manifest() };
+        paths::state(named.as_deref(), &manifest?).ok()
+    }
+}

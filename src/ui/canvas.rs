@@ -1,0 +1,134 @@
+//! Where indicatif draws: a few lines at the end of what is on the terminal, drawn anew in their place.
+//!
+//! The cursor rests at the beginning of the first of them. So they are erased by erasing from there to the end of the
+//! screen, without counting rows: a terminal that was resized meanwhile has wrapped its lines anew and taken the
+//! cursor along. While the lines are written, the terminal is told not to wrap.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indicatif::TermLike;
+
+/// Columns and rows where the terminal does not know.
+const USUAL: (u16, u16) = (80, 24);
+
+/// See the module. Standard error is the terminal.
+#[derive(Debug, Default)]
+pub(super) struct Canvas {
+    drawing: Mutex<Drawing>,
+}
+
+#[derive(Debug, Default)]
+struct Drawing {
+    /// What is being put together.
+    lines: Vec<String>,
+    /// Whether anything is on the terminal.
+    shown: bool,
+}
+
+impl Canvas {
+    fn lock(&self) -> MutexGuard<'_, Drawing> {
+        self.drawing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether standard error is a terminal on which lines can be drawn anew. Some pseudo-terminals of CI systems say that
+/// they have no columns: what is written there ends in a file.
+pub fn can_redraw() -> bool {
+    #[cfg(unix)]
+    let known = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
+    #[cfg(not(unix))]
+    let known = io::IsTerminal::is_terminal(&io::stderr());
+    known
+}
+
+/// The terminal's columns and rows now: it may have been resized.
+pub(super) fn size() -> (u16, u16) {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
+        let or = |given: u16, usual| if given > 0 { given } else { usual };
+        return (or(size.ws_col, USUAL.0), or(size.ws_row, USUAL.1));
+    }
+    USUAL
+}
+
+/// What brings the terminal from `drawing` before to these lines.
+fn redrawn(lines: &[String], shown: bool) -> String {
+    if lines.is_empty() {
+        // Erase from the cursor to the end of the screen (ED).
+        return if shown { "\r\x1b[J".to_owned() } else { String::new() };
+    }
+    // No wrapping (DECAWM), each line erased behind its end (EL), and what is below the last one.
+    let mut text = "\x1b[?7l\r".to_owned();
+    text.push_str(&lines.join("\x1b[K\r\n"));
+    text.push_str("\x1b[J");
+    if lines.len() > 1 {
+        text.push_str(&format!("\x1b[{}A", lines.len() - 1));
+    }
+    text.push_str("\r\x1b[?7h");
+    text
+}
+
+impl TermLike for Canvas {
+    fn width(&self) -> u16 {
+        size().0
+    }
+
+    fn height(&self) -> u16 {
+        size().1
+    }
+
+    // Where the cursor is, is known here alone.
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.write_str(line)
+    }
+
+    /// Takes a line. Blanks are what indicatif fills the rest of one with.
+    fn write_str(&self, line: &str) -> io::Result<()> {
+        if !line.trim().is_empty() {
+            self.lock().lines.push(line.to_owned());
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let mut drawing = self.lock();
+        let lines = std::mem::take(&mut drawing.lines);
+        let text = redrawn(&lines, drawing.shown);
+        drawing.shown = !lines.is_empty();
+        io::stderr().lock().write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cursor_rests_at_the_first_line() {
+        let lines = |count: usize| vec!["x".to_owned(); count];
+        assert_eq!(redrawn(&lines(1), false), "\x1b[?7l\rx\x1b[J\r\x1b[?7h");
+        assert_eq!(redrawn(&lines(3), true), "\x1b[?7l\rx\x1b[K\r\nx\x1b[K\r\nx\x1b[J\x1b[2A\r\x1b[?7h");
+        assert_eq!((redrawn(&[], true).as_str(), redrawn(&[], false).as_str()), ("\r\x1b[J", ""));
+    }
+}

@@ -1,0 +1,255 @@
+//! What the live part of the terminal shows: a line for each stage that is at work, under a long one the newest line
+//! of its log, and at the end where the run is as a whole. Nothing wraps, and nothing is higher than the terminal.
+
+use std::time::{Duration, Instant};
+
+use super::StageId;
+use super::styled::Styled;
+use super::text::{self, Color};
+use super::tree::{Running, Tree};
+
+/// On terminals of fewer columns there is no bar, and on those of fewer than the second a short one.
+const WIDE: usize = 72;
+const ROOMY: usize = 110;
+/// A name is not cut to fewer columns to make room for what stands behind it.
+const NAME: usize = 16;
+/// A stage is long when it has run for so long: only then its log and what is usual are shown.
+const LONG: Duration = Duration::from_secs(1);
+/// How long the spinner shows each of its signs.
+const SPIN: u128 = 100;
+
+/// What there is to draw on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Space {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    pub(super) colors: bool,
+    pub(super) unicode: bool,
+}
+
+/// A step of the plan.
+#[derive(Debug, Clone)]
+pub(super) struct StepOn {
+    pub(super) number: usize,
+    pub(super) count: usize,
+    pub(super) what: String,
+}
+
+/// The lines.
+pub(super) fn lines(tree: &Tree, step: Option<&StepOn>, space: Space, now: Instant) -> Vec<String> {
+    let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
+    // The outermost stage stands below its own, and tells of all of them.
+    let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
+    let at_work: Vec<&Running> = tree
+        .stages()
+        .filter(|(id, _)| !parents.contains(id) && outermost.is_none_or(|(whole, _)| *id != whole))
+        .map(|(_, stage)| stage)
+        .collect();
+    let whole = outermost.map(|(_, stage)| space.whole(stage, step, now));
+
+    // The last row is where the cursor would go.
+    let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(whole.is_some()));
+    let with_logs = at_work.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
+    let mut lines = Vec::new();
+    for (number, stage) in at_work.iter().enumerate() {
+        let hidden = at_work.len() - number;
+        if lines.len() + 1 >= room && hidden > 1 {
+            lines.push(Styled::plain(format!("  ({hidden} more)")));
+            break;
+        }
+        lines.push(space.at_work(stage, now));
+        if with_logs <= room
+            && let Some(log) = log(stage, now)
+        {
+            let indent = " ".repeat(2 * stage.depth + 4);
+            lines.push(Styled::plain(indent).colored(Color::Dim, format!("| {log}")));
+        }
+    }
+    lines.truncate(room);
+    lines.extend(whole);
+    lines.iter().map(|line| line.cut(space.columns(), space.colors, space.ellipsis())).collect()
+}
+
+fn log(stage: &Running, now: Instant) -> Option<&str> {
+    let long = now.duration_since(stage.started) >= LONG;
+    stage.log.as_deref().filter(|log| long && !log.trim().is_empty())
+}
+
+impl Space {
+    fn wide(self) -> bool {
+        self.columns >= WIDE
+    }
+
+    fn spinner(self, stage: &Running, now: Instant) -> Styled {
+        let signs: Vec<char> = if self.unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
+        let turn = now.duration_since(stage.started).as_millis() / SPIN % signs.len() as u128;
+        let sign = usize::try_from(turn).ok().and_then(|turn| signs.get(turn)).copied().unwrap_or(' ');
+        Styled::default().colored(Color::Cyan, sign.to_string())
+    }
+
+    /// How long it has run, and where there is little room, how long it usually runs.
+    fn clock(self, stage: &Running, now: Instant) -> String {
+        let elapsed = text::clock(now.duration_since(stage.started));
+        match usual(stage, now).filter(|_| !self.wide()) {
+            Some(usual) => format!(" {elapsed}/{} ", text::clock(usual)),
+            None => format!(" {elapsed:>5} "),
+        }
+    }
+
+    /// Where there is much room, how long it usually runs.
+    fn usual(self, stage: &Running, now: Instant) -> Styled {
+        match usual(stage, now).filter(|_| self.wide()) {
+            Some(usual) => {
+                Styled::default().colored(Color::Dim, format!("  usually {}", text::duration(usual)))
+            }
+            None => Styled::default(),
+        }
+    }
+
+    /// A name after what comes first and before what may be cut off: it makes room for that, as far as it can.
+    fn named(self, first: Styled, name: &str, details: Styled) -> Styled {
+        let room = self.columns().saturating_sub(first.width() + details.width()).max(NAME);
+        let name = Styled::plain(name).cut(room, false, self.ellipsis());
+        first.and(name).joined(details)
+    }
+
+    /// How many may be used: in its last one a terminal may wrap already.
+    fn columns(self) -> usize {
+        self.columns.saturating_sub(1).max(1)
+    }
+
+    fn ellipsis(self) -> &'static str {
+        if self.unicode { "…" } else { "..." }
+    }
+
+    fn bar(self, done: u64, total: u64) -> Styled {
+        let cells = if self.columns >= ROOMY { 20_usize } else { 10 };
+        let filled = usize::try_from(cells as u128 * u128::from(done) / u128::from(total)).unwrap_or(cells);
+        let (full, rest) = if self.unicode { ("━", "─") } else { ("=", "-") };
+        Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
+    }
+
+    /// Time comes first, so that a narrow terminal cuts the least important.
+    fn at_work(self, stage: &Running, now: Instant) -> Styled {
+        let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
+        let first = first.and(self.clock(stage, now));
+        let amount = stage.amount(now).map(|amount| Styled::plain(format!("  {amount}"))).unwrap_or_default();
+        let (first, amount) = match stage.part() {
+            Some((done, total)) if self.wide() => (first.joined(self.bar(done, total)), amount),
+            Some((done, total)) => {
+                let percent = u128::from(done) * 100 / u128::from(total);
+                (first.and(format!("{percent:>3}% ")), Styled::default())
+            }
+            None => (first, amount),
+        };
+        self.named(first, &stage.name, amount.joined(self.usual(stage, now)))
+    }
+
+    /// Where the run is as a whole.
+    fn whole(self, stage: &Running, step: Option<&StepOn>, now: Instant) -> Styled {
+        let first = self.spinner(stage, now).and(self.clock(stage, now));
+        let first = first.colored(Color::Bold, stage.name.as_str());
+        let step = step.map(|StepOn { number, count, what }| format!(" {number}/{count}: {what}"));
+        self.named(first, &step.unwrap_or_default(), self.usual(stage, now))
+    }
+}
+
+fn usual(stage: &Running, now: Instant) -> Option<Duration> {
+    stage.usual.filter(|usual| *usual >= LONG || now.duration_since(stage.started) >= LONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Unit;
+    use unicode_width::UnicodeWidthStr;
+
+    /// A deploy with an upload and two compilations at work, for a while.
+    fn tree(now: Instant) -> Tree {
+        let mut tree = Tree::default();
+        let minute = Duration::from_secs(60);
+        tree.start(1, None, "Deploying", Some(4 * minute));
+        tree.start(2, Some(1), "Uploading package 'golang/0123456789ab'", None);
+        tree.start(3, Some(1), "Compiling package 'ruby/0123456789ab'", Some(5 * minute));
+        tree.start(4, Some(1), "Compiling package '日本語/0123456789ab'", None);
+        for (id, since) in [(1, 83), (2, 10), (3, 42), (4, 3725)] {
+            let stage = tree.get_mut(id).unwrap();
+            stage.started = now - Duration::from_secs(since);
+            match id {
+                2 => {
+                    stage.advance(0, Some(40 << 20), Unit::Bytes, now - Duration::from_secs(4));
+                    stage.advance(12 << 20, Some(40 << 20), Unit::Bytes, now);
+                }
+                3 => stage.log = Some("make[2]: Entering directory '/var/vcap/data/compile/ruby'".to_owned()),
+                _ => {}
+            }
+        }
+        tree
+    }
+
+    fn shown(columns: usize, rows: usize, unicode: bool) -> String {
+        let step = StepOn { number: 5, count: 6, what: "Bring the jobs of 'hello/0' to the VM".to_owned() };
+        let now = Instant::now();
+        let space = Space { columns, rows, colors: false, unicode };
+        let lines = lines(&tree(now), Some(&step), space, now);
+        assert!(lines.len() < rows, "{lines:?}");
+        assert!(lines.iter().all(|line| line.width() < columns), "{lines:?}");
+        lines.join("\n")
+    }
+
+    #[test]
+    fn wide_terminals_show_all() {
+        insta::assert_snapshot!(shown(132, 24, true), @r"
+          ⠋  0:10 ━━━━━━────────────── Uploading package 'golang/0123456789ab'  12.0 MiB of 40.0 MiB, 3.0 MiB/s
+          ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
+              | make[2]: Entering directory '/var/vcap/data/compile/ruby'
+          ⠋ 1:02:05 Compiling package '日本語/0123456789ab'
+        ⠋  1:23 Deploying 5/6: Bring the jobs of 'hello/0' to the VM  usually 4 min 00 s
+        ");
+        insta::assert_snapshot!(shown(80, 24, true), @r"
+          ⠋  0:10 ━━━─────── Uploading package 'golan…  12.0 MiB of 40.0 MiB, 3.0 MiB/s
+          ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
+              | make[2]: Entering directory '/var/vcap/data/compile/ruby'
+          ⠋ 1:02:05 Compiling package '日本語/0123456789ab'
+        ⠋  1:23 Deploying 5/6: Bring the jobs of 'hello/0' to the …  usually 4 min 00 s
+        ");
+    }
+
+    #[test]
+    fn narrow_terminals_show_the_most_important() {
+        insta::assert_snapshot!(shown(40, 24, true), @r"
+          ⠋  0:10  30% Uploading package 'gola…
+          ⠋ 0:42/5:00 Compiling package 'ruby/…
+              | make[2]: Entering directory '/…
+          ⠋ 1:02:05 Compiling package '日本語/…
+        ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
+        ");
+        insta::assert_snapshot!(shown(40, 24, false), @r"
+          |  0:10  30% Uploading package 'go...
+          | 0:42/5:00 Compiling package 'rub...
+              | make[2]: Entering directory ...
+          - 1:02:05 Compiling package '日本...
+        - 1:23/4:00 Deploying 5/6: Bring the...
+        ");
+    }
+
+    #[test]
+    fn low_terminals_leave_out_logs_and_then_stages() {
+        insta::assert_snapshot!(shown(40, 5, true), @r"
+          ⠋  0:10  30% Uploading package 'gola…
+          ⠋ 0:42/5:00 Compiling package 'ruby/…
+          ⠋ 1:02:05 Compiling package '日本語/…
+        ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
+        ");
+        insta::assert_snapshot!(shown(40, 4, true), @r"
+          ⠋  0:10  30% Uploading package 'gola…
+          (2 more)
+        ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
+        ");
+        for rows in 2..8 {
+            for columns in 2..50 {
+                shown(columns, rows, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How long stages usually take, and how long they took in this run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Of one run. Cheap to clone; clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Habits(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    usual: BTreeMap<String, Duration>,
+    took: BTreeMap<String, Duration>,
+}
+
+impl Habits {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+        self.lock().usual.extend(usual.into_iter().map(|(kind, usual)| (kind.to_owned(), usual)));
+    }
+
+    pub(super) fn usual(&self, kind: &str) -> Option<Duration> {
+        self.lock().usual.get(kind).copied()
+    }
+
+    /// A stage of this kind was done. Of several, the one that took longest counts.
+    pub(super) fn note(&self, kind: String, elapsed: Duration) {
+        let mut known = self.lock();
+        let took = known.took.entry(kind).or_default();
+        *took = elapsed.max(*took);
+    }
+
+    pub(super) fn took(&self) -> BTreeMap<String, Duration> {
+        self.lock().took.clone()
+    }
+}

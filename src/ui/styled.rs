@@ -1,0 +1,147 @@
+//! Lines for a terminal: pieces of text with colours, cut or wrapped to a number of columns. Wide characters count
+//! two, combining ones none.
+
+use unicode_width::UnicodeWidthChar;
+
+use super::text::{Color, paint};
+
+/// A blank at which no line is broken.
+pub(super) const TIE: char = '\u{a0}';
+
+/// A line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Styled(Vec<(Option<Color>, String)>);
+
+impl Styled {
+    /// One without colours.
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        Styled::default().and(text)
+    }
+
+    /// The same with more at its end.
+    pub(super) fn and(mut self, text: impl Into<String>) -> Self {
+        self.0.push((None, text.into()));
+        self
+    }
+
+    /// The same with more at its end, in a colour.
+    pub(super) fn colored(mut self, color: Color, text: impl Into<String>) -> Self {
+        self.0.push((Some(color), text.into()));
+        self
+    }
+
+    /// The same with another line at its end.
+    pub(super) fn joined(mut self, other: Styled) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// The columns it takes.
+    pub(super) fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    /// All of it.
+    pub(super) fn whole(&self, colors: bool) -> String {
+        self.0.iter().map(|(color, text)| painted(colors, *color, text)).collect()
+    }
+
+    /// At most so many columns of it; what is cut off leaves a sign.
+    pub(super) fn cut(&self, columns: usize, colors: bool, ellipsis: &str) -> String {
+        if self.width() <= columns {
+            return self.whole(colors);
+        }
+        let mut left = columns.saturating_sub(width(ellipsis));
+        let mut line = String::new();
+        for (color, text) in &self.0 {
+            let end = fitting(text, left);
+            line.push_str(&painted(colors, *color, &text[..end]));
+            left -= width(&text[..end]);
+            if end < text.len() {
+                break;
+            }
+        }
+        line.push_str(&ellipsis[..fitting(ellipsis, columns)]);
+        line
+    }
+
+    /// All of it in lines of at most so many columns, broken between words; the second and following ones are indented
+    /// by `hang`. A word that is longer than a line stays whole and where it is, so that a path can be copied.
+    pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
+        let mut lines = vec![String::new()];
+        let (mut used, mut fresh) = (0, true);
+        for (color, text) in &self.0 {
+            for word in text.split_inclusive(' ') {
+                let bare = word.trim_end_matches(' ');
+                if !fresh && used + width(bare) > columns && hang + width(bare) <= columns {
+                    lines.push(" ".repeat(hang));
+                    (used, fresh) = (hang, true);
+                }
+                if let Some(line) = lines.last_mut() {
+                    line.push_str(&painted(colors, *color, word));
+                }
+                used += width(word);
+                // What stands at the beginning is what the first word is indented by.
+                fresh &= bare.is_empty();
+            }
+        }
+        lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+        lines
+    }
+}
+
+fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
+    let text = text.replace(TIE, " ");
+    match color {
+        Some(color) => paint(colors, color, &text).into_owned(),
+        None => text,
+    }
+}
+
+/// The columns that a terminal takes for it, at most: some join characters to one.
+fn width(text: &str) -> usize {
+    text.chars().filter_map(UnicodeWidthChar::width).sum()
+}
+
+/// How many bytes of `text` fit into so many columns.
+fn fitting(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    for (at, character) in text.char_indices() {
+        used += character.width().unwrap_or_default();
+        if used > columns {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_fits() {
+        let line = Styled::plain("ab").colored(Color::Dim, "cdef");
+        assert_eq!(line.cut(6, false, "…"), "abcdef");
+        assert_eq!(line.cut(5, false, "…"), "abcd…");
+        assert_eq!(line.cut(2, false, "…"), "a…");
+        assert_eq!(line.cut(4, true, "…"), "ab\x1b[2mc\x1b[0m…");
+        assert_eq!(line.cut(5, false, "..."), "ab...");
+        assert_eq!(line.cut(0, false, "…"), "");
+        // Two columns each.
+        assert_eq!(Styled::plain("日本語").cut(5, false, "…"), "日本…");
+        assert_eq!(Styled::plain("日本語").cut(4, false, "…"), "日…");
+        // An accent that stands by itself has no column of its own.
+        assert_eq!(Styled::plain("e\u{301}e\u{301}").cut(2, false, "…"), "e\u{301}e\u{301}");
+    }
+
+    #[test]
+    fn lines_break_between_words_and_paths_stay_whole() {
+        let line = Styled::plain("  ").colored(Color::Green, "✓").and(" one two /a/very/long/path end");
+        assert_eq!(line.wrapped(80, 4, false), ["  ✓ one two /a/very/long/path end"]);
+        assert_eq!(line.wrapped(9, 4, false), ["  ✓ one", "    two /a/very/long/path", "    end"]);
+        assert_eq!(Styled::plain("日本 語").wrapped(5, 1, false), ["日本", " 語"]);
+        assert_eq!(Styled::plain("took 6.3\u{a0}s").wrapped(9, 1, false), ["took", " 6.3 s"]);
+        assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
+    }
+}

@@ -1,0 +1,180 @@
+//! The end of a run that can change the world: what was done, how long each stage took, and where to look.
+
+use std::time::Duration;
+
+use super::styled::{Styled, TIE};
+use super::text::{self, Color};
+use super::{Report, StageTaken};
+use crate::ErrorKind;
+
+/// How many stages are shown: those that took longest.
+const STAGES: usize = 12;
+/// Those that took less are not shown.
+const SHORT: Duration = Duration::from_millis(100);
+/// The columns that a time takes.
+const TIME: usize = 13;
+
+/// A line, and what its continuations are indented by.
+type Line = (Styled, usize);
+
+/// The lines of a run that ended with this exit code. What begins a part has no indentation.
+pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8) -> Vec<Line> {
+    let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
+    let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
+    let mut lines = Vec::new();
+    if !report.steps.is_empty() {
+        lines.push(heading("What was done"));
+        lines.extend(steps(report, undone));
+    }
+    if !report.stages.is_empty() {
+        lines.push(heading("How long it took"));
+        lines.extend(stages(&report.stages, undone));
+    }
+    let places = [("state", report.state.as_deref()), ("log", log)];
+    let places: Vec<_> = places.iter().filter_map(|(name, path)| Some((name, (*path)?))).collect();
+    if !places.is_empty() {
+        lines.push(heading("Where to look"));
+        lines.extend(
+            places
+                .iter()
+                .map(|(name, path)| (Styled::plain(format!("  {name:<5} {}", text::clean_line(path))), 8)),
+        );
+    }
+    lines
+}
+
+fn heading(text: &str) -> Line {
+    (Styled::default().colored(Color::Bold, text), 0)
+}
+
+/// The steps; a reason that is that of the step before is not repeated.
+fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
+    let mut before = None;
+    let steps = report.steps.iter().enumerate().map(move |(number, step)| {
+        let what = format!("  {}. {}", number + 1, text::clean_line(&step.what));
+        let line = match before.replace(&step.reason) == Some(&step.reason) {
+            true => Styled::plain(what),
+            false => {
+                let reason = format!(" {}", text::clean_line(&step.reason));
+                Styled::plain(format!("{what}:")).colored(Color::Dim, reason)
+            }
+        };
+        (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
+    });
+    let left = match report.steps_left {
+        0 => None,
+        1 => Some("  one more step was not begun".to_owned()),
+        left => Some(format!("  {left} more steps were not begun")),
+    };
+    steps.chain(left.map(|left| (Styled::plain(left), 5)))
+}
+
+/// The stages that took longest, in their order, and what the others come to.
+fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
+    let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
+    let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
+    let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
+    by_length.sort_by_key(|at| std::cmp::Reverse(elapsed(at)));
+    let long = by_length.iter().take_while(|at| elapsed(at) >= SHORT).count();
+    let short = by_length.split_off(long.min(STAGES));
+    let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
+    let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
+    if !short.is_empty() {
+        let took = text::duration(short.iter().map(elapsed).sum());
+        let ones = if short.len() == 1 { "one" } else { "ones" };
+        lines.push((Styled::plain(format!("{took:>TIME$}    {} shorter {ones}", short.len())), TIME + 6));
+    }
+    lines
+}
+
+fn line(stage: &StageTaken, undone: &str) -> Line {
+    let indent = 2 * (stage.depth + 1);
+    let took = text::duration(stage.elapsed);
+    let name = text::clean_line(&stage.name);
+    let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
+    let line = match stage.usual.filter(|usual| *usual >= SHORT) {
+        Some(usual) => {
+            let usual = format!("(usually {})", text::duration(usual)).replace(' ', &TIE.to_string());
+            line.and(" ").colored(Color::Dim, usual)
+        }
+        None => line,
+    };
+    let line = match stage.outcome {
+        "done" => line,
+        "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
+        _ => line.and(" ").colored(Color::Red, undone),
+    };
+    (line, TIME + indent + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::StepTaken;
+
+    #[test]
+    fn a_failed_run_says_how_far_it_came() {
+        let step =
+            |what: &str, reason: &str, done| StepTaken { what: what.into(), reason: reason.into(), done };
+        let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| StageTaken {
+            name: name.into(),
+            depth,
+            outcome,
+            elapsed: Duration::from_secs(seconds),
+            usual: usual.map(Duration::from_secs),
+        };
+        let mut stages = vec![
+            stage(0, "Validating", "done", 3, None),
+            stage(0, "Deploying", "failed", 95, Some(240)),
+            stage(1, "Deleting VM vm-1", "skipped", 12, None),
+            stage(1, "Compiling package 'ruby'", "done", 80, Some(75)),
+        ];
+        stages.extend(
+            (0..30).map(|number| stage(1, &format!("Uploading package '{number}'"), "done", 1, None)),
+        );
+        let report = Report {
+            steps: vec![
+                step("Stop the jobs on VM vm-1", "--recreate", true),
+                step("Delete VM vm-1", "--recreate", true),
+                step("Create the VM of 'hello/0'", "there is no VM", false),
+            ],
+            steps_left: 2,
+            stages,
+            state: Some("/env/state.json".into()),
+        };
+        let shown: Vec<String> =
+            lines(&report, Some("/log"), 1).iter().map(|(line, _)| line.whole(false)).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        What was done
+          1. Stop the jobs on VM vm-1: --recreate
+          2. Delete VM vm-1
+          3. Create the VM of 'hello/0': there is no VM FAILED
+          2 more steps were not begun
+        How long it took
+                3.0 s  Validating
+           1 min 35 s  Deploying (usually 4 min 00 s) FAILED
+                 12 s    Deleting VM vm-1 (skipped)
+           1 min 20 s    Compiling package 'ruby' (usually 1 min 15 s)
+                1.0 s    Uploading package '0'
+                1.0 s    Uploading package '1'
+                1.0 s    Uploading package '2'
+                1.0 s    Uploading package '3'
+                1.0 s    Uploading package '4'
+                1.0 s    Uploading package '5'
+                1.0 s    Uploading package '6'
+                1.0 s    Uploading package '7'
+                1.0 s    Uploading package '8'
+                1.0 s    Uploading package '9'
+                 20 s    20 shorter ones
+        Where to look
+          state /env/state.json
+          log   /log
+        ");
+        assert!(lines(&Report::default(), None, 0).is_empty());
+        let interrupted = lines(&report, None, 130);
+        assert_eq!(
+            interrupted[3].0.whole(false),
+            "  3. Create the VM of 'hello/0': there is no VM INTERRUPTED"
+        );
+    }
+}

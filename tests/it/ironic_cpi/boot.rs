@@ -1,0 +1,132 @@
+//! A machine, of software alone, that really boots: QEMU with iPXE carries out the boot script that Ironic made of the
+//! targets, logs in to tgtd and starts what is on the root volume.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::Metal;
+
+/// How long booting may take: every instruction is emulated, on a machine that is compiling.
+const BOOT: Duration = Duration::from_secs(180);
+const FIRMWARE: &str = "/usr/lib/ipxe/ipxe.lkrn";
+/// The machine's way to this one's loopback.
+const HOST: &str = "10.0.2.2";
+
+/// A disk whose boot sector writes a text to the first serial port, and halts.
+fn disk(text: &str) -> Vec<u8> {
+    let mut disk = vec![
+        0xfc, // cld
+        0x31, 0xc0, // xor ax, ax
+        0x8e, 0xd8, // mov ds, ax
+        0xbe, 0x17, 0x7c, // mov si, the text
+        0xba, 0xf8, 0x03, // mov dx, the port
+        0xac, // next: lodsb
+        0x84, 0xc0, // test al, al
+        0x74, 0x03, // jz end
+        0xee, // out dx, al
+        0xeb, 0xf8, // jmp next
+        0xf4, // end: hlt
+        0xeb, 0xfd, // jmp end
+        0x90,
+    ];
+    assert_eq!(disk.len(), 0x17);
+    disk.extend(text.as_bytes());
+    disk.resize(510, 0);
+    disk.extend([0x55, 0xaa]);
+    // One cylinder at least.
+    disk.resize(16 << 20, 0);
+    disk
+}
+
+/// A running machine. Ends when it is dropped, and with the test process.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a machine whose firmware carries out this script says the words on its serial port. What it says instead.
+fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
+    metal.world.write("boot.ipxe", script);
+    let child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
+        // The firmware talks there, too.
+        .args(["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio"])
+        .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net,romfile="])
+        .args(["-kernel", FIRMWARE, "-initrd"])
+        .arg(metal.world.path("boot.ipxe"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("qemu-system-x86_64 runs: tests/run installs it");
+    let mut machine = Machine(child);
+    let mut serial = machine.0.stdout.take().unwrap();
+    let (sender, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 256];
+        while let Ok(count @ 1..) = serial.read(&mut buffer) {
+            if sender.send(buffer[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let (begun, mut said) = (Instant::now(), Vec::new());
+    while let Some(left) = BOOT.checked_sub(begun.elapsed()) {
+        match heard.recv_timeout(left) {
+            Ok(more) => said.extend(more),
+            Err(_) => break,
+        }
+        if String::from_utf8_lossy(&said).contains(words) {
+            return Ok(());
+        }
+    }
+    Err(String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn a_machine_boots_from_the_root_volume() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let port = metal.tgtd.portal.split_once(':').unwrap().1;
+    metal.reconfigure(|config| config["storage"]["portals"] = json!([format!("{HOST}:{port}")]));
+    let words = format!("this is the root of {}", node.name);
+    metal.world.write("image", disk(&words));
+    let stemcell = metal.stemcell();
+    let vm = metal.vm(&stemcell, &node);
+
+    // What machines are told first, whichever they are; then the script of this one.
+    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let script = format!("#!ipxe\ndhcp\n{}", script.strip_prefix("#!ipxe\n").unwrap());
+    wait_for(&metal, &script, &words).unwrap_or_else(|said| panic!("it does not boot:\n{script}\n{said}"));
+    // With another login it gets nothing to start.
+    let password = metal.password(&format!("root-{vm}"));
+    let wrong = script.replace(&password, "wr0ngpassw0rd");
+    wait_for(&metal, &wrong, "Failed to attach iSCSI volume").unwrap();
+    metal.call("delete_vm", json!([vm]));
+    metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
+}
+
+#[test]
+fn names_that_the_firmware_has_no_room_for_are_told() {
+    let metal = Metal::new();
+    let node = metal.ironic.node();
+    let stemcell = metal.stemcell();
+    let told = || {
+        let answer = metal.answer("create_vm", metal.create_vm(&stemcell, &node));
+        metal.call("delete_vm", json!([answer["result"][0]]));
+        answer["log"].as_str().unwrap().contains("will not boot with BIOS")
+    };
+    assert!(!told());
+    metal.reconfigure(|config| {
+        config["storage"]["iqn"] = json!(format!("iqn.2026-11.test.{}", "x".repeat(60)))
+    });
+    assert!(told());
+}

@@ -1,0 +1,40 @@
+//! `.ci/package`, with the binary of the tests in the place of a release build, behind a script because a debug build takes
+//! minutes to compress.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{MONOPILE, World};
+
+#[test]
+fn the_package_has_everything_and_what_is_in_it_runs() {
+    let world = World::new();
+    let binary = world.write("monopile", format!("#!/bin/sh\nexec '{MONOPILE}' \"$@\"\n"));
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/package");
+    let mut command = Command::new(package);
+    world.enter(&mut command).arg(&binary).env("CARGO_TARGET_DIR", world.path("target"));
+    let run = world.finish(command).success();
+    assert!(run.stderr.contains("Deleted the environment"), "{}", run.stderr);
+
+    let shell = |text: &str| {
+        let mut command = Command::new("sh");
+        world.enter(&mut command).current_dir(world.path("target/package")).args(["-ec", text]);
+        world.finish(command).success().stdout
+    };
+    assert_eq!(shell("sha256sum -c SHA256SUMS | grep -c OK"), "2\n");
+    let listed = shell("dpkg-deb -c *.deb");
+    let man = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/man")).unwrap().count();
+    assert_eq!(listed.matches(".1.gz").count(), man);
+    for path in ["usr/bin/monopile", "share/doc/monopile/copyright", "examples/director/.monopile.yml"] {
+        assert!(listed.contains(path), "{path} is not in the package:\n{listed}");
+    }
+    // dpkg itself takes it, into a root of its own.
+    shell(
+        "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i *.deb",
+    );
+    let state = shell("dpkg-query --admindir=root/var/lib/dpkg -W -f '${Status}' monopile");
+    assert_eq!(state, "install ok installed");
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}

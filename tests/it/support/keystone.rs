@@ -1,0 +1,151 @@
+//! A real Keystone on loopback, for an Ironic that asks it who somebody is. Ends when it is dropped, and with the test
+//! process. `tests/run` installs it beside Ironic.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::ironic::{free_port, http, scratch, serve};
+
+const START: Duration = Duration::from_secs(120);
+const ADMIN: (&str, &str) = ("admin", "adm1npassword");
+/// The only project there is.
+pub const PROJECT: &str = "metal";
+/// The only region there is.
+pub const REGION: &str = "one";
+
+/// A running Keystone.
+pub struct Keystone {
+    port: u16,
+    http: ureq::Agent,
+    /// The admin's, for the whole system.
+    token: String,
+    child: Child,
+}
+
+/// Somebody whom it knows.
+pub struct User {
+    id: String,
+    pub name: &'static str,
+    pub password: &'static str,
+}
+
+impl Keystone {
+    pub fn start() -> Keystone {
+        let directory = scratch();
+        let port = free_port();
+        let config = include_str!("ironic/keystone.conf").replace("@DIRECTORY@", directory.to_str().unwrap());
+        std::fs::write(directory.join("keystone.conf"), config).unwrap();
+        let child = serve(&directory, &["keystone", &port.to_string(), ADMIN.0, ADMIN.1]);
+        let mut keystone = Keystone { port, http: http(), token: String::new(), child };
+        let begun = Instant::now();
+        keystone.token = loop {
+            if let Some(token) = keystone.log_in() {
+                break token;
+            }
+            if begun.elapsed() > START {
+                let output = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
+                panic!("Keystone does not come up in '{}':\n{output}", directory.display());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        keystone
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// A token that is good for everything.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    fn log_in(&self) -> Option<String> {
+        let user = json!({"name": ADMIN.0, "domain": {"id": "default"}, "password": ADMIN.1});
+        let identity = json!({"methods": ["password"], "password": {"user": user}});
+        let body = json!({"auth": {"identity": identity, "scope": {"system": {"all": true}}}});
+        let request = ureq::http::Request::post(format!("{}/v3/auth/tokens", self.url()));
+        let request = request.header("Content-Type", "application/json").body(body.to_string()).unwrap();
+        let answer = self.http.run(request).ok().filter(|answer| answer.status() == 201)?;
+        Some(answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned())
+    }
+
+    /// A request of the admin's, which must succeed.
+    #[track_caller]
+    fn call(&self, method: &str, path: &str, body: Value) -> Value {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}/v3/{path}", self.url()))
+            .header("Content-Type", "application/json")
+            .header("X-Auth-Token", &self.token);
+        let mut answer = match body {
+            Value::Null => self.http.run(request.body(()).unwrap()),
+            body => self.http.run(request.body(body.to_string()).unwrap()),
+        }
+        .expect("Keystone answers");
+        let text = answer.body_mut().read_to_string().unwrap();
+        assert!(answer.status().is_success(), "{method} {path}: {} {text}", answer.status());
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The id of the only thing by this name.
+    fn id(&self, kind: &str, name: &str) -> String {
+        let found = self.call("GET", &format!("{kind}?name={name}"), Value::Null);
+        found[kind][0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Somebody with this role in the project and the system.
+    pub fn user(&self, name: &'static str, password: &'static str, role: &str) -> User {
+        let user = json!({"user": {"name": name, "domain_id": "default", "password": password}});
+        let user = self.call("POST", "users", user);
+        let id = user["user"]["id"].as_str().unwrap().to_owned();
+        let (project, role) = (self.id("projects", PROJECT), self.id("roles", role));
+        for place in ["system".to_owned(), format!("projects/{project}")] {
+            self.call("PUT", &format!("{place}/users/{id}/roles/{role}"), Value::Null);
+        }
+        User { id, name, password }
+    }
+
+    /// Makes all tokens that somebody has worthless.
+    pub fn revoke_tokens(&self, user: &User) {
+        let same = json!({"user": {"password": user.password}});
+        self.call("PATCH", &format!("users/{}", user.id), same);
+        // The moment of it is known to the second, and what is younger is good.
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+
+    /// Knows somebody no more.
+    pub fn forget(&self, user: &User) {
+        self.call("DELETE", &format!("users/{}", user.id), Value::Null);
+    }
+
+    /// Tells everybody where Ironic is.
+    pub fn announce(&self, ironic: &str) {
+        let service = self.call("POST", "services", json!({"service": {"type": "baremetal"}}));
+        let id = &service["service"]["id"];
+        for (interface, url) in [("public", ironic), ("internal", "http://127.0.0.1:9")] {
+            let endpoint = json!({"service_id": id, "interface": interface, "url": url, "region_id": REGION});
+            self.call("POST", "endpoints", json!({"endpoint": endpoint}));
+        }
+    }
+
+    /// What of Ironic's configuration says who is asked.
+    pub(super) fn middleware(&self) -> String {
+        let (url, (user, password)) = (self.url(), ADMIN);
+        format!(
+            "[keystone_authtoken]\nauth_type=password\nauth_url={url}\nwww_authenticate_uri={url}\n\
+             username={user}\npassword={password}\nuser_domain_id=default\n\
+             project_name={PROJECT}\nproject_domain_id=default\n\
+             # Always asked, so that what is revoked is worthless at once.\ntoken_cache_time=-1\n"
+        )
+    }
+}
+
+impl Drop for Keystone {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

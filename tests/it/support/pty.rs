@@ -1,0 +1,140 @@
+//! The program on a terminal: a real pseudo-terminal of a size of its own, and an emulator that shows what a person
+//! would see on it.
+//!
+//! The emulator wraps lines that are too long and, when it is resized, wraps all lines anew, as most terminals do.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// Where the terminal wraps a line.
+pub const WRAPPED: &str = "↵";
+/// A test that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A program on a terminal.
+pub struct Pty {
+    child: Child,
+    master: OwnedFd,
+    terminal: Arc<Mutex<avt::Terminal>>,
+    /// Everything that was written, for a test that fails.
+    raw: Arc<Mutex<Vec<u8>>>,
+}
+
+fn winsize((columns, rows): (u16, u16)) -> Winsize {
+    Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+impl Pty {
+    /// Starts a command on a terminal of so many columns and rows. One without columns does not know its size.
+    pub fn start(mut command: Command, size: (u16, u16)) -> Pty {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        tcsetwinsize(&master, winsize(size)).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let stdio = || Stdio::from(slave.try_clone().unwrap());
+        let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
+        // It has copies of the slave of its own: when the last one is closed, so is the terminal.
+        drop((command, slave));
+
+        let (columns, rows) = (usize::from(size.0.max(1)), usize::from(size.1.max(1)));
+        let terminal = Arc::new(Mutex::new(avt::Terminal::with_scrollback(columns, rows, None).unwrap()));
+        let raw = Arc::<Mutex<Vec<u8>>>::default();
+        let mut output = File::from(master.try_clone().unwrap());
+        let (shown, kept) = (Arc::clone(&terminal), Arc::clone(&raw));
+        std::thread::spawn(move || {
+            let (mut buffer, mut rest) = ([0; 4096], Vec::new());
+            // A terminal that nobody has open any more answers EIO.
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                kept.lock().unwrap().extend(&buffer[..count]);
+                rest.extend(&buffer[..count]);
+                // A character may come in two pieces.
+                let whole = match std::str::from_utf8(&rest) {
+                    Ok(text) => text.len(),
+                    Err(error) => error.valid_up_to(),
+                };
+                let text = String::from_utf8(rest.drain(..whole).collect()).unwrap();
+                shown.lock().unwrap().feed(text.as_str());
+            }
+        });
+        Pty { child, master, terminal, raw }
+    }
+
+    /// What stands on the screen now, without blanks at the end of lines and empty lines at its own. A row that the
+    /// terminal goes on with on the next one, because the line was too long, ends with [`WRAPPED`].
+    pub fn screen(&self) -> String {
+        let terminal = self.terminal.lock().unwrap();
+        let rows = terminal.screen().visible_lines().map(|line| {
+            let sign = if line.is_wrapped() { WRAPPED } else { "" };
+            format!("{}{sign}", line.text().trim_end())
+        });
+        rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    /// All lines that are or were on the screen, those that the terminal wrapped in one piece.
+    pub fn text(&self) -> String {
+        self.terminal.lock().unwrap().screen().text().join("\n").trim_end().to_owned()
+    }
+
+    /// What was written so far.
+    pub fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until the screen shows this; returns it.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is_shown(&screen) {
+                return screen;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Gives the terminal another size.
+    pub fn resize(&self, size: (u16, u16)) {
+        let mut terminal = self.terminal.lock().unwrap();
+        tcsetwinsize(self.master.as_fd(), winsize(size)).unwrap();
+        terminal.resize(size.0.into(), size.1.into());
+    }
+
+    /// Waits for the program's end; returns its exit code.
+    pub fn end(&mut self) -> i32 {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        // What it started may have the terminal open for longer: nothing is written once it has fallen silent.
+        let mut length = usize::MAX;
+        while length != self.raw().len() {
+            length = self.raw().len();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        status.code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

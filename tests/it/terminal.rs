@@ -1,0 +1,267 @@
+//! What a person sees: the program on a real pseudo-terminal, looked at through a terminal emulator, at three widths,
+//! at a moment when it stands still and at the end.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use regex::{Captures, Regex};
+
+use crate::support::hello::{Hello, release_tarball, tarball_ops};
+use crate::support::pty::{Pty, WRAPPED};
+use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::tarballs::{PackageTarball, sha1};
+
+/// What the CPI writes while the VM is made: wider than it looks, and longer than any terminal.
+const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
+                   i-0123456789abcdef0 is 'pending', waiting for it to be 'running' since 12 attempts of 30";
+
+/// What differs from run to run, replaced by as many columns. A terminal may have wrapped it anywhere.
+fn masked(text: &str) -> String {
+    let hex = format!("[0-9a-f](?:{WRAPPED}\n)?");
+    let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
+    let uuid = Regex::new(&groups.join(&format!("-(?:{WRAPPED}\n)?"))).unwrap();
+    let hide = |found: &Captures<'_>| {
+        let hidden = |character: char| if character.is_ascii_hexdigit() { 'x' } else { character };
+        found[0].chars().map(hidden).collect::<String>()
+    };
+    let text = uuid.replace_all(text, hide);
+    let text = Regex::new("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]").unwrap().replace_all(&text, "⠋");
+    let text = Regex::new(r"\b\d:\d\d\b").unwrap().replace_all(&text, "0:00");
+    let text = Regex::new(r"\b\d+(\.\d)? (s|KiB|B)\b").unwrap().replace_all(&text, "0.0 $2");
+    let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
+    // What a cut has left of one.
+    Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
+}
+
+/// The end of a run, without what differs from run to run. Which stages are long enough to be named differs as well.
+fn end(hello: &Hello, text: &str) -> String {
+    let text = &text[text.find("What was done").unwrap()..];
+    let (done, rest) = text.split_once("How long it took\n").unwrap();
+    let (stages, rest) = rest.split_once("Where to look\n").unwrap();
+    let outer = Regex::new(r"^ .{10,11}s  (Validating|Asking the CPI|Deploying)").unwrap();
+    let stages: String =
+        stages.lines().filter(|line| outer.is_match(line)).map(|line| format!("{line}\n")).collect();
+    hello.normalise(&format!("{done}How long it took\n{stages}Where to look\n{rest}"))
+}
+
+fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
+    command.env("TERM", "xterm-256color");
+    Pty::start(command, size)
+}
+
+/// An environment whose CPI stands still while it makes a VM, until it may go on.
+fn standing() -> Hello {
+    let hello = Hello::new();
+    let go = hello.world.path("go");
+    let wait = format!(
+        "echo \"{LOG}\" >&2; until [ -e {0} ] || ! [ -d {1} ]; do sleep 0.05; done; rm -f {0}; cat",
+        go.display(),
+        go.parent().unwrap().display()
+    );
+    hello.script(Script::speaking(Speaks::Local).first("create_vm", usize::MAX, Deed::After(wait)));
+    hello
+}
+
+/// Waits until the CPI's line is shown, which is once the call is a long one, and nothing more happens.
+fn frozen(pty: &Pty) -> String {
+    let screen = pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["));
+    let live = screen.lines().rev().take_while(|line| !line.contains('✓'));
+    assert!(live.clone().count() >= 3, "{screen}");
+    assert!(!live.clone().any(|line| line.contains(WRAPPED)), "a line wraps:\n{screen}");
+    screen
+}
+
+/// A first deploy and one with a new VM, which knows how long things usually take.
+fn life(name: &str, size: (u16, u16)) {
+    let hello = standing();
+    let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
+    insta::assert_snapshot!(format!("{name}_first"), masked(&frozen(&pty)));
+    hello.go();
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    let text = pty.text();
+    assert!(!text.contains('⠋') && !text.contains("| I, ["), "something of the live part is left:\n{text}");
+
+    let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
+    insta::assert_snapshot!(format!("{name}_again"), masked(&frozen(&pty)));
+    hello.go();
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    insta::assert_snapshot!(format!("{name}_end"), end(&hello, &pty.text()));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn forty_columns() {
+    life("terminal_40", (40, 30));
+}
+
+#[test]
+fn eighty_columns() {
+    life("terminal_80", (80, 24));
+}
+
+#[test]
+fn a_hundred_and_thirty_two_columns() {
+    life("terminal_132", (132, 43));
+}
+
+#[test]
+fn a_resize_leaves_nothing_behind() {
+    let hello = standing();
+    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (132, 24));
+    frozen(&pty);
+    for (columns, rows) in [(40, 24), (100, 12), (30, 8), (80, 24), (61, 30)] {
+        pty.resize((columns, rows));
+        let fits = |screen: &str| {
+            let count = |what: &str| screen.matches(what).count();
+            count("Deploying 2/6") == 1 && count("| I, [") == 1 && !screen.ends_with(WRAPPED)
+        };
+        pty.wait_for("the live part alone", fits);
+        // It stays so when it is drawn again and again.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let screen = pty.screen();
+        assert!(fits(&screen), "{columns} columns:\n{screen}");
+        let live = screen.lines().rev().take(3).collect::<Vec<_>>();
+        assert!(live[0].contains("Deploying 2/6") && live[1].contains("| I, ["), "{screen}");
+        assert!(live[2].contains("Creating VM"), "{screen}");
+        let full = live[1].chars().count() + live[1].matches(|c| c as u32 > 0x2e80).count();
+        assert!(full > usize::from(columns).min(100) - 6, "it does not use the room:\n{screen}");
+    }
+    hello.go();
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    let text = pty.text();
+    for once in ["▸ Deploying", "✓ Creating VM", "✓ Deploying", "Where to look", "Succeeded in"] {
+        assert_eq!(text.matches(once).count(), 1, "{once}:\n{text}");
+    }
+    assert!(!text.contains('⠋') && !text.contains("| I, ["), "{text}");
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_failure_ends_with_what_happened_and_what_to_do() {
+    let hello = Hello::new();
+    hello.create(&["-n"]).success();
+    hello.script(Script::speaking(Speaks::Local).fail(
+        "create_vm",
+        1,
+        "Bosh::Clouds::VMCreationFailed",
+        false,
+    ));
+    let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), (80, 40));
+    assert_eq!(pty.end(), 1);
+    insta::assert_snapshot!("terminal_failure", end(&hello, &pty.text()));
+    hello.delete(&["--forget-open-calls"]);
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let hello = standing();
+    let mut command = hello.command("create-env", &["-n"]);
+    command.env("NO_COLOR", "1").env("LANG", "C");
+    let mut pty = on_terminal(command, (80, 24));
+    let screen = frozen_ascii(&pty);
+    hello.go();
+    assert_eq!(pty.end(), 0);
+    let raw = pty.raw();
+    let color = Regex::new("\x1b\\[[0-9;]*m").unwrap();
+    assert!(!color.is_match(&raw), "{raw:?}");
+    // What the locale cannot show is not used, but for what others have written.
+    let own: String = screen.lines().filter(|line| !line.contains("| I, [")).collect();
+    assert!(own.is_ascii(), "{screen}");
+    hello.delete(&[]).success();
+}
+
+fn frozen_ascii(pty: &Pty) -> String {
+    pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["))
+}
+
+#[test]
+fn a_terminal_that_cannot_be_redrawn_gets_plain_lines() {
+    let hello = Hello::new();
+    for (term, size) in [("dumb", (80, 24)), ("xterm", (0, 0))] {
+        let mut command = hello.command("create-env", &["-n", "--no-color", "--recreate"]);
+        command.env("TERM", term);
+        let mut pty = Pty::start(command, size);
+        assert_eq!(pty.end(), 0, "{}", pty.raw());
+        let raw = pty.raw();
+        assert!(!raw.contains('\x1b'), "{raw:?}");
+        let made = |line: &str| {
+            line.starts_with("20") && line.contains("Z   Creating VM ") && line.contains(": done in ")
+        };
+        assert!(raw.lines().any(made), "{raw}");
+        assert!(raw.contains("What was done") && raw.contains("Where to look"), "{raw}");
+    }
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn verbose_shows_every_line_of_the_log() {
+    let hello = standing();
+    let mut pty = on_terminal(hello.command("create-env", &["-n", "--verbose"]), (100, 30));
+    let lines = |screen: &str| screen.matches("| I, [").count();
+    pty.wait_for("the line above and in the live part", |screen| lines(screen) == 2);
+    hello.go();
+    assert_eq!(pty.end(), 0);
+    assert_eq!(lines(&pty.text()), 1, "{}", pty.text());
+    hello.delete(&[]).success();
+}
+
+/// Serves a file: half of it, and the rest when it may.
+fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/release.tgz", listener.local_addr().unwrap());
+    let go = Arc::new(AtomicBool::new(false));
+    let may = Arc::clone(&go);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (Ok(mut stream), content, may) = (stream, content.clone(), Arc::clone(&may)) else { return };
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", content.len());
+                let _ = stream.write_all(header.as_bytes());
+                let (first, rest) = content.split_at(content.len() / 2);
+                for part in first.chunks(first.len().div_ceil(5)) {
+                    let _ = stream.write_all(part);
+                    std::thread::sleep(std::time::Duration::from_millis(150));
+                }
+                while !may.load(Ordering::SeqCst) {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                let _ = stream.write_all(rest);
+            });
+        }
+    });
+    (url, go)
+}
+
+#[test]
+fn a_download_shows_bytes_and_rate() {
+    let mut hello = Hello::new();
+    let ballast: String = (0_u32..20_000).map(|number| sha1(&number.to_le_bytes())).collect();
+    let ballast = PackageTarball::new("ballast", "", &[]).file("ballast", &ballast);
+    let tarball = release_tarball(&hello).package(ballast).build();
+    let (url, go) = half_served(tarball.clone());
+    let sha1 = sha1(&tarball);
+    let ops = tarball_ops("unused", &sha1, "unused", "unused");
+    let ops: String = ops.lines().take(2).map(|line| format!("{line}\n")).collect();
+    hello.ops("download.yml", &ops.replace("file://unused", &url));
+    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
+    let stalled = |screen: &str| Regex::new(r"\d KiB of \d+\.\d KiB, 0 B/s").unwrap().is_match(screen);
+    let screen = pty.wait_for("half of it, and that nothing comes any more", stalled);
+    let bar = screen.lines().find(|line| line.contains("Downloading")).unwrap();
+    assert!(bar.contains(" ━━━━━───── Down"), "{screen}");
+    // A narrow terminal has room for a percentage.
+    pty.resize((40, 24));
+    pty.wait_for("half of it", |screen| screen.contains(" 50% Downloading"));
+    go.store(true, Ordering::SeqCst);
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    assert!(
+        Regex::new(r"✓ Downloading release 'hello'\s+704.0 KiB, ").unwrap().is_match(&pty.text()),
+        "{}",
+        pty.text()
+    );
+    hello.delete(&[]).success();
+}
