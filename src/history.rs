@@ -16,7 +16,7 @@ use time::macros::format_description;
 
 use crate::durable::{Replacement, sweep_temporaries};
 use crate::plan::ToldStep;
-use crate::state::resolve;
+use crate::state::Depot;
 use crate::{Error, Result, notation};
 
 /// How many records of one state are kept.
@@ -187,7 +187,7 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
 
 /// One name for a state file, however it is called: links and `..` lead to the same one.
 fn real(state: &Path) -> Result<PathBuf> {
-    let path = resolve(state)?;
+    let path = Depot::from(state).resolved()?.place();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),

@@ -21,6 +21,7 @@ pub mod manifest;
 mod notation;
 pub mod plan;
 mod schedule;
+pub mod seal;
 mod serving;
 mod ssh;
 pub mod state;

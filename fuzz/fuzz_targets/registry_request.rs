@@ -33,8 +33,8 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
     let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
-    let registry =
-        Registry::start(runtime.handle(), "127.0.0.1:0".parse().unwrap(), &credentials, &file).unwrap();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let registry = Registry::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
     Served { runtime, registry, file }
 });
 

@@ -1,6 +1,5 @@
 //! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
 
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -13,7 +12,7 @@ use super::{signals, suspects};
 use crate::agent::registry::Entrance;
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
 use crate::schedule::{self, Task};
-use crate::state::{Change, Handle, Intent, Kind, OpenCall, State, Store};
+use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -73,9 +72,9 @@ impl<'a> Cloud<'a> {
         self.registry = Some(registry.clone());
     }
 
-    /// Where the registry keeps what the VM's agent is to read.
-    pub(super) fn registry_file(&self) -> PathBuf {
-        self.store.journal().registry_file()
+    /// What the registry keeps for the VM's agent to read.
+    pub(super) fn registry(&self) -> Document {
+        self.store.journal().registry()
     }
 
     /// Makes a call that changes the world: announced before, recorded after.
@@ -209,6 +208,8 @@ fn announced(
             registry: registry.cloned(),
         };
         let open = hold(store).journal().begin(&intent)?;
+        // Announcing it may have taken long.
+        environment.paths.state.check_lock()?;
         let error = match make(connection, &call, &open, stage) {
             Ok(answer) => match effect.changes(&answer) {
                 Ok(changes) => {

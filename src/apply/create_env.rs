@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
-    environment.reporter.note(format!("Deployment state: '{}'", store.path().display()));
+    environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
 

@@ -92,7 +92,7 @@ struct Basis {
 /// the world is changed, and no CPI is called.
 pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Forecast> {
     let path = &environment.paths.state;
-    environment.reporter.note(format!("Deployment state: '{}'", path.display()));
+    environment.reporter.note(format!("Deployment state: '{path}'"));
     let state = State::read(path)?.unwrap_or_else(State::new);
     suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");

@@ -9,6 +9,8 @@ use crate::{Error, Result, ui};
 
 /// How often to look whether the lock is free.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// The same where each look is a request.
+const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Locks and reads the state for `command`. Who holds it is said once.
 pub(super) fn open(environment: &Environment, command: &str) -> Result<Store> {
@@ -33,6 +35,7 @@ pub(super) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<
                 .reporter
                 .note(format!("{held}; waiting for up to {} (--wait-for-lock)", ui::duration(patience)));
         }
-        signals::pause(environment, INTERVAL.min(left))
+        let interval = if environment.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
+        signals::pause(environment, interval.min(left))
     }
 }

@@ -94,9 +94,10 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     let sources = Sources::find(environment, alone.parts())?;
     let Located { executable, context, installed } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
-        Some(config) if request.life => {
-            Some(registry::ForCalls::start(config, &environment.paths.work.join("registry.json"))?)
-        }
+        Some(config) if request.life => Some(registry::ForCalls::start(
+            config,
+            environment.paths.work.join("registry.json").as_path().into(),
+        )?),
         _ => None,
     };
     opening.finish();

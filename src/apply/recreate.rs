@@ -5,13 +5,13 @@ use super::records::no_state;
 use super::request::{CreateEnv, Environment};
 use super::{cpi_names, prepare};
 use crate::manifest::{self, Inputs};
-use crate::state::{State, resolve};
+use crate::state::State;
 use crate::{Error, Result};
 
 /// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
 pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
-    let path = resolve(&environment.paths.state)?;
-    let state = State::read(&path)?.ok_or_else(|| no_state(&path))?;
+    let depot = environment.paths.state.resolved()?;
+    let state = State::read(&depot)?.ok_or_else(|| no_state(&depot))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
             "nothing is deployed that could be recreated: the last deploy did not finish, or a record was dropped",

@@ -17,7 +17,7 @@ use crate::artifact::Location;
 use crate::cpi::Contract;
 use crate::manifest::deployment::{CloudProvider, RegistryConfig, SshTunnel};
 use crate::ssh::{self, Key, KeyError};
-use crate::state::{Change, State};
+use crate::state::{Change, Document, State};
 use crate::timing::Activity;
 use crate::ui::Stage;
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ impl<'a> Registry<'a> {
             Some(tunnel) => Some(login(environment, tunnel, manifest)?),
             None => None,
         };
-        let (runtime, server) = serve(config, address, &cloud.registry_file())?;
+        let (runtime, server) = serve(config, address, cloud.registry())?;
         cloud.served_by(server.entrance());
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
@@ -129,24 +129,24 @@ pub(super) struct ForCalls {
 }
 
 impl ForCalls {
-    /// Starts the registry that the manifest configures, with what is in `file`.
-    pub(super) fn start(config: &RegistryConfig, file: &Path) -> Result<Self> {
-        let (runtime, server) = serve(config, loopback(config)?, file)?;
+    /// Starts the registry that the manifest configures, with what is in `content`.
+    pub(super) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
+        let (runtime, server) = serve(config, loopback(config)?, content)?;
         Ok(ForCalls { _server: server, _runtime: runtime })
     }
 
     /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
-    pub(super) fn start_again(entrance: Entrance, file: &Path) -> Result<Self> {
+    pub(super) fn start_again(entrance: Entrance, content: Document) -> Result<Self> {
         let runtime = runtime()?;
-        let server = Server::start_again(runtime.handle(), entrance, file)?;
+        let server = Server::start_again(runtime.handle(), entrance, content)?;
         Ok(ForCalls { _server: server, _runtime: runtime })
     }
 }
 
-fn serve(config: &RegistryConfig, address: SocketAddr, file: &Path) -> Result<(Runtime, Server)> {
+fn serve(config: &RegistryConfig, address: SocketAddr, content: Document) -> Result<(Runtime, Server)> {
     let runtime = runtime()?;
     let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
-    let server = Server::start(runtime.handle(), address, &credentials, file)?;
+    let server = Server::start(runtime.handle(), address, &credentials, content)?;
     Ok((runtime, server))
 }
 

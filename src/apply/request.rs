@@ -9,6 +9,7 @@ use super::forecast::Forecast;
 use crate::Result;
 use crate::manifest::Inputs;
 use crate::plan::Strategy;
+use crate::state::Depot;
 use crate::template::Mode;
 use crate::timing::Clock;
 use crate::ui::{Redactor, Reporter};
@@ -16,8 +17,8 @@ use crate::ui::{Redactor, Reporter};
 /// Where things live on this machine. `cli` resolves them from flags, the environment and `$HOME`.
 #[derive(Debug, Clone)]
 pub struct Paths {
-    /// The state file.
-    pub state: PathBuf,
+    /// Where the state is kept.
+    pub state: Depot,
     /// Scratch space of this run; its subdirectories are removed when the run ends.
     pub work: PathBuf,
     /// What may be kept from run to run and shared by environments (`$XDG_CACHE_HOME/monopile`).

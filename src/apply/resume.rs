@@ -50,12 +50,19 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let Some(bytes) = wait_for_answer(environment, store, intent, &call, &stage)? else {
-        call.settle()?;
-        stage.skip("the CPI was not yet called");
-        return Ok(());
+    let answer = match wait_for_answer(environment, store, intent, &call, &stage)? {
+        Waited::NeverAsked => {
+            call.settle()?;
+            stage.skip("the CPI was not yet called");
+            return Ok(());
+        }
+        Waited::Answer(bytes) => read(intent, &bytes),
+        Waited::Lost => {
+            let lost = "it was called on another machine, which did not live to make known what it answered";
+            Err(CpiError::no_answer(intent.effect.method(), &intent.request_id, lost.to_owned()))
+        }
     };
-    let problem = match read(intent, &bytes) {
+    let problem = match answer {
         Ok(answer) => match fitting_changes(environment, store, intent, &answer) {
             Ok(changes) => {
                 for change in changes {
@@ -106,14 +113,24 @@ fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> 
     read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
 }
 
-/// What the call's process wrote, once it has ended; `None` if there never was one.
+/// What came of waiting for a call of an earlier run.
+enum Waited {
+    /// It was never made.
+    NeverAsked,
+    /// What its process wrote.
+    Answer(Vec<u8>),
+    /// Another machine made it, and left no word.
+    Lost,
+}
+
+/// Waits until the call's process has ended.
 fn wait_for_answer(
     environment: &Environment,
     store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
     stage: &Stage,
-) -> Result<Option<Vec<u8>>> {
+) -> Result<Waited> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     let mut answered_since = None;
@@ -123,8 +140,9 @@ fn wait_for_answer(
     let begun = Instant::now();
     loop {
         match call.answer().map_err(failed)? {
-            Answer::NeverAsked => return Ok(None),
-            Answer::Ended(bytes) => return Ok(Some(bytes)),
+            Answer::NeverAsked => return Ok(Waited::NeverAsked),
+            Answer::Ended(bytes) => return Ok(Waited::Answer(bytes)),
+            Answer::Elsewhere => return Ok(Waited::Lost),
             Answer::Pending => {}
         }
         cpi::shorten_endless(&call.answer_path());
@@ -133,7 +151,7 @@ fn wait_for_answer(
         match read(intent, &bytes) {
             Ok(_) | Err(CpiError::Answered { .. }) => {
                 if answered_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                    return Ok(Some(bytes));
+                    return Ok(Waited::Answer(bytes));
                 }
             }
             Err(_) => answered_since = None,
@@ -170,7 +188,7 @@ fn open_registry(
     told: bool,
 ) -> Option<ForCalls> {
     let entrance = intent.registry.clone()?;
-    match ForCalls::start_again(entrance, &store.journal().registry_file()) {
+    match ForCalls::start_again(entrance, store.journal().registry()) {
         Ok(registry) => Some(registry),
         Err(error) => {
             if !told {
@@ -214,9 +232,15 @@ fn fitting_changes(
 
 /// The error for a call that may have made something nobody has a CID of.
 pub(super) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
-    cause
+    let unknown = cause
         .context(format!("what the CPI's `{}` did is not known", effect.method()))
-        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()))
-        .with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display()))
-        .with_hint("delete it there, then run the same command again with --forget-open-calls")
+        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
+    // Where another machine made the call, its log is there.
+    let unknown = match call.log_path() {
+        log if log.exists() => {
+            unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))
+        }
+        _ => unknown,
+    };
+    unknown.with_hint("delete it there, then run the same command again with --forget-open-calls")
 }

@@ -17,8 +17,9 @@ pub(super) fn insisted(environment: &Environment) -> Option<u8> {
     (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
 }
 
-/// Stops here if a signal came: everything done so far is on record.
+/// Stops here if a signal came, or if the state is not this run's any more: everything done so far is on record.
 pub(super) fn check(environment: &Environment) -> Result<()> {
+    environment.paths.state.check_lock()?;
     match first(environment) {
         None => Ok(()),
         Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")

@@ -50,6 +50,7 @@ pub(crate) mod http;
 
 pub use cache::{Cache, Kind};
 pub use digest::{Algorithm, Digest};
+pub(crate) use fetch::client;
 pub use fetch::{Fetcher, Interrupted, relay};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;

@@ -41,6 +41,16 @@ pub struct Globals {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub sha2: bool,
 
+    /// Encrypt state and vars store to this age recipient, or to those in this file
+    #[arg(long, global = true, value_name = "RECIPIENT|FILE", env = "MONOPILE_ENCRYPT_TO", value_delimiter = ',',
+          hide_env_values = true, value_hint = ValueHint::FilePath)]
+    pub encrypt_to: Vec<String>,
+
+    /// Read what is encrypted with age by the identity in this file
+    #[arg(long, global = true, value_name = "FILE", env = "MONOPILE_IDENTITY", hide_env_values = true,
+          value_hint = ValueHint::FilePath)]
+    pub identity: Vec<PathBuf>,
+
     /// Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,

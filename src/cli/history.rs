@@ -33,7 +33,10 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let directory = Session::history_dir()?;
-        let state = self.place.named()?;
+        let state = match self.place.named()? {
+            Some(state) => Some(session.depot(&state)?.resolved()?.place()),
+            None => None,
+        };
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);
         match session.globals.json {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use super::logging;
-use crate::{Error, Result, artifact, builtin};
+use super::{logging, paths};
+use crate::{Error, Result, artifact, builtin, state};
 
 #[derive(Debug, Parser)]
 #[command(name = "monopile")]
@@ -38,6 +38,8 @@ enum InternalCommand {
         /// Where to
         port: u16,
     },
+    /// What stays behind when a run on a shared state is killed
+    StateKeeper,
     /// The first process of a `local` VM
     #[command(disable_help_flag = true)]
     VmBoot {
@@ -55,7 +57,7 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 4] = ["cpi-exec", "ssh-proxy", "vm-boot", "agent"];
+const NAMES: [&str; 5] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "agent"];
 
 /// Runs the internal command that `args` (with the program's name first) ask for, if they do.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
@@ -83,7 +85,7 @@ fn run(command: InternalCommand) -> Result<()> {
         InternalCommand::CpiExec { name, config } => match name.as_str() {
             "local" => builtin::local::run(
                 &config,
-                &executable()?,
+                &paths::executable()?,
                 std::io::stdin().lock(),
                 std::io::stdout().lock(),
                 std::io::stderr(),
@@ -102,11 +104,8 @@ fn run(command: InternalCommand) -> Result<()> {
                 .map_err(|error| Error::io(format!("reading '{}'", proxy.display()), error))?;
             artifact::relay(url.trim(), &host, port, std::io::stdin(), std::io::stdout())
         }
+        InternalCommand::StateKeeper => state::keep(),
         InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }
-}
-
-fn executable() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::io("finding this executable", error))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::paths;
+use super::{paths, sealing};
 use crate::manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
@@ -78,6 +78,7 @@ impl ManifestFlags {
             vars_env: self.vars_env.clone(),
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
+            sealing: sealing::current(),
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {
@@ -95,7 +96,9 @@ impl ManifestFlags {
     pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Inputs {
         let mut inputs = self.inputs(manifest);
         let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
-        inputs.default_vars_store = name.file_name().map(|name| state.with_file_name(name));
+        inputs.shared_state = paths::is_url(state);
+        let beside = name.file_name().filter(|_| !inputs.shared_state);
+        inputs.default_vars_store = beside.map(|name| state.with_file_name(name));
         inputs
     }
 }

@@ -46,6 +46,7 @@ mod run_log;
 mod run_record;
 mod scp;
 mod scratch;
+mod sealing;
 mod session;
 mod signals;
 mod ssh;
@@ -318,6 +319,8 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
+        sealing::establish(&cli.globals)?;
+        sealing::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });
     finish::finish(&session, result)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::state::Address;
 use crate::{Error, Result};
 
 /// The user's home directory: `$HOME`, or the password database's.
@@ -53,6 +54,11 @@ pub(super) fn is_there(word: impl AsRef<Path>) -> bool {
     expand(word.as_ref(), home().as_deref()).exists()
 }
 
+/// This program.
+pub(super) fn executable() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("finding this executable", error))
+}
+
 /// The working directory.
 #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
 pub(super) fn working_directory() -> Result<PathBuf> {
@@ -65,10 +71,12 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
 }
 
-/// The state file: `--state`, or `<manifest without extension>-state.json`.
+/// The state: `--state`, which may be a URL, or `<manifest without extension>-state.json`.
 pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
     let home = home();
     match flag {
+        // Whether it can be used is for whoever opens it to say.
+        Some(url) if is_url(url) => Ok(url.to_owned()),
         Some(path) => absolute(&expand(path, home.as_deref())),
         None if manifest == Path::new("-") => {
             Err(Error::usage("a manifest from standard input has no place for its state")
@@ -76,6 +84,11 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
         }
         None => absolute(&with_suffix(&expand(manifest, home.as_deref()), "-state.json")),
     }
+}
+
+/// Whether it is `scheme://…` and no path.
+pub(super) fn is_url(place: &Path) -> bool {
+    place.to_str().is_some_and(|text| !matches!(Address::parse(text), Ok(None)))
 }
 
 /// A base directory of the XDG specification with this program's name in it. A relative value counts as

@@ -12,9 +12,12 @@ use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
-use super::{logging, paths, signals};
+use super::{duration, logging, paths, sealing, signals};
+use sha2::{Digest, Sha256};
+
 use crate::apply::{Ask, Confirm, Environment, Paths};
 use crate::artifact::Cache;
+use crate::state::{Address, Depot, Shared};
 use crate::timing::Clock;
 use crate::ui::{self, Redactor, Reporter};
 use crate::{Error, Result};
@@ -134,11 +137,11 @@ impl Session {
     }
 
     /// Begins the record of a run that keeps a log. Without a place for it the run goes on.
-    fn keep_record(&self, state: &Path) {
+    fn keep_record(&self, state: &Depot) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let begun =
-            Session::history_dir().and_then(|directory| self.record.begin(&directory, command, state, log));
+        let begun = Session::history_dir()
+            .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.place(), log));
         if let Err(error) = begun {
             self.reporter.warn(format!("this run is not in the history: {}", error.chain().join(": ")));
         }
@@ -170,6 +173,7 @@ impl Session {
         package_dir: Option<&Path>,
         keep_work: bool,
     ) -> Result<Surroundings> {
+        let state = self.depot(&state)?;
         self.keep_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
@@ -181,8 +185,6 @@ impl Session {
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
-        let executable =
-            std::env::current_exe().map_err(|error| Error::io("finding this executable", error))?;
         let environment = Environment {
             paths: Paths {
                 state,
@@ -190,7 +192,7 @@ impl Session {
                 cache,
                 data: paths::base("XDG_STATE_HOME", ".local/state")?,
                 package_dir,
-                executable,
+                executable: paths::executable()?,
             },
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
@@ -208,6 +210,28 @@ impl Session {
             clock: self.clock.clone(),
         };
         Ok(Surroundings { environment, scratch, _cache: cache_in_use })
+    }
+
+    /// Where the state is kept that `state` names: a path or a URL.
+    pub(super) fn depot(&self, state: &Path) -> Result<Depot> {
+        let text = state.to_string_lossy();
+        let sealing = sealing::current();
+        let calls = || {
+            let name = Sha256::digest(text.as_bytes());
+            let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+            paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
+        };
+        let Some(address) = Address::parse(&text)? else {
+            return Ok(Depot::from(state).sealed(sealing, calls()?));
+        };
+        let mut shared = Shared::new(address, &paths::environment(), Some(paths::executable()?));
+        if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
+            let lease = duration::parse(&lease.to_string_lossy())
+                .map_err(|why| Error::usage(format!("MONOPILE_STATE_LEASE cannot be used: {why}")))?;
+            shared = shared.with_lease(lease);
+        }
+        shared.secrets().iter().for_each(|secret| self.redactor.add(secret));
+        Depot::shared(&shared, sealing, calls()?)
     }
 
     /// `--cache-dir`, or where the user keeps caches.

@@ -12,8 +12,9 @@ use crate::{Error, Result};
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]
 pub struct StateArgs {
-    /// State file [default: PATH without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// State file, or s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY [default: PATH without its extension, and
+    /// -state.json]
+    #[arg(long, value_name = "PATH|URL", value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
     /// Wait so long for another run that holds the state, instead of failing at once

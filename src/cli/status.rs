@@ -12,7 +12,7 @@ use super::session::{Session, Surroundings};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
 use crate::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
-use crate::state::{State, resolve};
+use crate::state::{Depot, State};
 use crate::template::Mode;
 use crate::ui::{self, Reporter};
 use crate::{Error, Result};
@@ -134,8 +134,9 @@ impl StatusArgs {
 
 /// Whether a file is a state and no manifest.
 fn is_state(path: &Path) -> bool {
-    let Ok(path) = resolve(path) else { return false };
-    path.extension().is_some_and(|extension| extension == "json") && matches!(State::read(&path), Ok(Some(_)))
+    let depot = Depot::from(path);
+    path.extension().is_some_and(|extension| extension == "json")
+        && matches!(State::read(&depot), Ok(Some(_)))
 }
 
 fn json_line(status: &Status) -> Result<String> {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::Finished;
-use super::{paths, session::Session};
+use super::{paths, sealing, session::Session};
 use crate::Result;
 use crate::manifest::Inputs;
 use crate::manifest::vars_store::command::{self, Request};
@@ -122,6 +122,7 @@ impl VarsArgs {
             VarsCommand::Rotate { store, name, .. } => (store, Request::Finish { name }),
         };
         let store = paths::expand(&store.store, paths::home().as_deref());
-        command::run(&store, &request, &session.reporter).map(|text| Finished::Output(text.into_bytes()))
+        command::run(&store, &sealing::current(), &request, &session.reporter)
+            .map(|text| Finished::Output(text.into_bytes()))
     }
 }

@@ -51,6 +51,7 @@ mod tests {
             notes: Vec::new(),
             warnings: Vec::new(),
             vars_store: None,
+            sealing: Default::default(),
         };
         deciding(&loaded).unwrap()
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::yaml::Node;
+use crate::seal::Sealing;
 
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
 /// caller; nothing here is read before [`super::load`].
@@ -33,6 +34,10 @@ pub struct Inputs {
     /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
     /// of them has no value otherwise.
     pub default_vars_store: Option<PathBuf>,
+    /// The state is shared by several machines, and so must be what is generated: there is no default for where.
+    pub shared_state: bool,
+    /// How the vars store is kept.
+    pub sealing: Sealing,
     /// Nothing is written: values that have to be generated are forgotten again.
     pub discard_generated: bool,
 }

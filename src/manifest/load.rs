@@ -10,6 +10,7 @@ use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Data, Node};
 use super::{CpiConfig, Deployment, Inputs, files, ops, secrets};
+use crate::seal::Sealing;
 use crate::ui::Reporter;
 use crate::{Error, Result};
 
@@ -34,6 +35,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The vars store that was used.
     pub vars_store: Option<PathBuf>,
+    /// How that is kept.
+    pub sealing: Sealing,
 }
 
 impl Loaded {
@@ -150,12 +153,13 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         notes,
         warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
+        sealing: inputs.sealing.clone(),
     })
 }
 
 /// The certificates in a manifest and in the vars store that was used, the first to expire first.
 pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
-    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path).ok());
+    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.sealing).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
     let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
     expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
@@ -166,7 +170,7 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
 pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let sources = Sources::read(inputs).unwrap_or_default();
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
-    let store = path.and_then(|path| Store::open(path).ok());
+    let store = path.and_then(|path| Store::open(path, &inputs.sealing).ok());
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
@@ -263,8 +267,11 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
 /// The store that was named; else the default one, if something declared has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
     let open = |path| {
-        let store = Store::open(path)?;
-        Ok(Some(if inputs.discard_generated { store.detached() } else { store }))
+        let store = Store::open(path, &inputs.sealing)?;
+        if inputs.discard_generated {
+            return Ok(Some(store.detached()));
+        }
+        store.sealed_at_last().map(Some)
     };
     if let Some(path) = &inputs.vars_store {
         return open(path);
@@ -272,6 +279,10 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
         Some(path) if needed() => open(path),
+        None if inputs.shared_state && needed() => Err(Error::invalid(
+            "the manifest has variables to be generated, and no vars store is named to keep them in",
+        )
+        .with_hint("the state is shared by several machines, and so must be the vars store: name a file that all of them have with --vars-store FILE")),
         _ => Ok(None),
     }
 }

@@ -3,11 +3,12 @@
 //! top stands under `monopile` and in extra keys of disks and stemcells.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::depot::{BACKUP, Depot};
 use super::durations::Durations;
 use super::handle::{Handle, in_iaas};
 use super::salted::{Leaves, MadeOf};
@@ -353,18 +354,31 @@ impl State {
     }
 
     /// Reads a state file; `None` when there is none.
-    pub fn read(path: &Path) -> Result<Option<Self>> {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(format!("reading the state '{}'", path.display()), error)),
-        };
-        Self::parse(&bytes).map(Some).map_err(|error| {
-            error.context(format!("the state file '{}' cannot be used", path.display())).with_hint(format!(
-                "nothing was touched; the version before the last change is in '{}', and `monopile state backup` lists \
-                 earlier ones",
-                backup_path(path).display()
-            ))
+    pub fn read(depot: &Depot) -> Result<Option<Self>> {
+        Ok(Self::read_with_sealing(depot)?.map(|(state, _)| state))
+    }
+
+    /// As [`State::read`], with whether it was sealed.
+    pub(super) fn read_with_sealing(depot: &Depot) -> Result<Option<(Self, bool)>> {
+        let found = depot.read("").map_err(|error| match error.kind() {
+            // It is sealed, and not to whoever reads.
+            io::ErrorKind::InvalidInput => {
+                Error::invalid(format!("the state '{depot}' cannot be read")).with_source(error)
+            }
+            _ => Error::io(format!("reading the state '{depot}'"), error),
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        Self::parse(&found.bytes).map(|state| Some((state, found.sealed))).map_err(|error| {
+            let backups = "`monopile state backup` lists earlier ones";
+            error.context(format!("the state '{depot}' cannot be used")).with_hint(
+                match depot.keeps_backup() {
+                    true => format!(
+                        "nothing was touched; the version before the last change is in '{}', and {backups}",
+                        depot.name(BACKUP)
+                    ),
+                    false => format!("nothing was touched; {backups}"),
+                },
+            )
         })
     }
 
@@ -546,13 +560,6 @@ impl State {
     pub fn is_empty_of_resources(&self) -> bool {
         self.resources().next().is_none()
     }
-}
-
-/// Where the version before the last change is kept.
-pub(super) fn backup_path(path: &Path) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".bak");
-    name.into()
 }
 
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>

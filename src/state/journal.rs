@@ -1,25 +1,22 @@
 //! Calls that change the world are announced here before they are made and settled after their outcome is in
 //! the state, so that a run killed in between is finished by the next one.
 //!
-//! Each open call is an intent file plus the file its CPI process writes the answer into. The answer file is
-//! locked (flock) through the descriptor the process inherits as its standard output: as long as the process
-//! lives, the lock is held, whoever started it and whatever its pid.
-//!
-//! The answer file is made under the name `….prepared`, and the new process itself gives it the name `….answer`
-//! in its last act before it becomes the CPI. So a call without an answer file was certainly never made, even
-//! when the run was killed while it started the process.
+//! Each open call is an intent, a document beside the state, and what its CPI process writes, which are files of this
+//! machine in any case: see [`calls`](super::calls). Where the two are apart, because several machines share the state,
+//! a process that outlives a killed run puts the answer into the journal, too.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
+use super::depot::{Depot, Document, JOURNAL};
 use crate::agent::registry::Entrance;
 use crate::cpi::Terms;
-use crate::durable::{create_private, remove_durably, sync_directory, sync_parent, write_atomically};
 use crate::{Error, Result};
 
 /// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
@@ -44,20 +41,20 @@ pub struct Intent<E> {
     pub registry: Option<Entrance>,
 }
 
-/// What the registry of contract v1 holds, in the journal's directory: it must outlive a killed run as the calls do.
+/// What the registry of contract v1 holds, in the journal: it must outlive a killed run as the calls do.
 const REGISTRY: &str = "registry.json";
 
-/// The journal of one state file.
+/// The journal of one state.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    directory: PathBuf,
+    depot: Depot,
 }
 
 /// A call announced and not yet settled.
 #[derive(Debug)]
 pub struct OpenCall {
-    directory: PathBuf,
-    request_id: String,
+    depot: Depot,
+    call: Call,
 }
 
 /// What is known of an open call's process.
@@ -69,108 +66,95 @@ pub enum Answer {
     Pending,
     /// The process has ended; this is what it wrote, in full or not.
     Ended(Vec<u8>),
+    /// Another machine was to make the call, and nothing is known of it here.
+    Elsewhere,
 }
 
 impl Journal {
-    /// The journal of the state file at `state`.
-    pub fn at(state: &Path) -> Self {
-        let mut name = state.as_os_str().to_owned();
-        name.push(".journal");
-        Journal { directory: name.into() }
+    /// The journal of the state that is kept there.
+    pub fn of(depot: &Depot) -> Self {
+        Journal { depot: depot.clone() }
     }
 
     /// Announces a call; durable when this returns.
     pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
-        let failed = |error| Error::io(format!("announcing a call in '{}'", self.directory.display()), error);
-        match fs::DirBuilder::new().mode(0o700).create(&self.directory) {
-            Ok(()) => sync_parent(&self.directory).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let call = OpenCall { directory: self.directory.clone(), request_id: intent.request_id.clone() };
+        let failed = |error| Error::io(format!("announcing a call in '{}'", self.depot.name(JOURNAL)), error);
         let text = serde_json::to_vec_pretty(intent)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        write_atomically(&call.file("intent"), &text).map_err(failed)?;
+        self.depot.watch_calls()?;
+        let call = self.open(&intent.request_id);
+        if self.depot.answers_apart() {
+            call.call.announce().map_err(failed)?;
+        }
+        self.depot.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
         Ok(call)
     }
 
-    /// The file of the registry that serves the VM. Neither it nor the directory need exist.
-    pub fn registry_file(&self) -> PathBuf {
-        self.directory.join(REGISTRY)
+    fn open(&self, request_id: &str) -> OpenCall {
+        OpenCall { depot: self.depot.clone(), call: Call::new(self.depot.calls(), request_id) }
+    }
+
+    /// What the registry holds that serves the VM; it need not exist.
+    pub fn registry(&self) -> Document {
+        self.depot.document(&format!("{JOURNAL}/{REGISTRY}"))
     }
 
     /// Removes what the registry holds: there is no VM that could ask for it.
     pub(super) fn forget_registry(&self) -> io::Result<()> {
-        if !self.directory.exists() {
-            return Ok(());
+        if self.names()?.iter().any(|name| name == REGISTRY) {
+            self.registry().remove()?;
+            // Succeeds when no call is open.
+            self.depot.tidy(JOURNAL);
         }
-        remove_durably(&self.registry_file())?;
-        // Succeeds when no call is open.
-        let _ = fs::remove_dir(&self.directory);
         Ok(())
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.depot.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
-    /// was settled. An empty journal goes with it.
-    pub(super) fn sweep(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let path = entry?.path();
-            if path != self.registry_file() && !path.with_extension("intent").exists() {
-                fs::remove_file(&path)?;
+    /// was settled. An empty journal goes with it. Returns whether no call is open.
+    pub(super) fn sweep(&self) -> io::Result<bool> {
+        let names = self.names()?;
+        let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
+        let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT)).collect();
+        let is_open = |id: &str| open.contains(id);
+        for name in &names {
+            let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
+            if name != REGISTRY && !id.is_some_and(is_open) {
+                self.depot.remove(&format!("{JOURNAL}/{name}"))?;
             }
         }
         // Succeeds when no call is open.
-        let _ = fs::remove_dir(&self.directory);
-        Ok(())
-    }
-
-    /// Whether no call is open.
-    pub(super) fn is_settled(&self) -> Result<bool> {
-        let failed = |error| Error::io(format!("reading the journal '{}'", self.directory.display()), error);
-        let entries = match fs::read_dir(&self.directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(error) => return Err(failed(error)),
-        };
-        for entry in entries {
-            if entry.map_err(failed)?.path().extension().is_some_and(|extension| extension == "intent") {
-                return Ok(false);
-            }
+        self.depot.tidy(JOURNAL);
+        if self.depot.answers_apart() {
+            calls::sweep(self.depot.calls(), &is_open)?;
         }
-        Ok(true)
+        Ok(open.is_empty())
     }
 
     /// The calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
-        let failed = |error| Error::io(format!("reading the journal '{}'", self.directory.display()), error);
-        let entries = match fs::read_dir(&self.directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
+        let failed = |error| Error::io(format!("reading the journal '{}'", self.depot.name(JOURNAL)), error);
         let mut calls = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_none_or(|extension| extension != "intent") {
+        for (name, written) in self.depot.list(JOURNAL).map_err(failed)? {
+            if !calls::is(Path::new(&name), INTENT) {
                 continue;
             }
-            let bytes = fs::read(&path).map_err(failed)?;
-            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).map_err(failed)?;
-            let intent: Intent<E> = serde_json::from_slice(&bytes).map_err(|error| {
-                Error::invalid(format!("'{}' is not a valid intent", path.display()))
+            let document = format!("{JOURNAL}/{name}");
+            // Settled by a run that is on, which a look does not keep from it.
+            let Some(found) = self.depot.read(&document).map_err(failed)? else { continue };
+            let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
+                Error::invalid(format!("'{}' is not a valid intent", self.depot.name(&document)))
                     .with_source(error)
                     .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
                     .with_hint("or look in the IaaS for what it describes, and remove the file")
             })?;
-            let call = OpenCall { directory: self.directory.clone(), request_id: intent.request_id.clone() };
-            calls.push((modified, intent, call));
+            let call = self.open(&intent.request_id);
+            calls.push((written, intent, call));
         }
-        calls.sort_by_key(|(modified, ..)| *modified);
+        calls.sort_by_key(|(written, ..)| *written);
         Ok(calls.into_iter().map(|(_, intent, call)| (intent, call)).collect())
     }
 
@@ -179,16 +163,12 @@ impl Journal {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::environment(format!(
                 "the journal '{}' still has open calls, so the state is kept",
-                self.directory.display()
+                self.depot.name(JOURNAL)
             )));
         }
-        match fs::remove_dir_all(&self.directory) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => {
-                Err(Error::io(format!("removing the journal '{}'", self.directory.display()), error))
-            }
-        }
+        self.depot
+            .remove_folder(JOURNAL)
+            .map_err(|error| Error::io(format!("removing the journal '{}'", self.depot.name(JOURNAL)), error))
     }
 }
 
@@ -197,56 +177,54 @@ impl OpenCall {
     /// file itself to the process as standard output, so that the lock lives as long as the process does, and
     /// have the process rename it from [`OpenCall::prepared_path`] to [`OpenCall::answer_path`].
     pub fn answer_file(&self) -> io::Result<File> {
-        let file = create_private(&self.prepared_path())?;
-        file.lock()?;
-        reserve(&file)?;
-        sync_directory(&self.directory)?;
-        Ok(file)
+        self.call.answer_file()
     }
 
     /// The name of the answer file until a process runs.
     pub fn prepared_path(&self) -> PathBuf {
-        self.file("prepared")
+        self.call.prepared_path()
     }
 
     /// Where the answer is written.
     pub fn answer_path(&self) -> PathBuf {
-        self.file("answer")
+        self.call.answer_path()
     }
 
     /// Where the CPI's log goes.
     pub fn log_path(&self) -> PathBuf {
-        self.file("log")
+        self.call.log_path()
     }
 
     /// What became of the process.
     pub fn answer(&self) -> io::Result<Answer> {
-        // In this order, because the file changes its name in one direction only.
-        if let Some(prepared) = open_if_there(&self.prepared_path())?
-            && is_held(&prepared)?
-        {
-            // A process was forked and is about to become the CPI.
-            return Ok(Answer::Pending);
+        if self.depot.answers_apart() && !self.call.is_known() {
+            return self.answer_elsewhere();
         }
-        let Some(file) = open_if_there(&self.answer_path())? else { return Ok(Answer::NeverAsked) };
-        if is_held(&file)? {
-            return Ok(Answer::Pending);
+        Ok(match self.call.progress()? {
+            Progress::NeverAsked => Answer::NeverAsked,
+            Progress::Pending => Answer::Pending,
+            Progress::Ended(bytes) => Answer::Ended(bytes),
+        })
+    }
+
+    /// What another machine left word of.
+    fn answer_elsewhere(&self) -> io::Result<Answer> {
+        if let Some(found) = self.depot.read(&self.document(ANSWER))? {
+            return Ok(Answer::Ended(found.bytes));
         }
-        self.written(file).map(Answer::Ended)
+        Ok(match self.depot.read(&self.document(UNASKED))? {
+            Some(_) => Answer::NeverAsked,
+            None => Answer::Elsewhere,
+        })
+    }
+
+    fn document(&self, kind: &str) -> String {
+        calls::document(self.call.request_id(), kind)
     }
 
     /// What is written so far, of a process that may still run.
     pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
-        match open_if_there(&self.answer_path())? {
-            Some(file) => self.written(file),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    fn written(&self, file: File) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        file.take(crate::cpi::ANSWER_LIMIT + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        self.call.answer_so_far()
     }
 
     /// Takes secrets out of what a process that has ended wrote, where the call stays open for a person to look into.
@@ -260,61 +238,23 @@ impl OpenCall {
 
     /// The call's outcome is in the state: forget it.
     pub fn settle(self) -> Result<()> {
-        remove_durably(&self.file("intent"))
-            .map_err(|error| Error::io(format!("settling call {}", self.request_id), error))?;
-        for kind in ["prepared", "answer", "log"] {
-            let _ = fs::remove_file(self.file(kind));
-        }
+        let failed = |error| Error::io(format!("settling call {}", self.call.request_id()), error);
+        self.depot.remove(&self.document(INTENT)).map_err(failed)?;
+        self.call.forget();
         // Succeeds when this was the last open call.
-        let _ = fs::remove_dir(&self.directory);
+        self.depot.tidy(JOURNAL);
         Ok(())
     }
-
-    fn file(&self, kind: &str) -> PathBuf {
-        self.directory.join(format!("{}.{kind}", self.request_id))
-    }
-}
-
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_held(file: &File) -> io::Result<bool> {
-    match file.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// Keeps blocks for an answer, so that a disk that fills up while the CPI works does not cost its answer. A file
-/// system that cannot do so is no obstacle; one that is full is one now and not later.
-#[cfg(target_os = "linux")]
-fn reserve(file: &File) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-
-    const ROOM: u64 = 64 * 1024;
-    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, ROOM) {
-        Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn reserve(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn call(directory: &Path) -> (Journal, OpenCall) {
-        let journal = Journal::at(&directory.join("state.json"));
+        let journal = Journal::of(&Depot::from(directory.join("state.json").as_path()));
         let intent = Intent {
             request_id: "r".into(),
             method: "create_vm".into(),

@@ -1,4 +1,5 @@
-//! One run at a time: an OS lock on `<state>.lock` that dies with its holder.
+//! One run at a time: an OS lock on `<state>.lock` that dies with its holder, or a lease where several machines share
+//! the state.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::depot::Lease;
 use crate::{Error, ErrorKind, Result};
 
 /// Who holds a lock, as written into the lock file.
@@ -16,6 +18,9 @@ pub struct Holder {
     pub pid: u32,
     /// Host name.
     pub host: String,
+    /// The user, by name where it has one here.
+    #[serde(default)]
+    pub user: String,
     /// The command that runs (`create-env`).
     pub command: String,
     /// When it began, RFC 3339 UTC.
@@ -28,10 +33,31 @@ impl Holder {
         Holder {
             pid: std::process::id(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            user: user(),
             command: command.to_owned(),
             since: crate::notation::now(),
         }
     }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Holder { pid, host, user, command, since } = self;
+        let by = if user.is_empty() { String::new() } else { format!("{user}@") };
+        write!(f, "`{command}` on {by}{host} (pid {pid}, since {since})")
+    }
+}
+
+/// Whoever runs this.
+fn user() -> String {
+    let id = rustix::process::getuid().as_raw().to_string();
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, uid) = (fields.next()?, fields.next()?, fields.next()?);
+        (uid == id).then(|| name.to_owned())
+    });
+    named.unwrap_or(id)
 }
 
 /// Decides what to do about a lock that is held: gets the error that says by whom.
@@ -39,18 +65,26 @@ pub type Waiting<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+#[expect(dead_code, reason = "what is held is only held")]
+pub(super) enum Lock {
+    /// Of a directory.
+    File(FileLock),
+    /// Of a bucket.
+    Lease(Lease),
+}
+
+/// The lock of a state file, held until dropped.
+#[derive(Debug)]
+pub(super) struct FileLock {
     file: File,
     path: PathBuf,
 }
 
-impl Lock {
-    /// Takes the lock of `state`. While another run holds it, `held` hears the error that says who, and passes it on
+impl FileLock {
+    /// Takes the lock at `path`. While another run holds it, `held` hears the error that says who, and passes it on
     /// or returns to have it tried again.
-    pub(super) fn take(state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
-        let mut name = state.as_os_str().to_owned();
-        name.push(".lock");
-        let path = PathBuf::from(name);
+    pub(super) fn take(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+        let path = path.to_owned();
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
         loop {
             let mut file = File::options()
@@ -64,7 +98,7 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    held(in_use(&path, &mut file))?;
+                    held(in_use_by(&path, &mut file))?;
                     continue;
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -81,12 +115,12 @@ impl Lock {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(&text))
                 .map_err(failed)?;
-            return Ok(Lock { file, path });
+            return Ok(FileLock { file, path });
         }
     }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Removed while still held, so that nobody can lock a file that is about to vanish; see `take`.
         let _ = std::fs::remove_file(&self.path);
@@ -94,16 +128,17 @@ impl Drop for Lock {
     }
 }
 
-fn in_use(path: &Path, file: &mut File) -> Error {
-    let who = holder_of(file).map_or_else(
-        || "another run".to_owned(),
-        |holder| {
-            format!("`{}` on {} (pid {}, since {})", holder.command, holder.host, holder.pid, holder.since)
-        },
-    );
+/// The error for a state that another run holds.
+pub(super) fn in_use(holder: Option<&Holder>, when: String) -> Error {
+    let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
-        .with_hint(format!("wait until it is done; the lock '{}' goes away with its holder", path.display()))
+        .with_hint(when)
         .with_hint("--wait-for-lock DURATION waits for it")
+}
+
+fn in_use_by(path: &Path, file: &mut File) -> Error {
+    let when = format!("wait until it is done; the lock '{}' goes away with its holder", path.display());
+    in_use(holder_of(file).as_ref(), when)
 }
 
 /// Who wrote itself into the lock file. A holder that has just taken the lock may not have got to it yet.

@@ -4,7 +4,9 @@
 //! type with write methods. Every change goes through one transition function, [`State::apply`]; an effect
 //! on the world is announced in the [`Journal`] before it and settled after it.
 
+mod calls;
 mod change;
+mod depot;
 mod durations;
 mod file;
 mod handle;
@@ -15,11 +17,12 @@ mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
+pub use depot::{Address, Depot, Document, Shared, keep};
 pub use durations::Durations;
 pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 pub use handle::{Handle, in_iaas};
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
 pub use salted::{Ingredient, Ingredients, Leaves, MadeOf};
-pub use store::{Store, resolve};
+pub use store::Store;
 pub use versions::{KEPT, Version, versions};

@@ -1,92 +1,91 @@
 //! The locked state: the only way to write it.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
 use super::change::Change;
-use super::file::{State, backup_path};
+use super::depot::{BACKUP, Depot, VERSIONS};
+use super::file::State;
 use super::journal::Journal;
 use super::lock::{Holder, Lock, Waiting};
 use super::versions;
-use crate::durable::{parent, remove_durably, sweep_temporaries, temporary_path, write_atomically};
 use crate::error::ResultExt;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A state that this run, and no other, may change.
 #[derive(Debug)]
 pub struct Store {
-    path: PathBuf,
+    depot: Depot,
     state: State,
     journal: Journal,
-    on_disk: bool,
-    /// A version was kept of what the file said when this run began to write.
+    exists: bool,
+    /// A version was kept of what the state said when this run began to write.
     kept: bool,
     _lock: Lock,
 }
 
 impl Store {
-    /// Locks the state at `path` and reads it; a new one begins where there is no file. Nothing but the lock is
-    /// written before the first change.
-    pub fn open(path: &Path, holder: &Holder) -> Result<Self> {
-        Self::open_waiting(path, holder, &mut Err)
+    /// Locks the state and reads it; a new one begins where there is none. Nothing but the lock is written before the
+    /// first change.
+    pub fn open(depot: &Depot, holder: &Holder) -> Result<Self> {
+        Self::open_waiting(depot, holder, &mut Err)
     }
 
     /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
-    pub fn open_waiting(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
-        let (path, lock) = lock(path, holder, held)?;
-        let path = path.as_path();
-        let read = State::read(path)?;
-        let on_disk = read.is_some();
-        let journal = Journal::at(path);
-        [path, &backup_path(path)]
-            .into_iter()
-            .try_for_each(sweep_temporaries)
-            .and_then(|()| journal.sweep())
-            .and_then(|()| versions::sweep(path))
-            .map_err(|error| {
-                Error::io(format!("clearing up after an interrupted run beside '{}'", path.display()), error)
-            })?;
-        let state = read.unwrap_or_else(State::new);
-        let store = Store { path: path.to_owned(), state, journal, on_disk, kept: false, _lock: lock };
+    pub fn open_waiting(depot: &Depot, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+        let depot = depot.resolved()?;
+        let lock = depot.lock(holder, held)?;
+        let read = State::read_with_sealing(&depot)?;
+        let exists = read.is_some();
+        depot.settle_sealing(read.as_ref().map(|(_, sealed)| *sealed))?;
+        let journal = Journal::of(&depot);
+        let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
+            Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
+        })?;
+        let state = read.map_or_else(State::new, |(state, _)| state);
+        let store = Store { depot, state, journal, exists, kept: false, _lock: lock };
         // A `create_vm` that is still open may have made one.
-        if store.state.vm_cid().is_none() && store.journal.is_settled()? {
+        if settled && store.state.vm_cid().is_none() {
             store.forget_registry()?;
         }
         Ok(store)
     }
 
-    /// Puts a kept version in the place of the state at `path`, which is kept itself, whether it can be used or
+    /// Puts a kept version in the place of the state, which is kept itself, whether it can be used or
     /// not. `agree` gets both before anything is written; the present one is none where it cannot be used.
     pub fn restore(
-        path: &Path,
+        depot: &Depot,
         holder: &Holder,
         held: &mut Waiting<'_>,
         version: &str,
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
-        let (path, lock) = lock(path, holder, held)?;
-        let kept = versions::versions(&path)?;
+        let depot = depot.resolved()?;
+        let lock = depot.lock(holder, held)?;
+        let sealed =
+            depot.is_sealed().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        depot.settle_sealing(sealed)?;
+        let kept = versions::versions(&depot)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
-        let no_such = format!("there is no version '{version}' of '{}': {known}", path.display());
+        let no_such = format!("there is no version '{version}' of '{depot}': {known}");
         let wanted =
             kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
         let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
-        let on_disk = path.exists();
         // What cannot be used is replaced by what can.
-        let present = State::read(&path).ok().flatten();
+        let (exists, present) = match State::read(&depot) {
+            Ok(present) => (present.is_some(), present),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
+            Err(error) => return Err(error),
+        };
         agree(present.as_ref(), &wanted)?;
-        let journal = Journal::at(&path);
+        let journal = Journal::of(&depot);
         let state = present.unwrap_or_default();
-        let mut store = Store { path, state, journal, on_disk, kept: false, _lock: lock };
+        let mut store = Store { depot, state, journal, exists, kept: false, _lock: lock };
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
     /// Keeps the state as it is as a version of its own; returns its number.
     pub fn keep_version(&self) -> Result<u64> {
-        versions::keep(&self.path)
-            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.path.display()), error))
+        versions::keep(&self.depot)
+            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.depot), error))
     }
 
     /// What is recorded.
@@ -95,8 +94,8 @@ impl Store {
     }
 
     /// Where it is recorded.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn depot(&self) -> &Depot {
+        &self.depot
     }
 
     /// The calls announced and not yet settled.
@@ -104,9 +103,9 @@ impl Store {
         &self.journal
     }
 
-    /// Whether the file exists.
+    /// Whether it is on record at all.
     pub fn exists(&self) -> bool {
-        self.on_disk
+        self.exists
     }
 
     /// Applies a change and makes it durable.
@@ -121,39 +120,44 @@ impl Store {
 
     /// What was for the VM's agent goes with the VM.
     fn forget_registry(&self) -> Result<()> {
-        self.journal.forget_registry().map_err(|error| {
-            Error::io(format!("removing '{}'", self.journal.registry_file().display()), error)
-        })
+        self.journal
+            .forget_registry()
+            .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry()), error))
     }
 
     /// Writes the state as it is, so that a director id sent to a CPI is on record before the CPI sees it.
     pub fn establish(&mut self) -> Result<()> {
-        if self.on_disk { Ok(()) } else { self.write(self.state.clone()) }
+        if self.exists { Ok(()) } else { self.write(self.state.clone()) }
     }
 
     fn write(&mut self, next: State) -> Result<()> {
-        if self.on_disk && next == self.state {
+        if self.exists && next == self.state {
             return Ok(());
         }
+        self.depot.check_lock()?;
         let bytes = next.to_bytes()?;
-        let what = || format!("writing the state '{}' failed", self.path.display());
-        if self.on_disk && !self.kept {
+        let what = || format!("writing the state '{}' failed", self.depot);
+        if self.exists && !self.kept {
             // What it said before this run: a run writes often.
             self.keep_version().context(what)?;
             self.kept = true;
         }
-        if self.on_disk {
-            keep_backup(&self.path)
-                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.path.display()), error))
+        if self.exists {
+            self.depot
+                .keep_backup()
+                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.depot), error))
                 .context(what)?;
         }
-        write_atomically(&self.path, &bytes).map_err(|error| {
-            Error::environment(what())
-                .with_source(error)
-                .with_hint("the state on disk is the one before this change; free space or fix permissions, then run the same command again")
+        self.depot.write("", &bytes).map_err(|error| {
+            let way = if self.depot.is_shared() {
+                "the state there is the one before this change, as far as is known; see to it that it can be written, then run the same command again"
+            } else {
+                "the state on disk is the one before this change; free space or fix permissions, then run the same command again"
+            };
+            Error::environment(what()).with_source(error).with_hint(way)
         })?;
         self.state = next;
-        self.on_disk = true;
+        self.exists = true;
         // What this run itself wrote first is nothing to go back to.
         self.kept = true;
         Ok(())
@@ -165,82 +169,34 @@ impl Store {
             return Err(Error::environment("the state still records resources, so it is kept"));
         }
         self.journal.remove()?;
-        versions::remove(&self.path).map_err(|error| {
-            Error::io(format!("removing the kept versions of '{}'", self.path.display()), error)
-        })?;
-        for path in [backup_path(&self.path), self.path.clone()] {
-            remove_durably(&path)
-                .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
+        self.depot
+            .remove_folder(VERSIONS)
+            .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.depot), error))?;
+        let backup = self.depot.keeps_backup().then_some(BACKUP);
+        for document in backup.into_iter().chain([""]) {
+            self.depot
+                .remove(document)
+                .map_err(|error| Error::io(format!("removing '{}'", self.depot.name(document)), error))?;
         }
         Ok(())
-    }
-}
-
-/// Takes the lock of the state at `path`; returns where that really lies.
-fn lock(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<(PathBuf, Lock)> {
-    let directory = parent(path);
-    if !directory.is_dir() {
-        return Err(Error::invalid(format!(
-            "the directory '{}' for the state file does not exist",
-            directory.display()
-        )));
-    }
-    let path = resolve(path)?;
-    let lock = Lock::take(&path, holder, held)?;
-    Ok((path, lock))
-}
-
-/// Where the state file at `path` really lies. Two names for one file must mean one lock, and writing must not
-/// replace a link by a second state.
-pub fn resolve(path: &Path) -> Result<PathBuf> {
-    follow_links(path).map_err(|error| Error::io(format!("following the link '{}'", path.display()), error))
-}
-
-/// Where a file really lies whose name is a symbolic link, whether it exists or not.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
-    /// As many as the kernel follows.
-    const LINKS: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        match fs::read_link(&path) {
-            Ok(target) => path = parent(&path).join(target),
-            // Not a link, or nothing there.
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many symbolic links"))
-}
-
-/// Keeps the present version beside it: a link, then a rename over the old backup, so that both names always
-/// show a whole file.
-fn keep_backup(path: &Path) -> io::Result<()> {
-    let backup = backup_path(path);
-    // Named so that it is swept when this is killed.
-    let staging = temporary_path(path, "bak");
-    remove_if_there(&staging)?;
-    match fs::hard_link(path, &staging) {
-        Ok(()) => {
-            fs::rename(&staging, &backup)?;
-            // Renaming a link over another one of the same file does nothing.
-            remove_if_there(&staging)
-        }
-        // File systems without hard links get a copy.
-        Err(_) => write_atomically(&backup, &fs::read(path)?),
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
+    use crate::durable::temporary_path;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::{Path, PathBuf};
+
+    fn at(path: &Path) -> Depot {
+        Depot::from(path)
+    }
+
+    fn backup_path(path: &Path) -> PathBuf {
+        at(path).name(BACKUP).into()
+    }
 
     fn holder() -> Holder {
         Holder::this_process("create-env")
@@ -250,12 +206,12 @@ mod tests {
     fn a_second_run_is_told_who_holds_the_state() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let first = Store::open(&path, &holder()).unwrap();
-        let error = Store::open(&path, &holder()).unwrap_err();
+        let first = Store::open(&at(&path), &holder()).unwrap();
+        let error = Store::open(&at(&path), &holder()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
         assert!(error.to_string().contains("create-env"), "{error}");
         drop(first);
-        Store::open(&path, &holder()).unwrap();
+        Store::open(&at(&path), &holder()).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
     }
 
@@ -269,7 +225,7 @@ mod tests {
         fs::write(temporary_path(&path, "bak"), "").unwrap();
         fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
         fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
-        drop(Store::open(&path, &holder()).unwrap());
+        drop(Store::open(&at(&path), &holder()).unwrap());
         let left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, [".other-state.json.abc.tmp"]);
@@ -279,7 +235,7 @@ mod tests {
     fn the_file_is_private_and_its_predecessor_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let first = fs::read(&path).unwrap();
         store
@@ -294,10 +250,10 @@ mod tests {
         for file in [&path, &backup_path(&path)] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert_eq!(State::read(&path).unwrap().unwrap().current_manifest_sha, "abc");
-        assert!(versions::versions(&path).unwrap().iter().all(|version| version.name == "bak"));
+        assert_eq!(State::read(&at(&path)).unwrap().unwrap().current_manifest_sha, "abc");
+        assert!(versions::versions(&at(&path)).unwrap().iter().all(|version| version.name == "bak"));
         drop(store);
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.commit(Change::DeployBegun { in_place: false }).unwrap();
         store
             .commit(Change::Deployed {
@@ -307,7 +263,7 @@ mod tests {
                 durations: Default::default(),
             })
             .unwrap();
-        let kept = versions::versions(&path).unwrap();
+        let kept = versions::versions(&at(&path)).unwrap();
         let said: Vec<_> = kept
             .iter()
             .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_manifest_sha.as_str()))
@@ -320,7 +276,7 @@ mod tests {
     fn a_backup_that_is_already_the_present_version_leaves_no_third_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         // Killed after the backup was kept and before the new version was written.
         fs::hard_link(&path, backup_path(&path)).unwrap();
@@ -343,14 +299,14 @@ mod tests {
     fn a_version_takes_the_place_of_a_state_that_cannot_be_used() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let good = store.state().clone();
         assert_eq!(store.keep_version().unwrap(), 1);
         drop(store);
         fs::write(&path, "{").unwrap();
         let restore = |version: &str, agreed: bool| {
-            Store::restore(&path, &holder(), &mut Err, version, &mut |present, _| {
+            Store::restore(&at(&path), &holder(), &mut Err, version, &mut |present, _| {
                 assert!(present.is_none());
                 if agreed { Ok(()) } else { Err(Error::usage("no")) }
             })
@@ -359,9 +315,9 @@ mod tests {
         restore("1", false).unwrap_err();
         assert_eq!(fs::read(&path).unwrap(), b"{");
         restore("1", true).unwrap();
-        assert_eq!(State::read(&path).unwrap(), Some(good));
-        let kept = versions::versions(&path).unwrap();
-        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().path).unwrap(), b"{");
+        assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
+        let kept = versions::versions(&at(&path)).unwrap();
+        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().place).unwrap(), b"{");
     }
 
     #[test]
@@ -370,20 +326,20 @@ mod tests {
         let path = directory.path().join("real.json");
         let link = directory.path().join("link.json");
         std::os::unix::fs::symlink("real.json", &link).unwrap();
-        let mut store = Store::open(&link, &holder()).unwrap();
-        assert_eq!(Store::open(&path, &holder()).unwrap_err().kind(), ErrorKind::Locked);
+        let mut store = Store::open(&at(&link), &holder()).unwrap();
+        assert_eq!(Store::open(&at(&path), &holder()).unwrap_err().kind(), ErrorKind::Locked);
         store.establish().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(State::read(&path).unwrap().as_ref(), Some(store.state()));
+        assert_eq!(State::read(&at(&path)).unwrap().as_ref(), Some(store.state()));
         std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
-        assert!(Store::open(&directory.path().join("loop.json"), &holder()).is_err());
+        assert!(Store::open(&at(&directory.path().join("loop.json")), &holder()).is_err());
     }
 
     #[test]
     fn what_the_registry_holds_lives_as_long_as_the_vm_may() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".into(),
@@ -394,11 +350,11 @@ mod tests {
             effect: serde_json::json!({}),
             registry: None,
         };
-        let file = store.journal().registry_file();
+        let file = PathBuf::from(store.journal().registry().to_string());
         let call = store.journal().begin(&intent).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "the call may have made a VM");
         let vm = crate::state::Vm {
             cid: "vm-1".into(),
@@ -414,7 +370,7 @@ mod tests {
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         call.settle().unwrap();
         drop(store);
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
         store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1", None))).unwrap();
         assert!(!file.parent().unwrap().exists());
@@ -423,7 +379,7 @@ mod tests {
         fs::create_dir(file.parent().unwrap()).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
-        drop(Store::open(&path, &holder()).unwrap());
+        drop(Store::open(&at(&path), &holder()).unwrap());
         assert!(!file.parent().unwrap().exists());
     }
 
@@ -431,7 +387,7 @@ mod tests {
     fn a_state_with_an_open_call_is_not_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&path, &holder()).unwrap();
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".into(),

@@ -1,14 +1,10 @@
-//! What the registry holds: one private file, read for every answer, so that whoever removes it empties the
-//! registry.
+//! What the registry holds: one document, read for every answer, so that whoever removes it empties the registry.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::durable::{parent, remove_durably, sync_parent, write_atomically};
+use crate::state::Document;
 
 /// An environment has one VM; a few more stand for what failed attempts left.
 const MOST_ENTRIES: usize = 64;
@@ -19,8 +15,8 @@ type Entries = BTreeMap<String, String>;
 /// The documents, durable as soon as they are stored.
 #[derive(Debug)]
 pub(super) struct Content {
-    path: PathBuf,
-    /// Guards the file from one change to the next.
+    document: Document,
+    /// Guards it from one change to the next.
     turn: Mutex<()>,
 }
 
@@ -33,12 +29,12 @@ pub(super) enum Stored {
 }
 
 impl Content {
-    /// In this file, which need not exist yet, nor its directory.
-    pub(super) fn at(path: &Path) -> Self {
-        Content { path: path.to_owned(), turn: Mutex::new(()) }
+    /// In this document, which need not exist yet.
+    pub(super) fn of(document: Document) -> Self {
+        Content { document, turn: Mutex::new(()) }
     }
 
-    /// Reads the file once, to find out early whether it can be used.
+    /// Reads it once, to find out early whether it can be used.
     pub(super) fn check(&self) -> io::Result<()> {
         self.read().map(drop)
     }
@@ -66,55 +62,47 @@ impl Content {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entries = self.read()?;
         match entries.remove(id) {
-            Some(_) if entries.is_empty() => remove_durably(&self.path),
+            Some(_) if entries.is_empty() => self.document.remove(),
             Some(_) => self.write(&entries),
             None => Ok(()),
         }
     }
 
     fn read(&self) -> io::Result<Entries> {
-        match fs::read(&self.path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
-                // The parser's words may quote a value, and values are secrets.
-                let place = format!("line {} column {}", error.line(), error.column());
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("'{}' is damaged at {place}", self.path.display()),
-                )
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::new()),
-            Err(error) => Err(error),
-        }
+        let Some(text) = self.document.read()? else { return Ok(Entries::new()) };
+        serde_json::from_slice(&text).map_err(|error| {
+            // The parser's words may quote a value, and values are secrets.
+            let place = format!("line {} column {}", error.line(), error.column());
+            io::Error::new(io::ErrorKind::InvalidData, format!("'{}' is damaged at {place}", self.document))
+        })
     }
 
     fn write(&self, entries: &Entries) -> io::Result<()> {
-        let directory = parent(&self.path);
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Ok(()) => sync_parent(directory)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        write_atomically(&self.path, &serde_json::to_vec(entries)?)
+        self.document.write(&serde_json::to_vec(entries)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     use super::*;
+    use crate::state::{Depot, Journal};
 
     #[test]
     fn what_is_stored_is_private_and_survives() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal/registry.json");
-        let content = Content::at(&path);
+        let journal = Journal::of(&Depot::from(dir.path().join("state.json").as_path()));
+        let path = dir.path().join("state.json.journal/registry.json");
+        let content = Content::of(journal.registry());
         assert_eq!(content.get("vm").unwrap(), None);
         assert_eq!(content.put("vm", "{}".into()).unwrap(), Stored::New);
         assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), Stored::Replaced);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        let again = Content::at(&path);
+        let again = Content::of(journal.registry());
         assert_eq!(again.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
         again.delete("vm").unwrap();
         again.delete("vm").unwrap();
@@ -124,7 +112,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_it() {
         let dir = tempfile::tempdir().unwrap();
-        let content = Content::at(&dir.path().join("registry.json"));
+        let content = Content::of(dir.path().join("registry.json").as_path().into());
         for number in 0..MOST_ENTRIES {
             assert_eq!(content.put(&number.to_string(), "{}".into()).unwrap(), Stored::New);
         }
@@ -137,7 +125,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("registry.json");
         fs::write(&path, r#"{"vm": ["s3cret"]}"#).unwrap();
-        let error = Content::at(&path).check().unwrap_err().to_string();
+        let error = Content::of(path.as_path().into()).check().unwrap_err().to_string();
         assert!(error.contains("registry.json") && !error.contains("s3cret"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
 //! The server: on loopback for the CPI, and on whatever streams the tunnel brings for the agent.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use tokio::time::timeout;
 use super::content::{Content, Stored};
 use crate::notation::basic_authorization;
 use crate::serving::{Login, serve_connection};
+use crate::state::Document;
 use crate::{Error, Result};
 
 /// The largest settings document, in bytes; usual are some KiB, with certificates.
@@ -87,18 +87,18 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    /// Serves what is in the file at `content` on this address, which must be this machine's loopback interface.
+    /// Serves what is in `content` on this address, which must be this machine's loopback interface.
     pub fn start(
         runtime: &Handle,
         address: SocketAddr,
         credentials: &Credentials,
-        content: &Path,
+        content: Document,
     ) -> Result<Self> {
         Self::start_again(runtime, Entrance::new(address, credentials), content)
     }
 
-    /// Serves what is in the file at `content` as an earlier registry did, for those who know that one.
-    pub fn start_again(runtime: &Handle, entrance: Entrance, content: &Path) -> Result<Self> {
+    /// Serves what is in `content` as an earlier registry did, for those who know that one.
+    pub fn start_again(runtime: &Handle, entrance: Entrance, content: Document) -> Result<Self> {
         let address = entrance.address;
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
@@ -106,7 +106,7 @@ impl Registry {
                 "the registry serves loopback addresses only, not {address}"
             )));
         }
-        let content = Content::at(content);
+        let content = Content::of(content);
         content.check().map_err(failed)?;
         let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => failed(error).with_hint(
@@ -218,7 +218,7 @@ async fn settings(
         Method::GET | Method::DELETE => None,
         _ => return answer(StatusCode::NOT_FOUND, "not_found"),
     };
-    // The file is small, but its disk may be slow.
+    // It is small, but may be on a slow disk, or in a bucket.
     let carried_out = tokio::task::spawn_blocking(move || match body {
         Some(body) => shared.content.put(&id, body).map(|stored| match stored {
             Stored::New => answer(StatusCode::CREATED, "ok"),
@@ -234,7 +234,7 @@ async fn settings(
     match carried_out.await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            tracing::error!(%error, "the registry's file cannot be used");
+            tracing::error!(%error, "what the registry holds cannot be used");
             answer(StatusCode::INTERNAL_SERVER_ERROR, "error")
         }
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "error"),

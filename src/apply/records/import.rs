@@ -71,10 +71,9 @@ impl std::str::FromStr for ImportedStemcell {
 pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
-        return Err(Error::invalid(format!("there is a state '{}' already", store.path().display()))
-            .with_hint(
-                "nothing was changed; move it away if it is of no use, or name another place with --state",
-            ));
+        return Err(Error::invalid(format!("there is a state '{}' already", store.depot())).with_hint(
+            "nothing was changed; move it away if it is of no use, or name another place with --state",
+        ));
     }
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
@@ -119,7 +118,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     store.commit(Change::Replaced(Box::new(state)))?;
     Ok(format!(
         "Recorded in '{}'; the next create-env deploys, with a new VM and the same persistent disk",
-        store.path().display()
+        store.depot()
     ))
 }
 

@@ -15,13 +15,14 @@ pub use restore::{keep_version, restore};
 pub use show::{Overview, show};
 pub use verify::{Checked, Finding, Status, Verify, verify};
 
+use crate::state::Depot;
 use crate::{Error, Result};
 
 /// Asks the operator to agree to what the question says, or fails.
 pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
 /// The error for a command that needs a state and finds none.
-pub(super) fn no_state(path: &std::path::Path) -> Error {
-    Error::invalid(format!("there is no state '{}'", path.display()))
+pub(super) fn no_state(depot: &Depot) -> Error {
+    Error::invalid(format!("there is no state '{depot}'"))
         .with_hint("name the state file with --state if it is elsewhere")
 }

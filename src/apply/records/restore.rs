@@ -13,12 +13,12 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
     let mut waiting = lock::waiting(environment);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
         agree(&match present {
-            None => format!("Put version '{version}' in the place of '{}'?", path.display()),
+            None => format!("Put version '{version}' in the place of '{}'?", path),
             Some(present) => match lost(present, wanted).as_slice() {
-                [] => format!("Put version '{version}' in the place of '{}'?", path.display()),
+                [] => format!("Put version '{version}' in the place of '{}'?", path),
                 lost => format!(
                     "Put version '{version}' in the place of '{}'? It does not know {}, which nothing will know of then",
-                    path.display(),
+                    path,
                     lost.join(", ")
                 ),
             },
@@ -31,7 +31,7 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
 pub fn keep_version(environment: &Environment) -> Result<String> {
     let store = lock::open(environment, "state backup")?;
     if !store.exists() {
-        return Err(no_state(store.path()));
+        return Err(no_state(store.depot()));
     }
     Ok(format!("The state is kept as version '{}'", store.keep_version()?))
 }

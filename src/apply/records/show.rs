@@ -1,7 +1,5 @@
 //! `state show`: what is on record, without secrets.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,7 +7,7 @@ use super::no_state;
 use crate::Result;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Journal, Snapshot, State, Suspect, Undeleted, resolve};
+use crate::state::{Depot, Journal, Snapshot, State, Suspect, Undeleted};
 
 /// What a state file and its journal say.
 #[derive(Debug, Serialize)]
@@ -103,13 +101,13 @@ pub struct ShownCall {
     pub why: String,
 }
 
-/// Reads what is on record at `path`. Takes no lock: a run that is on may be ahead of it.
-pub fn show(path: &Path) -> Result<Overview> {
-    let path = resolve(path)?;
-    let open = Journal::at(&path).open_calls::<Effect>()?;
-    let state = match State::read(&path)? {
+/// Reads what is on record at `depot`. Takes no lock: a run that is on may be ahead of it.
+pub fn show(depot: &Depot) -> Result<Overview> {
+    let depot = depot.resolved()?;
+    let open = Journal::of(&depot).open_calls::<Effect>()?;
+    let state = match State::read(&depot)? {
         Some(state) => state,
-        None if open.is_empty() => return Err(no_state(&path)),
+        None if open.is_empty() => return Err(no_state(&depot)),
         None => State::default(),
     };
     let open_calls = open
@@ -121,10 +119,10 @@ pub fn show(path: &Path) -> Result<Overview> {
             why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
         })
         .collect();
-    Ok(overview(&path, &state, open_calls))
+    Ok(overview(&depot, &state, open_calls))
 }
 
-fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview {
+fn overview(depot: &Depot, state: &State, open_calls: Vec<ShownCall>) -> Overview {
     let vm = state.vm_handle().map(|handle| {
         let vm = state.vm();
         ShownVm {
@@ -159,7 +157,7 @@ fn overview(path: &Path, state: &State, open_calls: Vec<ShownCall>) -> Overview 
         })
         .collect();
     Overview {
-        state: path.display().to_string(),
+        state: depot.to_string(),
         director_id: state.director_id.clone(),
         deployed: !state.current_manifest_sha.is_empty(),
         vm,

@@ -1,12 +1,10 @@
 //! `stemcells`, `disks` and `snapshots`: what is on record of them. Nothing is locked and no CPI is asked.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::Result;
 use crate::apply::records::no_state;
-use crate::state::{Handle, Kind, Snapshot, State, Stemcell, resolve};
+use crate::state::{Depot, Handle, Kind, Snapshot, State, Stemcell};
 
 /// A stemcell on record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,18 +58,18 @@ pub struct ListedDisk {
     pub undeleted: Option<String>,
 }
 
-fn read(path: &Path) -> Result<State> {
-    let path = resolve(path)?;
-    State::read(&path)?.ok_or_else(|| no_state(&path))
+fn read(depot: &Depot) -> Result<State> {
+    let depot = depot.resolved()?;
+    State::read(&depot)?.ok_or_else(|| no_state(&depot))
 }
 
 fn said(state: &State, what: Kind, handle: &Handle) -> Option<String> {
     state.undeleted(what, handle).map(|mark| mark.said.clone())
 }
 
-/// The stemcells that the state at `path` has on record, by name, version and CPI.
-pub fn stemcells(path: &Path) -> Result<Vec<ListedStemcell>> {
-    let state = read(path)?;
+/// The stemcells that the state at `depot` has on record, by name, version and CPI.
+pub fn stemcells(depot: &Depot) -> Result<Vec<ListedStemcell>> {
+    let state = read(depot)?;
     let mut known: Vec<&Stemcell> = state.stemcells.iter().collect();
     known.sort_by_key(|known| (&known.name, &known.version, &known.cpi));
     let listed = known.into_iter().map(|known| ListedStemcell {
@@ -87,9 +85,9 @@ pub fn stemcells(path: &Path) -> Result<Vec<ListedStemcell>> {
     Ok(listed.collect())
 }
 
-/// The disks that the state at `path` has on record.
-pub fn disks(path: &Path) -> Result<Vec<ListedDisk>> {
-    let state = read(path)?;
+/// The disks that the state at `depot` has on record.
+pub fn disks(depot: &Depot) -> Result<Vec<ListedDisk>> {
+    let state = read(depot)?;
     let listed = state.disks.iter().map(|disk| ListedDisk {
         cid: disk.cid.clone(),
         cpi: disk.cpi.clone(),
@@ -106,7 +104,7 @@ pub fn disks(path: &Path) -> Result<Vec<ListedDisk>> {
     Ok(listed.collect())
 }
 
-/// The snapshots that the state at `path` has on record.
-pub fn snapshots(path: &Path) -> Result<Vec<Snapshot>> {
-    Ok(read(path)?.monopile.snapshots)
+/// The snapshots that the state at `depot` has on record.
+pub fn snapshots(depot: &Depot) -> Result<Vec<Snapshot>> {
+    Ok(read(depot)?.monopile.snapshots)
 }

@@ -28,7 +28,7 @@ use super::run::endpoint;
 use crate::Result;
 use crate::agent::{Agent, Endpoint};
 use crate::manifest::{Deployment, Inputs};
-use crate::state::{State, resolve};
+use crate::state::State;
 
 /// A VM whose own agent answers.
 struct Visited {
@@ -38,8 +38,8 @@ struct Visited {
 
 /// The state on record.
 fn read_state(environment: &Environment) -> Result<State> {
-    let path = resolve(&environment.paths.state)?;
-    State::read(&path)?.ok_or_else(|| no_state(&path))
+    let depot = environment.paths.state.resolved()?;
+    State::read(&depot)?.ok_or_else(|| no_state(&depot))
 }
 
 /// Where the manifest says that the agent is.

@@ -17,7 +17,7 @@ use crate::apply::run::{connect, endpoint};
 use crate::apply::{cpi_names, prepare};
 use crate::history::{self, Run};
 use crate::manifest::{self, Deployment, Inputs};
-use crate::state::{Handle, Kind, State, resolve};
+use crate::state::{Handle, Kind, State};
 use crate::template::Mode;
 use crate::ui::Reporter;
 use crate::{Error, ErrorKind, Result};
@@ -264,8 +264,7 @@ impl Observer<'_> {
     /// VM on record or its agent's silence is new.
     pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = records::show(&self.from.environment.paths.state)?;
-        let path = resolve(&self.from.environment.paths.state)?;
-        let state = State::read(&path)?.unwrap_or_default();
+        let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
         let (agent, told, mounted) = self.ask_agent(&state, reporter)?;
         let answered = agent.answers == Answering::Yes;
         self.ask_cpis(&state, answered, reporter)?;
@@ -299,7 +298,8 @@ impl Observer<'_> {
             .collect();
         let runs = match &self.from.request.history {
             Some(directory) => {
-                let mut runs = history::list(directory, Some(&path))?;
+                let state = self.from.environment.paths.state.resolved()?.place();
+                let mut runs = history::list(directory, Some(&state))?;
                 runs.truncate(RUNS);
                 runs
             }

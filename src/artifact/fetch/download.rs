@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ureq::config::RedirectAuthHeaders;
+use ureq::config::{ConfigBuilder, RedirectAuthHeaders};
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::Interrupted;
@@ -47,25 +48,28 @@ struct Complete {
     digest: Option<Digest>,
 }
 
-/// The HTTP client, which gets its connections from `dialer`.
+/// The HTTP client of downloads, which gets its connections from `dialer`.
 pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
+    let config =
+        config().redirect_auth_headers(RedirectAuthHeaders::SameHost).max_idle_connections(0).build();
+    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
+}
+
+/// What every HTTP client here has in common that goes the way a [`Dialer`] knows.
+pub(super) fn config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
         trust::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .root_certs(RootCerts::Specific(Arc::new(roots)))
         .build();
-    let config = ureq::Agent::config_builder()
+    ureq::Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        .redirect_auth_headers(RedirectAuthHeaders::SameHost)
         .timeout_recv_response(Some(ANSWER))
-        .max_idle_connections(0)
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
         // The dialer knows the proxies; ureq must not look for them in the environment.
         .proxy(None)
-        .build();
-    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
 }
 
 /// One download.

@@ -25,9 +25,24 @@ use crate::ui::{Reporter, Stage};
 use crate::{Error, Result};
 use download::Download;
 use proxy::Proxies;
-use wire::Dialer;
+use ureq::unversioned::transport::{Connector as _, RustlsConnector};
+use wire::{Dialer, Unresolved};
 
 pub use relay::relay;
+
+/// An HTTP client for requests that are small, many, and not to be redirected. It goes the way that `variables` (an
+/// environment) say, and gives each request `patience`. Also returns what must not be shown: passwords of proxies.
+pub(crate) fn client(
+    variables: &[(String, String)],
+    patience: Duration,
+) -> Result<(ureq::Agent, Vec<String>)> {
+    let proxies = Proxies::from_variables(variables)?;
+    let secrets = proxies.secrets();
+    let dialer = Dialer::new(proxies, Arc::new(|| Ok(())));
+    let config = download::config().timeout_global(Some(patience)).max_redirects(0);
+    let config = config.max_redirects_will_error(false).build();
+    Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved), secrets))
+}
 
 /// Answers with an error when the run is to stop.
 pub type Interrupted = Arc<dyn Fn() -> Result<()> + Send + Sync>;

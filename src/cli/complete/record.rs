@@ -2,7 +2,7 @@
 
 use super::typed::Typed;
 use crate::apply::records::{self, Overview};
-use crate::state::Kind;
+use crate::state::{Depot, Kind};
 
 /// Something that can be named, and what it is.
 pub(super) struct Named {
@@ -18,7 +18,8 @@ impl Named {
 
 impl Typed {
     fn record(&self) -> Option<Overview> {
-        records::show(&self.state()?).ok()
+        // One in a bucket is too far away while somebody types.
+        records::show(&Depot::from(self.state()?.as_path())).ok()
     }
 
     /// What of this kind is on record.

@@ -13,6 +13,7 @@ use super::typed::Typed;
 use crate::cli::env_file;
 use crate::cpi::Method;
 use crate::manifest::vars_store::Store;
+use crate::seal::Sealing;
 use crate::state::Kind;
 
 const YAML: &[&str] = &["yml", "yaml"];
@@ -138,6 +139,6 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
 
 /// The variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
-    let store = typed.path("store").and_then(|path| Store::open(&path).ok());
+    let store = typed.path("store").and_then(|path| Store::open(&path, &Sealing::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -19,6 +19,8 @@ use crate::{Error, Result};
 enum Shape {
     /// A path.
     Path,
+    /// The same, but for a text that begins like this.
+    PathUnless(&'static str),
     /// A text, or a number.
     Text,
     /// True or false.
@@ -27,17 +29,19 @@ enum Shape {
 
 /// The flags that an env file may set, `-` written as `_`. Flags that ask for something to be done (`--recreate`), or
 /// that answer a question in advance (`--non-interactive`), belong on the command line, where they are seen.
-const FLAGS: [(&str, Shape); 21] = [
+const FLAGS: [(&str, Shape); 23] = [
     ("cache_dir", Shape::Path),
     ("cloud_config", Shape::Path),
     ("cpi_api_version", Shape::Text),
     ("cpi_config", Shape::Path),
     ("cpi_timeout", Shape::Text),
     ("drain_timeout", Shape::Text),
+    ("encrypt_to", Shape::PathUnless("age1")),
     ("gw_host", Shape::Text),
     ("gw_private_key", Shape::Path),
     ("gw_socks5", Shape::Text),
     ("gw_user", Shape::Text),
+    ("identity", Shape::Path),
     ("insecure_agent", Shape::Switch),
     ("log_format", Shape::Text),
     ("no_color", Shape::Switch),
@@ -132,7 +136,7 @@ impl Reader {
     fn part(&mut self, name: &str, value: &Node) {
         match name {
             "manifest" => self.content.manifest = self.path(name, value),
-            "state" => self.content.state = self.path(name, value),
+            "state" => self.content.state = self.path_or_url(name, value),
             "vars_store" => self.content.vars_store = self.path(name, value),
             "ops_files" => self.content.ops_files = self.paths(name, value),
             "vars_files" => self.content.preset.vars_files = self.paths(name, value),
@@ -155,6 +159,12 @@ impl Reader {
     fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
         let values: Vec<OsString> = match shape {
             Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
+            Shape::PathUnless(beginning)
+                if value.as_str().is_some_and(|text| text.starts_with(beginning)) =>
+            {
+                self.text(name, value).into_iter().map(OsString::from).collect()
+            }
+            Shape::PathUnless(_) => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
             Shape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
             Shape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
@@ -185,6 +195,11 @@ impl Reader {
     fn path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
         let text = self.text(name, value)?;
         Some(self.directory.join(paths::expand(Path::new(&text), self.home.as_deref())))
+    }
+
+    fn path_or_url(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
+        let text = PathBuf::from(self.text(name, value)?);
+        if paths::is_url(&text) { Some(text) } else { self.path(name, value) }
     }
 
     fn paths(&mut self, name: &str, value: &Node) -> Vec<PathBuf> {

@@ -18,7 +18,7 @@ pub struct DisksArgs {
 
 impl DisksArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::disks(&self.place.path()?)?;
+        let listed = resources::disks(&session.depot(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }

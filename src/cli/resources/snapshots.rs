@@ -18,7 +18,7 @@ pub struct SnapshotsArgs {
 
 impl SnapshotsArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::snapshots(&self.place.path()?)?;
+        let listed = resources::snapshots(&session.depot(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }

@@ -19,7 +19,7 @@ pub struct StemcellsArgs {
 
 impl StemcellsArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::stemcells(&self.place.path()?)?;
+        let listed = resources::stemcells(&session.depot(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }

@@ -38,7 +38,7 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         if self.lists() {
-            let versions = state::versions(&state::resolve(&self.place.path()?)?)?;
+            let versions = state::versions(&session.depot(&self.place.path()?)?.resolved()?)?;
             let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
             return match session.globals.json {
                 true => Finished::json(&listed),
@@ -75,7 +75,7 @@ impl From<Version> for Listed {
         let state = version.state.unwrap_or_default();
         Listed {
             version: version.name,
-            path: version.path.display().to_string(),
+            path: version.place,
             written: notation::rfc3339(OffsetDateTime::from(version.written)),
             vm: state.vm_cid().map(str::to_owned),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),

@@ -9,6 +9,7 @@ use super::report::{self, Row};
 use super::rotate::{self, Rotated};
 use super::store::Store;
 use crate::manifest::{Inputs, load};
+use crate::seal::Sealing;
 use crate::ui::Reporter;
 use crate::{Error, Result};
 
@@ -42,8 +43,8 @@ pub enum Request {
 }
 
 /// Does it. The answer is for standard output; a check that finds something is an error.
-pub fn run(path: &Path, request: &Request, reporter: &Reporter) -> Result<String> {
-    let mut store = Store::open(path)?;
+pub fn run(path: &Path, sealing: &Sealing, request: &Request, reporter: &Reporter) -> Result<String> {
+    let mut store = Store::open(path, sealing)?;
     if !store.exists() {
         return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
     }

@@ -8,6 +8,7 @@ use crate::durable::{Replacement, sweep_temporaries};
 use crate::manifest::files;
 use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{self, Data, Mapping, Node};
+use crate::seal::{Sealing, is_sealed};
 use crate::{Error, Result};
 
 /// A vars store: a YAML mapping from variable names to values, upstream's format.
@@ -24,11 +25,14 @@ pub struct Store {
     made_for_lock: bool,
     /// Nothing is written.
     detached: bool,
+    sealing: Sealing,
+    /// The file is sealed.
+    sealed: bool,
 }
 
 impl Store {
     /// The store at `path`; an empty one if there is no such file.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path, sealing: &Sealing) -> Result<Self> {
         let mut store = Store {
             path: path.to_owned(),
             values: Mapping::new(),
@@ -37,6 +41,8 @@ impl Store {
             lock: None,
             made_for_lock: false,
             detached: false,
+            sealing: sealing.clone(),
+            sealed: false,
         };
         store.read()?;
         Ok(store)
@@ -53,7 +59,12 @@ impl Store {
             self.values = Mapping::new();
             return Ok(());
         }
-        let root = yaml::load(&files::read(&self.path, "vars store")?, &self.path)?;
+        let bytes = files::read_bytes(&self.path, "vars store")?;
+        self.sealed = is_sealed(&bytes);
+        let bytes = self.sealing.open(bytes).map_err(|error| {
+            Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
+        })?;
+        let root = yaml::load(&files::text(bytes, &self.path, "vars store")?, &self.path)?;
         self.values = match root.data {
             Data::Map(map) => map,
             Data::Null => Mapping::new(),
@@ -136,6 +147,18 @@ impl Store {
         self.lock = None;
     }
 
+    /// Sealed, if it is to be and is not yet: from then on there is nothing in plain.
+    pub fn sealed_at_last(mut self) -> Result<Self> {
+        if self.exists && self.sealing.seals() && !self.sealed {
+            self.lock()?;
+            self.changed = true;
+            let saved = self.save();
+            self.unlock();
+            saved?;
+        }
+        Ok(self)
+    }
+
     /// Writes the store if something was set: a new file, mode 0600, made durable before it takes the place
     /// of the old one.
     pub fn save(&mut self) -> Result<()> {
@@ -145,12 +168,20 @@ impl Store {
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
         // A store behind a link stays there.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        if self.sealed && !self.sealing.seals() {
+            return Err(Error::usage(format!(
+                "vars store '{}' is encrypted, and would be written in plain",
+                path.display()
+            ))
+            .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
+        }
         let text = yaml::emit(&Data::Map(self.values.clone()).into());
+        let text = self.sealing.seal(text.as_bytes()).map_err(failed)?;
         if self.lock.is_some() {
             // The lock makes this the only writer.
             sweep_temporaries(&path).map_err(failed)?;
         }
-        let new = Replacement::write(&path, text.as_bytes(), 0o600).map_err(failed)?;
+        let new = Replacement::write(&path, &text, 0o600).map_err(failed)?;
         if self.lock.is_some() {
             // Whoever opens the new file finds it locked as the old one was.
             new.file().lock().map_err(failed)?;
@@ -160,6 +191,7 @@ impl Store {
             self.lock = Some(kept);
         }
         self.changed = false;
+        self.sealed = self.sealing.seals();
         Ok(())
     }
 }
@@ -183,7 +215,7 @@ mod tests {
         if let Some(text) = text {
             std::fs::write(&path, text).unwrap();
         }
-        let store = Store::open(&path).unwrap();
+        let store = Store::open(&path, &Sealing::default()).unwrap();
         (dir, store)
     }
 
@@ -226,7 +258,7 @@ mod tests {
             for writer in 0..8 {
                 let path = &path;
                 scope.spawn(move || {
-                    let mut store = Store::open(path).unwrap();
+                    let mut store = Store::open(path, &Sealing::default()).unwrap();
                     store.lock().unwrap();
                     store.set(&format!("v{writer}"), Node::string("x"));
                     store.save().unwrap();
@@ -234,7 +266,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(Store::open(&path).unwrap().names().count(), 8);
+        assert_eq!(Store::open(&path, &Sealing::default()).unwrap().names().count(), 8);
     }
 
     #[test]
@@ -255,7 +287,7 @@ mod tests {
         let path = dir.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();
         assert!(
-            Store::open(&path)
+            Store::open(&path, &Sealing::default())
                 .unwrap_err()
                 .to_string()
                 .ends_with("is a sequence, not a mapping of names to values")

@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::disturbance::Disturbance;
 use super::gate::{Ear, Gate};
 use super::machine::Bystander;
-use super::sweep::Tally;
+use super::sweep::{Tally, full};
 use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
+use crate::support::s3::Bucket;
 use crate::support::scripted::{Script, Speaks, until};
 
 /// The stages of a life.
@@ -31,17 +32,31 @@ pub enum Contract {
     OldCpi,
     /// Contract v1, because of the stemcell.
     OldStemcell,
+    /// Contract v2, the state in a bucket, and what is disturbed on one machine goes on on another.
+    Shared,
+    /// The same with contract v1, because of the CPI.
+    SharedOldCpi,
 }
 
 impl Contract {
-    /// All of them.
+    /// Those with the state beside the manifest.
     pub const ALL: [Contract; 3] = [Contract::V2, Contract::OldCpi, Contract::OldStemcell];
+    /// Those with the state in a bucket.
+    pub const SHARED: [Contract; 2] = [Contract::Shared, Contract::SharedOldCpi];
+
+    pub fn is_shared(self) -> bool {
+        Contract::SHARED.contains(&self)
+    }
+
+    fn has_registry(self) -> bool {
+        !matches!(self, Contract::V2 | Contract::Shared)
+    }
 
     /// What the CPI is.
     fn speaks(self) -> Speaks {
         match self {
-            Contract::V2 => Speaks::Local,
-            Contract::OldCpi => Speaks::Version(1),
+            Contract::V2 | Contract::Shared => Speaks::Local,
+            Contract::OldCpi | Contract::SharedOldCpi => Speaks::Version(1),
             Contract::OldStemcell => Speaks::Version(2),
         }
     }
@@ -72,13 +87,18 @@ impl<'t> Life<'t> {
             assert!(text.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", text.replace("api_version: 3\n", ""));
         }
-        if contract != Contract::V2 {
+        if contract.has_registry() {
             let registry =
                 format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
             let ops = format!(
                 "- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"
             );
             hello.ops("registry.yml", &ops);
+        }
+        if contract.is_shared() {
+            // Long sweeps run beside other work, and are not in a hurry.
+            let lease = if full() { "40s" } else { "12s" };
+            hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(Ear(gate.clone()));
@@ -103,11 +123,14 @@ impl<'t> Life<'t> {
 
     /// The command of a stage.
     pub fn command(&self, stage: usize) -> Command {
-        match stage {
-            DELETE => self.hello.command("delete-env", &["-n"]),
-            3 => self.hello.command("create-env", &["--recreate"]),
-            _ => self.hello.command("create-env", &[]),
-        }
+        // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
+        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "120s"] } else { &[] };
+        let (command, flag) = match stage {
+            DELETE => ("delete-env", Some("-n")),
+            3 => ("create-env", Some("--recreate")),
+            _ => ("create-env", None),
+        };
+        self.hello.command(command, &patience.iter().copied().chain(flag).collect::<Vec<_>>())
     }
 
     /// What makes the next command another one than the last.
@@ -182,6 +205,9 @@ impl<'t> Life<'t> {
 
     /// Runs the same command again, and does what it says must be done before it can go on.
     fn again(&mut self, stage: usize, disturbance: &Disturbance) {
+        if self.contract.is_shared() {
+            self.hello.change_machine();
+        }
         let mut run = self.hello.world.finish(self.command(stage));
         let told = run.stdout.clone() + &run.stderr;
         if run.code == 1 && told.contains("--forget-open-calls") {
@@ -230,6 +256,7 @@ impl<'t> Life<'t> {
 
     /// The old state or the new one, whatever happened.
     fn check_state_is_whole(&self) {
+        self.hello.look();
         let path = self.hello.world.path("state.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return };
         let state: Result<Value, _> = serde_json::from_str(&text);
@@ -238,6 +265,10 @@ impl<'t> Life<'t> {
 
     /// What exists has its CID on record, or an announced call that has not answered stands for it.
     fn check_all_is_known(&self) {
+        if self.contract.is_shared() {
+            // What stayed behind makes known what the calls came to.
+            self.hello.wait_for_keeper();
+        }
         let known = self.hello.known();
         let announced = self.hello.announced();
         for cid in self.hello.cloud().iter().filter(|cid| !known.contains(cid.as_str())) {
@@ -267,9 +298,9 @@ impl<'t> Life<'t> {
             .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
             .collect();
         // The registry's content lives as long as its VM.
-        let expected: &[&str] = if self.contract == Contract::V2 { &[] } else { &["registry.json"] };
+        let expected: &[&str] = if self.contract.has_registry() { &["registry.json"] } else { &[] };
         assert_eq!(journal, expected, "{}: the journal", self.place);
-        if self.contract != Contract::V2 {
+        if self.contract.has_registry() {
             let served = self.hello.world.read("state.json.journal/registry.json");
             let vm = self.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
             assert!(served.contains(&vm), "{}: the registry does not know {vm}", self.place);
@@ -282,6 +313,7 @@ impl<'t> Life<'t> {
     }
 
     pub fn check_nothing_left(&self) {
+        self.hello.look();
         // Scratch directories of killed runs are swept after a day, since a CPI may still read there.
         let mut left = self.hello.leftovers();
         left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));

@@ -8,7 +8,7 @@
 //! call fail, and random instants.
 //!
 //! This is the machinery: `life` is what is lived and checked, `disturbance` what happens to it, `sweep` goes through
-//! many lives. `kills`, `moves`, `faults`, `full_disk`, `signals` and `machines` say what is disturbed. The default run takes
+//! many lives. `kills`, `moves`, `faults`, `full_disk`, `signals`, `machines` and `shared` say what is disturbed. The default run takes
 //! a sample, `MONOPILE_SWEEP=20` twenty lives of each kind; with `MONOPILE_SWEEP=full` every point is taken.
 
 mod disturbance;
@@ -20,6 +20,7 @@ mod life;
 mod machine;
 mod machines;
 mod moves;
+mod shared;
 mod signals;
 mod sweep;
 

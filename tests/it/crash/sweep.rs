@@ -18,6 +18,9 @@ const AT_ONCE: (usize, usize) = (4, 10);
 /// What makes a write durable or takes something away; of what is opened, what is made by that.
 const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
 
+/// The same where the state is in a bucket: what is asked of the server, and what it answers.
+const EXCHANGES: [&str; 2] = ["sendto", "recvfrom"];
+
 /// A system call of the program's main thread.
 pub struct Syscall {
     /// One of [`SYSCALLS`].
@@ -77,8 +80,8 @@ impl Tally {
 
 /// Lives undisturbed, once for all tests, and notes what there is to disturb.
 pub fn reference(contract: Contract) -> &'static Reference {
-    static REFERENCES: [OnceLock<Reference>; 3] = [const { OnceLock::new() }; 3];
-    let place = Contract::ALL.iter().position(|known| *known == contract).unwrap();
+    static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
+    let place = Contract::ALL.iter().chain(&Contract::SHARED).position(|known| *known == contract).unwrap();
     REFERENCES[place].get_or_init(|| undisturbed(contract))
 }
 
@@ -94,14 +97,17 @@ fn undisturbed(contract: Contract) -> Reference {
             life.speak();
             let log = life.hello.world.path("trace");
             let mut strace = Command::new("strace");
-            strace.args(["-qq", "-y", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o"]).arg(&log);
+            let traced = if contract.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
+            strace.args(["-qq", "-y", "-e", &format!("trace={}", traced.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));
             let begun = Instant::now();
             life.hello.world.finish(command).success();
             reference.times[stage] = begun.elapsed();
             reference.calls[stage] = life.hello.calls("");
             reference.messages[stage] = life.gate.count();
-            reference.syscalls[stage] = syscalls(&std::fs::read_to_string(&log).unwrap());
+            let trace = std::fs::read_to_string(&log).unwrap();
+            reference.syscalls[stage] =
+                if contract.is_shared() { exchanges(&trace) } else { syscalls(&trace) };
         },
         |stage, state, _| states[stage] = state.clone(),
     );
@@ -114,6 +120,24 @@ fn undisturbed(contract: Contract) -> Reference {
     );
     assert_eq!(*tally.leaks.lock().unwrap(), Vec::<String>::new());
     reference
+}
+
+/// Requests to a bucket, and the first bytes of their answers.
+fn exchanges(trace: &str) -> Vec<Syscall> {
+    let (mut counts, mut found, mut asked) = ([0; EXCHANGES.len()], Vec::new(), false);
+    for line in trace.lines() {
+        let Some(kind) = EXCHANGES.iter().position(|name| line.starts_with(&format!("{name}("))) else {
+            continue;
+        };
+        counts[kind] += 1;
+        let sent = EXCHANGES[kind] == "sendto";
+        let request = sent
+            && ["PUT ", "GET ", "DELETE ", "POST "].iter().any(|verb| line.contains(&format!("\"{verb}")));
+        let durable = if sent { request } else { std::mem::take(&mut asked) };
+        asked |= request;
+        found.push(Syscall { name: EXCHANGES[kind], number: counts[kind], durable, first: false });
+    }
+    found
 }
 
 fn syscalls(trace: &str) -> Vec<Syscall> {

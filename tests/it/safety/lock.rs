@@ -15,7 +15,7 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
 
-    let holder = format!("`create-env` on {} (pid {}", hostname(), first.id());
+    let holder = format!("@{} (pid {}", hostname(), first.id());
     let state = ["--state", "state.json"];
     for (command, more) in [
         ("create-env", &[][..]),

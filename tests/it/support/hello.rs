@@ -4,12 +4,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::proxy::{self, Listener, Proxy};
+use super::s3::Bucket;
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
@@ -19,7 +20,14 @@ pub struct Hello {
     pub world: World,
     ip: String,
     flags: Vec<String>,
+    /// Where its state is, if several machines share it.
+    bucket: Option<Bucket>,
+    /// Which of the machines commands run on.
+    machine: AtomicUsize,
 }
+
+/// The home directories of the machines that can share a state.
+const MACHINES: [&str; 2] = ["home", "home-b"];
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -88,7 +96,58 @@ impl Hello {
         ] {
             flags.extend(["-v".to_owned(), value]);
         }
-        Hello { world, ip, flags }
+        Hello { world, ip, flags, bucket: None, machine: AtomicUsize::new(0) }
+    }
+
+    /// Has the state be in a bucket.
+    pub fn share(&mut self) -> Bucket {
+        self.share_in(Bucket::new())
+    }
+
+    /// The same, in this one.
+    pub fn share_in(&mut self, bucket: Bucket) -> Bucket {
+        let at = self.flags.iter().position(|flag| flag == "state.json").unwrap();
+        self.flags[at] = bucket.url("state.json");
+        self.bucket = Some(bucket.clone());
+        std::fs::create_dir_all(self.world.root().join(MACHINES[1])).unwrap();
+        bucket
+    }
+
+    /// Runs what comes now on the other machine.
+    pub fn change_machine(&self) {
+        self.machine.fetch_xor(1, Ordering::SeqCst);
+    }
+
+    /// A command that knows nothing but where the state is.
+    pub fn state_command(&self, words: &[&str]) -> std::process::Command {
+        let state = match &self.bucket {
+            Some(bucket) => bucket.url("state.json"),
+            None => "state.json".to_owned(),
+        };
+        self.here(self.world.monopile(words.iter().copied().chain(["--state", &state])))
+    }
+
+    /// The command on the machine that it is to run on.
+    fn here(&self, mut command: std::process::Command) -> std::process::Command {
+        if let Some(bucket) = &self.bucket {
+            bucket.let_in(&mut command);
+            command.env("HOME", self.world.root().join(MACHINES[self.machine.load(Ordering::SeqCst)]));
+        }
+        command
+    }
+
+    /// Waits until nothing of a killed run is at work any more.
+    pub fn wait_for_keeper(&self) {
+        scripted::until("what stayed behind ends", || {
+            !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))
+        });
+    }
+
+    /// Makes what is in the bucket be where it is when nobody shares it.
+    pub fn look(&self) {
+        if let Some(bucket) = &self.bucket {
+            bucket.mirror("state.json", &self.world);
+        }
     }
 
     /// The VM's address.
@@ -137,7 +196,7 @@ impl Hello {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
-        self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more))
+        self.here(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
     }
 
     /// A command on the example as it is, with the built-in CPI itself and no recorder before it.
@@ -166,7 +225,7 @@ impl Hello {
     fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
         // The certificates come first: the proxy shows the agent's.
         let flags: Vec<&String> =
-            self.flags.iter().filter(|flag| *flag != "--state" && *flag != "state.json").collect();
+            self.flags.iter().filter(|flag| *flag != "--state" && !flag.ends_with("state.json")).collect();
         let command = ["interpolate", "hello/manifest.yml"].into_iter();
         self.world.run(command.chain(flags.into_iter().map(String::as_str))).success();
         let creds: Value = serde_yaml::from_str(&self.world.read("creds.yml")).unwrap();
@@ -282,6 +341,7 @@ impl Hello {
 
     /// The state file.
     pub fn state(&self) -> Value {
+        self.look();
         serde_json::from_str(&self.world.read("state.json")).unwrap()
     }
 
@@ -314,7 +374,7 @@ impl Hello {
 impl Drop for Hello {
     fn drop(&mut self) {
         // A failed test must not leave a VM behind.
-        if std::thread::panicking() && self.world.exists("state.json") {
+        if std::thread::panicking() && (self.bucket.is_some() || self.world.exists("state.json")) {
             let _ = self.delete(&["--skip-drain", "--forget-open-calls"]);
         }
     }

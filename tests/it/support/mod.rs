@@ -22,6 +22,7 @@ mod leftovers;
 mod normalise;
 pub mod proxy;
 pub mod pty;
+pub mod s3;
 pub mod scripted;
 pub mod tarballs;
 pub mod tgt;

@@ -16,13 +16,9 @@ fn serve_one() -> Served {
     let directory = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
-    let registry = Registry::start(
-        runtime.handle(),
-        free,
-        &credentials,
-        &directory.path().join("journal/registry.json"),
-    )
-    .unwrap();
+    std::fs::create_dir(directory.path().join("journal")).unwrap();
+    let content = directory.path().join("journal/registry.json");
+    let registry = Registry::start(runtime.handle(), free, &credentials, content.as_path().into()).unwrap();
     Served { runtime, registry, address: free, directory }
 }
 
@@ -142,7 +138,8 @@ fn content_survives_the_server_and_a_port_in_use_is_told() {
     served.ask("PUT", PATH, GOOD, b"{}");
     let path = served.directory.path().join("journal/registry.json");
     let credentials = Credentials { username: "registry".into(), password: "other".into() };
-    let start = |address| Registry::start(served.runtime.handle(), address, &credentials, &path);
+    let start =
+        |address| Registry::start(served.runtime.handle(), address, &credentials, path.as_path().into());
     let error = start(served.address).err().unwrap();
     assert!(error.chain().join(" ").contains("in use"), "{error:?}");
     assert!(!error.hints().is_empty());

@@ -252,6 +252,7 @@ impl Hello {
     /// All that the state, announced calls and their answers say, as text. The journal's other files, logs and what
     /// the registry holds, are no record.
     pub fn known(&self) -> String {
+        self.look();
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -264,6 +265,7 @@ impl Hello {
 
     /// The methods of the calls that are announced and not settled.
     pub fn announced(&self) -> Vec<String> {
+        self.look();
         let entries =
             std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten().flatten();
         let intents = entries
@@ -280,12 +282,13 @@ impl Hello {
     pub fn forget_suspects(&self) {
         for suspect in self.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default() {
             let id = suspect["request_id"].as_str().unwrap();
-            self.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", id]).success();
+            self.world.finish(self.state_command(&["state", "forget", "--yes", "--call", id])).success();
         }
     }
 
     /// The state without what differs between environments.
     pub fn normalised_state(&self) -> Value {
+        self.look();
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
         let monopile = &mut state["monopile"];
         // Salted digests are never the same twice, and neither is the time that the steps of a run took.

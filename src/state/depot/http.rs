@@ -1,0 +1,106 @@
+//! The requests of `object_store`, made by the HTTP client that everything else here uses, with its proxies and its TLS.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use axum::body::{Body, to_bytes};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
+};
+
+/// The largest body, in bytes: a state is some KiB, and an answer of a CPI has a limit of its own.
+const LIMIT: usize = 64 << 20;
+
+/// When the server says that it answered: what its clock shows, to which it also dates objects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerTime(pub(super) SystemTime);
+
+/// Makes requests by this client.
+#[derive(Debug, Clone)]
+pub(super) struct Requests(pub(super) ureq::Agent);
+
+impl HttpConnector for Requests {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+impl HttpService for Requests {
+    // What `async_trait` makes of an `async fn`. Whoever drives this does nothing else meanwhile, so it may block.
+    fn call<'s, 'f>(
+        &'s self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'f>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = to_bytes(Body::new(body), LIMIT)
+                .await
+                .map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
+            self.make(parts, &body).map_err(failed)
+        })
+    }
+}
+
+impl Requests {
+    fn make(&self, parts: ureq::http::request::Parts, body: &[u8]) -> Result<HttpResponse, ureq::Error> {
+        let what = format!("{} {}", parts.method, parts.uri.path());
+        let response = match body {
+            [] if !matches!(parts.method.as_str(), "PUT" | "POST") => {
+                self.0.run(ureq::http::Request::from_parts(parts, ()))
+            }
+            body => self.0.run(ureq::http::Request::from_parts(parts, body)),
+        }?;
+        tracing::debug!(status = response.status().as_u16(), "{what}");
+        let (mut parts, mut body) = response.into_parts();
+        let date = parts.headers.get("date").and_then(|date| date.to_str().ok()).and_then(http_date);
+        if let Some(date) = date {
+            parts.extensions.insert(ServerTime(date));
+        }
+        let body = body.with_config().limit(LIMIT as u64).read_to_vec()?;
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(body)))
+    }
+}
+
+fn failed(error: ureq::Error) -> HttpError {
+    let kind = match &error {
+        ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,
+        ureq::Error::Io(source) => match source.kind() {
+            std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound => HttpErrorKind::Connect,
+            std::io::ErrorKind::TimedOut => HttpErrorKind::Timeout,
+            _ => HttpErrorKind::Interrupted,
+        },
+        _ => HttpErrorKind::Unknown,
+    };
+    HttpError::new(kind, error)
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that servers send (RFC 9110, 5.6.7).
+fn http_date(text: &str) -> Option<SystemTime> {
+    use time::macros::format_description;
+
+    let form = format_description!(
+        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+    );
+    time::PrimitiveDateTime::parse(text, form).ok().map(|date| date.assume_utc().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_servers_date_is_read() {
+        let date = http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(date, SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777));
+        assert_eq!(http_date("yesterday"), None);
+    }
+}

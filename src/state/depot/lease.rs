@@ -1,0 +1,349 @@
+//! The lock of a state in a bucket: an object that says who holds it, and that lasts only as long as it is renewed.
+//!
+//! Whether a lease has run out is told by the server's clock alone: when it dated the object, and what it says the time
+//! is. The holder goes by its own clock, from before it asked for the renewal, one that neither stands still while the
+//! machine sleeps nor is set; and it takes its lease for lost a good while before anybody else may.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use object_store::UpdateVersion;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::LOCK;
+use super::keeper::Keeper;
+use super::objects::{Object, Objects, Over, Written};
+use crate::seal::Sealing;
+use crate::state::calls;
+use crate::state::lock::{Holder, Waiting, in_use};
+use crate::{Error, ErrorKind, Result, notation};
+
+/// Servers date objects to the second.
+const GRAIN: Duration = Duration::from_secs(2);
+
+/// What the object says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Text {
+    #[serde(flatten)]
+    holder: Holder,
+    /// Tells this lease from all others.
+    owner: Uuid,
+    /// How long it lasts from when the server dated it.
+    lasts_seconds: u64,
+    /// How often it was renewed.
+    renewals: u64,
+    /// When it runs out, by the holder's clock: for people.
+    expires: String,
+}
+
+/// The lease, held until dropped.
+#[derive(Debug)]
+pub(in crate::state) struct Lease {
+    tenure: Arc<Tenure>,
+    renewing: Option<JoinHandle<()>>,
+    /// Another's lease had run out.
+    pub(super) taken_over: bool,
+}
+
+/// A lease that this process holds, or held.
+#[derive(Debug)]
+pub(super) struct Tenure {
+    objects: Arc<Objects>,
+    calls: PathBuf,
+    sealing: Sealing,
+    terms: Mutex<Terms>,
+    /// Wakes whoever renews it.
+    over: Condvar,
+    keeper: Mutex<Option<Keeper>>,
+}
+
+#[derive(Debug)]
+struct Terms {
+    text: Text,
+    version: UpdateVersion,
+    /// By [`uptime`].
+    good_until: Duration,
+    /// Why it is held no longer.
+    lost: Option<String>,
+    over: bool,
+}
+
+impl Lease {
+    pub(super) fn take(
+        objects: &Arc<Objects>,
+        holder: &Holder,
+        calls: &Path,
+        sealing: &Sealing,
+        held: &mut Waiting<'_>,
+    ) -> Result<Self> {
+        let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
+        let mut text = Text::new(holder, objects.shared.lease);
+        let mut looked = false;
+        loop {
+            let present = if looked { objects.get(LOCK).map_err(failed)? } else { None };
+            looked = true;
+            let over = match &present {
+                None => Over::Nothing,
+                Some(object) => match remaining(object, objects.shared.lease) {
+                    Some(left) => {
+                        held(in_use_by(objects, object, left))?;
+                        continue;
+                    }
+                    None => Over::This(object.version.clone()),
+                },
+            };
+            let begun = uptime();
+            text.date();
+            let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
+                continue;
+            };
+            if let Some(object) = &present {
+                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is taken over");
+            }
+            let good_until = begun + text.lasts();
+            let terms = Terms { text, version, good_until, lost: None, over: false };
+            let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+            let renewing = Some(tenure.renew_in_background()?);
+            return Ok(Lease { tenure, renewing, taken_over: present.is_some() });
+        }
+    }
+
+    /// Goes on with the lease of a run that is no more, if it is still that run's.
+    pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> Result<Option<Self>> {
+        // It starts no keeper of its own.
+        let sealing = &Sealing::default();
+        let failed = |error| Error::io(format!("reading the lock of '{}'", objects.url("")), error);
+        let Some(object) = objects.get(LOCK).map_err(failed)? else { return Ok(None) };
+        let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
+        let Some(mut text) = text else { return Ok(None) };
+        text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
+        let version = object.version;
+        let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
+        let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+        tenure.renew();
+        let renewing = Some(tenure.renew_in_background()?);
+        Ok(Some(Lease { tenure, renewing, taken_over: false }))
+    }
+
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let tenure = &self.tenure;
+        tenure.terms().over = true;
+        tenure.over.notify_all();
+        if let Some(renewing) = self.renewing.take() {
+            let _ = renewing.join();
+        }
+        let keeper = tenure.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match keeper {
+            // It makes known what the calls came to, and lets the lease go then.
+            Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
+            keeper => {
+                let ours = tenure.terms().lost.is_none() && tenure.still_good();
+                if ours && let Err(error) = tenure.objects.delete(LOCK) {
+                    tracing::warn!(%error, "the lease stays until it runs out");
+                }
+                keeper.into_iter().for_each(Keeper::dismiss);
+            }
+        }
+    }
+}
+
+impl Tenure {
+    fn new(objects: &Arc<Objects>, calls: &Path, sealing: &Sealing, terms: Terms) -> Self {
+        Tenure {
+            objects: Arc::clone(objects),
+            calls: calls.to_owned(),
+            sealing: sealing.clone(),
+            terms: Mutex::new(terms),
+            over: Condvar::new(),
+            keeper: Mutex::default(),
+        }
+    }
+
+    fn terms(&self) -> MutexGuard<'_, Terms> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody else can have taken it yet, with some time to spare for what is begun now.
+    fn still_good(&self) -> bool {
+        let terms = self.terms();
+        uptime() + terms.text.lasts() / 6 < terms.good_until
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let good = self.still_good();
+        let terms = self.terms();
+        let why = match &terms.lost {
+            // It was given back.
+            _ if terms.over => return Ok(()),
+            Some(why) => why.clone(),
+            None if good => return Ok(()),
+            None => "it could not be renewed in time".to_owned(),
+        };
+        let url = self.objects.url("");
+        Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
+            .with_hint("this run does nothing more; what it did is on record, or announced in the journal")
+            .with_hint("see that nobody else works on this environment, then run the same command again"))
+    }
+
+    /// Starts what stays behind should this process be killed.
+    pub(super) fn watch_calls(&self) -> Result<()> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = &self.objects.shared;
+        if let (None, Some(executable)) = (&*keeper, &shared.executable) {
+            let owner = self.terms().text.owner;
+            *keeper = Some(Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?);
+        }
+        Ok(())
+    }
+
+    fn renew_in_background(self: &Arc<Self>) -> Result<JoinHandle<()>> {
+        let tenure = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("lease".to_owned())
+            .spawn(move || tenure.keep_renewing())
+            .map_err(|error| Error::io("starting a thread that renews the lease", error))
+    }
+
+    fn keep_renewing(&self) {
+        let lasts = self.terms().text.lasts();
+        let mut pause = lasts / 3;
+        loop {
+            let terms = self.terms();
+            let waited = self.over.wait_timeout_while(terms, pause, |terms| !terms.over);
+            let (terms, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if terms.over || terms.lost.is_some() {
+                return;
+            }
+            drop(terms);
+            // What fails now may not fail a moment later.
+            pause = if self.renew() { lasts / 3 } else { lasts / 30 };
+        }
+    }
+
+    /// Returns whether it was renewed.
+    fn renew(&self) -> bool {
+        let (text, version) = {
+            let mut terms = self.terms();
+            terms.text.renewals += 1;
+            terms.text.date();
+            (terms.text.clone(), terms.version.clone())
+        };
+        let begun = uptime();
+        match self.objects.put(LOCK, &text.bytes(), &Over::This(version)) {
+            Ok(Written::Done(version)) => {
+                let mut terms = self.terms();
+                terms.version = version;
+                terms.good_until = begun + text.lasts();
+                true
+            }
+            Ok(Written::Conflict) => {
+                // An earlier renewal may have arrived without its answer.
+                let present = self.objects.get(LOCK).ok().flatten();
+                let found =
+                    present.as_ref().and_then(|found| serde_json::from_slice::<Text>(&found.bytes).ok());
+                let mut terms = self.terms();
+                match (found, present) {
+                    (Some(found), Some(object)) if found.owner == text.owner => {
+                        terms.version = object.version
+                    }
+                    (Some(found), _) => terms.lost = Some(format!("{} has it now", found.holder)),
+                    (None, _) => terms.lost = Some("somebody removed it".to_owned()),
+                }
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the lease is not renewed yet");
+                false
+            }
+        }
+    }
+}
+
+impl Text {
+    fn new(holder: &Holder, lasts: Duration) -> Self {
+        let (owner, lasts_seconds) = (Uuid::new_v4(), lasts.as_secs());
+        Text { holder: holder.clone(), owner, lasts_seconds, renewals: 0, expires: String::new() }
+    }
+
+    fn date(&mut self) {
+        self.expires = notation::rfc3339(OffsetDateTime::now_utc() + self.lasts());
+    }
+
+    fn lasts(&self) -> Duration {
+        Duration::from_secs(self.lasts_seconds)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        // Of strings and numbers alone, which always have a JSON form.
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+}
+
+/// How long a lease still lasts, if it does. One whose server does not tell the time never runs out.
+fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
+    let text = serde_json::from_slice::<Text>(&object.bytes);
+    let lasts = text.map_or(usual, |text| text.lasts()) + GRAIN;
+    let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
+    let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
+    lasts.checked_sub(age).filter(|left| !left.is_zero())
+}
+
+fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
+    let holder = serde_json::from_slice::<Text>(&object.bytes).ok().map(|text| text.holder);
+    let lock = objects.url(LOCK);
+    in_use(
+        holder.as_ref(),
+        format!(
+            "wait until it is done; if it was killed, its lease '{lock}' runs out in {} seconds",
+            left.as_secs()
+        ),
+    )
+}
+
+/// A clock that nobody sets, and that goes on while the machine sleeps.
+fn uptime() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    // There it does so by itself.
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &[u8], age: Option<u64>) -> Object {
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let version = UpdateVersion { e_tag: None, version: None };
+        let now = age.map(|age| written + Duration::from_secs(age));
+        Object { bytes: text.to_vec(), version, written, now }
+    }
+
+    #[test]
+    fn a_lease_runs_out_by_the_servers_clock_and_what_it_says_itself() {
+        let text = Text::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
+        let usual = Duration::from_secs(60);
+        let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());
+        assert_eq!(left(&text, Some(0)), Some(32));
+        assert_eq!(left(&text, Some(31)), Some(1));
+        assert_eq!(left(&text, Some(32)), None);
+        assert_eq!(left(b"damaged", Some(40)), Some(22), "as long as ours");
+        assert_eq!(left(b"damaged", Some(62)), None);
+        assert!(left(&text, None).is_some(), "a server without a clock");
+    }
+}

@@ -1,0 +1,168 @@
+//! State and vars store encrypted with age, for those who keep them in a repository.
+
+use std::path::PathBuf;
+
+use age::secrecy::ExposeSecret;
+use age::x25519::Identity;
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
+
+const ARMOR: &str = "-----BEGIN AGE ENCRYPTED FILE-----\n";
+
+/// Makes an identity in the file `key.txt`; returns its recipient.
+fn keygen(hello: &Hello) -> String {
+    let identity = Identity::generate();
+    hello.world.write("key.txt", format!("# mine\n{}\n", identity.to_string().expose_secret()));
+    identity.to_public().to_string()
+}
+
+fn create(hello: &Hello, to: &str) -> Run {
+    hello.create(&["--encrypt-to", to, "--identity", "key.txt"])
+}
+
+/// The files that a repository would have: the state's and the vars store.
+fn kept(hello: &Hello) -> Vec<PathBuf> {
+    let mut files = hello.find("work", "state.json");
+    for folder in ["state.json.versions", "state.json.journal"] {
+        let entries = std::fs::read_dir(hello.world.path(folder)).into_iter().flatten().flatten();
+        files.extend(entries.map(|entry| entry.path()));
+    }
+    files.retain(|path| !path.ends_with("state.json.lock"));
+    files.push(hello.world.path("creds.yml"));
+    files
+}
+
+#[track_caller]
+fn check_all_sealed(hello: &Hello, at_least: usize) {
+    let files = kept(hello);
+    assert!(files.len() >= at_least, "{files:?}");
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(ARMOR), "'{}' is plain: {text}", path.display());
+    }
+}
+
+#[test]
+fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
+    let hello = Hello::new();
+    let to = keygen(&hello);
+    create(&hello, &to).success();
+    check_all_sealed(&hello, 3);
+
+    let identity = ["--identity", "key.txt"];
+    let show = |more: &[&str]| hello.world.finish(hello.state_command(&[&["state", "show"], more].concat()));
+    let refused = show(&[]).failure(3);
+    assert!(
+        refused.stderr.contains("encrypted with age") && refused.stderr.contains("--identity"),
+        "{}",
+        refused.stderr
+    );
+    assert!(show(&identity).success().stdout.contains("vm-"));
+    hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
+    let refused = show(&["--identity", "other.txt"]).failure(3);
+    assert!(refused.stderr.contains("not to the identity"), "{}", refused.stderr);
+
+    // Whoever can read it does not therefore write it in plain.
+    let before = hello.world.read("state.json");
+    let refused = hello.create(&["--identity", "key.txt", "--recreate"]).failure(2);
+    assert!(refused.stderr.contains("would be written in plain"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--encrypt-to"), "{}", refused.stderr);
+    assert_eq!(hello.world.read("state.json"), before);
+    let listed = hello.world.run(["vars", "list", "creds.yml", "--identity", "key.txt"]).success();
+    assert!(listed.stdout.contains("mbus_bootstrap_password"), "{}", listed.stdout);
+    let refused =
+        hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password", "--identity", "key.txt"]);
+    assert!(refused.failure(2).stderr.contains("would be written in plain"));
+
+    // Recipients from a file, both from the environment.
+    hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
+    let mut command = hello.command("create-env", &["--recreate"]);
+    command.env("MONOPILE_ENCRYPT_TO", "recipients").env("MONOPILE_IDENTITY", "key.txt");
+    hello.world.finish(command).success();
+    check_all_sealed(&hello, 4);
+    let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "key.txt"]));
+    assert!(versions.success().stdout.contains("stemcell-"));
+    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    hello.ops(
+        "property.yml",
+        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: yes}\n",
+    );
+    hello.create(&[]).success();
+    assert!(kept(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
+    let to = keygen(&hello);
+    assert!(create(&hello, &to).success().stdout.contains("Nothing changed"));
+    check_all_sealed(&hello, 4);
+    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_nothing_in_plain_and_is_finished() {
+    let hello = Hello::new();
+    let to = keygen(&hello);
+    // `info`, `create_stemcell`, `create_vm`.
+    hello.script(Script::at(3, When::After));
+    assert_eq!(create(&hello, &to).code, -1);
+    hello.wait_until_idle();
+    check_all_sealed(&hello, 3);
+    assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
+    hello.script(Script::speaking(Speaks::Local));
+    let run = create(&hello, &to).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
+    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    // But for the scratch directory of the run that was killed, in which a CPI might still read.
+    assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
+}
+
+#[test]
+fn a_bucket_holds_nothing_in_plain_either() {
+    let mut hello = Hello::new();
+    let bucket = hello.share();
+    let to = keygen(&hello);
+    hello.script(Script::at(3, When::After));
+    assert_eq!(create(&hello, &to).code, -1);
+    hello.wait_until_idle();
+    hello.wait_for_keeper();
+    let keys = bucket.keys();
+    assert!(
+        keys.iter().any(|key| key.ends_with(".answer")) && keys.iter().any(|key| key.ends_with(".intent")),
+        "{keys:?}"
+    );
+    for key in keys {
+        assert!(bucket.read(&key).starts_with(ARMOR), "{key}");
+    }
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    let run = create(&hello, &to).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_no_recipient_or_identity_ends_it_at_once() {
+    let hello = Hello::new();
+    hello.world.write("empty", "# nobody\n");
+    hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
+    for (flags, part) in [
+        (["--encrypt-to", "age1nobody"], "'age1nobody' is no recipient"),
+        (["--encrypt-to", "missing"], "cannot be read from 'missing'"),
+        (["--encrypt-to", "empty"], "names no recipient"),
+        (["--identity", "missing"], "cannot be read from 'missing'"),
+        (["--identity", "key.txt"], "no file of identities"),
+    ] {
+        let refused = hello.create(&flags).failure(2);
+        assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("NOTREALLY"), "{}", refused.stderr);
+    }
+    assert!(!hello.world.exists("state.json"));
+}

@@ -1,0 +1,171 @@
+//! The lock of a shared state: a lease that has to be renewed.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::s3::Bucket;
+use crate::support::scripted::{Script, When, until};
+
+const LOCK: &str = "state.json.lock";
+const LEASE: &str = "6s";
+
+/// A run on the first machine that waits in the `create_vm`, before or after its effect.
+fn in_create_vm(hello: &Hello, when: When) -> Child {
+    // `info`, `create_stemcell`, `create_vm`.
+    hello.script(Script::at(3, when));
+    let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
+    let mut command = hello.command("create-env", &[]);
+    let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
+    hello.wait_until_held();
+    child
+}
+
+fn end_of(hello: &Hello, mut child: Child) -> Run {
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    Run { code, stdout: hello.world.read("stdout"), stderr: hello.world.read("stderr") }
+}
+
+fn lock(bucket: &Bucket) -> Value {
+    serde_json::from_str(&bucket.read(LOCK)).unwrap()
+}
+
+/// A lease of nobody who is there.
+fn foreign(lasts: u64) -> String {
+    json!({
+        "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env", "since": "2026-01-01T00:00:00Z",
+        "owner": "5f0c8a3e-0a2b-4b6e-8a52-1f0a3f6f9d10", "lasts_seconds": lasts, "renewals": 0,
+        // By a clock that is years behind.
+        "expires": "2020-01-01T00:00:00Z",
+    })
+    .to_string()
+}
+
+#[test]
+fn while_one_run_is_on_another_is_told_who_and_may_wait() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
+    let child = in_create_vm(&hello, When::Hold);
+    let held = lock(&bucket);
+    assert_eq!(
+        (held["pid"].as_u64().unwrap(), held["lasts_seconds"].as_u64().unwrap()),
+        (child.id().into(), 6)
+    );
+
+    hello.change_machine();
+    let begun = Instant::now();
+    let refused = hello.create(&[]).failure(4);
+    assert!(begun.elapsed() < Duration::from_secs(5), "at once");
+    let who =
+        format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
+    assert!(
+        refused.stderr.contains(&who) && refused.stderr.contains(&format!("pid {}", child.id())),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("runs out in"), "{}", refused.stderr);
+    hello.delete(&[]).failure(4);
+
+    // It is renewed for as long as it takes.
+    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
+    hello.create(&[]).failure(4);
+
+    let waiting = hello.command("create-env", &["--wait-for-lock", "60s"]);
+    let run = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| hello.world.finish(waiting));
+        std::thread::sleep(Duration::from_millis(300));
+        hello.go();
+        waiting.join().unwrap()
+    });
+    end_of(&hello, child).success();
+    let run = run.success();
+    assert!(
+        run.stdout.contains("waiting for up to") && run.stdout.contains("Nothing changed"),
+        "{}",
+        run.stdout
+    );
+    assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_loses_its_lease_does_nothing_more() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
+    let child = in_create_vm(&hello, When::HoldDone);
+    let before = bucket.read("state.json");
+    bucket.put(LOCK, foreign(3600).as_bytes());
+    // Long enough to be renewed, had it been left.
+    std::thread::sleep(Duration::from_millis(3500));
+    hello.requests();
+    hello.go();
+    let run = end_of(&hello, child).failure(4);
+    for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "does nothing more"] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
+    assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
+    // What the call came to is announced all the same.
+    hello.wait_for_keeper();
+    let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
+    assert_eq!(vms.len(), 1);
+    assert!(hello.known().contains(&vms[0]), "{:?}", bucket.keys());
+
+    bucket.delete(LOCK);
+    hello.change_machine();
+    hello.script(Script::speaking(crate::support::scripted::Speaks::Local));
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
+    hello.create(&[]).success();
+    let before = bucket.read("state.json");
+    bucket.put(LOCK, foreign(2).as_bytes());
+    let begun = Instant::now();
+    // Whatever the holder's clock said about the end of it.
+    let refused = hello.create(&[]).failure(4);
+    assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
+    hello.create(&["--wait-for-lock", "30s"]).success();
+    assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    // Whoever had it cannot write over the state any more, should it come back.
+    let after = bucket.read("state.json");
+    assert!(after != before && after.trim_end() == before.trim_end());
+    assert!(!bucket.keys().contains(&LOCK.to_owned()));
+
+    // One that is not even that.
+    bucket.put(LOCK, b"{");
+    let refused = hello.create(&[]).failure(4);
+    assert!(refused.stderr.contains("another run is using"), "{}", refused.stderr);
+    bucket.delete(LOCK);
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn what_writes_without_a_lease_is_noticed() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
+    let child = in_create_vm(&hello, When::HoldDone);
+    let changed =
+        bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
+    bucket.put("state.json", changed.as_bytes());
+    hello.go();
+    let run = end_of(&hello, child).failure(1);
+    assert!(run.stderr.contains("something else writes there"), "{}", run.stderr);
+    assert_eq!(bucket.read("state.json"), changed);
+    hello.change_machine();
+    hello.script(Script::speaking(crate::support::scripted::Speaks::Local));
+    hello.create(&["--wait-for-lock", "20s"]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+}

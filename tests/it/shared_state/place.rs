@@ -1,0 +1,127 @@
+//! Where a shared state is: commands that look at it or change it there, and ways that lead nowhere.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+use crate::support::hello::Hello;
+use crate::support::s3::{Bucket, SECRET};
+
+fn run(world: &World, bucket: &Bucket, args: &[&str], more: &[(&str, &str)]) -> crate::support::Run {
+    let mut command = world.monopile(args);
+    bucket.let_in(&mut command);
+    command.envs(more.iter().copied());
+    world.finish(command)
+}
+
+#[test]
+fn every_command_finds_the_state_on_every_machine() {
+    let mut hello = Hello::new();
+    let bucket = hello.share();
+    hello.create(&[]).success();
+    hello.change_machine();
+    let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    let state = |words: &[&str]| hello.world.finish(hello.state_command(words));
+    assert!(state(&["state", "show"]).success().stdout.contains(&vm));
+    assert!(state(&["disks"]).success().stdout.contains("disk-"));
+    assert!(state(&["stemcells"]).success().stdout.contains("stemcell-"));
+    let on = |words: &[&str]| hello.world.finish(hello.subcommand(words, &[]));
+    assert!(on(&["status"]).success().stdout.contains(&vm));
+    on(&["state", "verify"]).success();
+    on(&["plan"]).success();
+    on(&["stop-env"]).success();
+    on(&["start-env"]).success();
+    assert!(on(&["create-env"]).success().stdout.contains("Nothing changed"));
+    let history = state(&["history"]).success().stdout;
+    assert!(history.contains("stop-env") && !history.contains("Deployed '"), "of this machine: {history}");
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+    for machine in ["home", "home-b"] {
+        let calls = hello.world.root().join(machine).join(".local/state/monopile/calls");
+        let left: Vec<_> = walkdir::WalkDir::new(calls).min_depth(1).into_iter().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn the_newest_ten_versions_are_kept_there() {
+    let (world, bucket) = (World::new(), Bucket::new());
+    let url = bucket.url("envs/a.json");
+    for number in 1..=12 {
+        let state = json!({"director_id": "d", "current_manifest_sha": format!("sha-{number}")});
+        bucket.put("envs/a.json", state.to_string().as_bytes());
+        let kept = run(&world, &bucket, &["state", "backup", "--keep", "--state", &url], &[]).success();
+        assert!(kept.stdout.contains(&format!("as version '{number}'")), "{}", kept.stdout);
+    }
+    let listed = run(&world, &bucket, &["--json", "state", "backup", "--state", &url], &[]).success();
+    let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    let names: Vec<&str> = listed.iter().map(|version| version["version"].as_str().unwrap()).collect();
+    assert_eq!(names, ["12", "11", "10", "9", "8", "7", "6", "5", "4", "3"]);
+    assert_eq!(listed[9]["path"], format!("{url}.versions/3.json"));
+    assert_eq!(bucket.keys().len(), 11);
+    run(&world, &bucket, &["state", "backup", "--restore", "5", "--yes", "--state", &url], &[]).success();
+    assert!(bucket.read("envs/a.json").contains("sha-5"));
+}
+
+#[test]
+fn what_does_not_lead_there_is_told() {
+    let (world, bucket) = (World::new(), Bucket::new());
+    let missing = Bucket { name: "no-such-bucket".into(), ..bucket.clone() };
+    let url = bucket.url("a.json");
+    let show = |bucket: &Bucket, url: &str, more: &[(&str, &str)]| {
+        run(&world, bucket, &["state", "show", "--state", url], more)
+    };
+    let nothing = show(&bucket, &url, &[]).failure(3);
+    assert!(nothing.stderr.contains(&format!("there is no state '{url}'")), "{}", nothing.stderr);
+    let absent = show(&missing, &missing.url("a.json"), &[]).failure(1);
+    assert!(absent.stderr.contains("the bucket 'no-such-bucket' does not exist"), "{}", absent.stderr);
+    let kept = run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
+    assert!(kept.failure(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
+    let nobody = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).failure(1);
+    for part in [&url, "cannot be reached", "AWS_ENDPOINT_URL"] {
+        assert!(nobody.stderr.contains(part), "{part}: {}", nobody.stderr);
+    }
+    let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).failure(2);
+    assert!(plain.stderr.contains("whole network"), "{}", plain.stderr);
+    assert!(show(&bucket, "s3://bucket", &[]).failure(2).stderr.contains("no object in it"));
+    assert!(show(&bucket, "ftp://b/k", &[]).failure(2).stderr.contains("'ftp' is not known"));
+    let lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).failure(2);
+    assert!(lease.stderr.contains("MONOPILE_STATE_LEASE"), "{}", lease.stderr);
+    bucket.put("a.json", b"{\"director_id\": 1}");
+    let damaged = show(&bucket, &url, &[]).failure(3);
+    assert!(damaged.stderr.contains(&format!("the state '{url}' cannot be used")), "{}", damaged.stderr);
+}
+
+#[test]
+fn what_is_generated_must_be_kept_where_all_have_it() {
+    let mut hello = Hello::new();
+    hello.share();
+    let flags: Vec<&str> =
+        hello.flags().into_iter().filter(|flag| !["--vars-store", "creds.yml"].contains(flag)).collect();
+    let bucket = Bucket::new();
+    let args: Vec<&str> = ["create-env", "hello/manifest.yml"].into_iter().chain(flags).collect();
+    let refused = run(&hello.world, &bucket, &args, &[]).failure(3);
+    assert!(refused.stderr.contains("--vars-store FILE"), "{}", refused.stderr);
+    assert!(!hello.world.exists("hello/manifest-vars.yml"));
+}
+
+#[test]
+fn what_opens_the_bucket_is_seen_nowhere() {
+    let mut hello = Hello::new();
+    let bucket = hello.share();
+    let verbose = ["--verbose", "--verbose", "--verbose"];
+    // One that would be shown, were it not known to be secret.
+    let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
+    bucket.let_in(&mut misplaced);
+    let mut told = String::new();
+    for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
+        let run = hello.world.finish(command).failure(code);
+        told += &(run.stdout + &run.stderr);
+    }
+    hello.delete(&[]).success();
+    for path in hello.find("home", "") {
+        if path.components().any(|part| ["logs", "history"].iter().any(|name| part.as_os_str() == *name)) {
+            told += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
+        }
+    }
+    assert!(told.contains("s3://") && !told.contains(SECRET), "it is shown");
+}
