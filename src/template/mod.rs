@@ -12,8 +12,8 @@
 //!     "index": 0, "job": {"name": "web"}, "job_properties": {"port": 80},
 //!     "default_properties": {"port": 8080}
 //! }))?;
-//! let text = NativeRenderer::new().render("nginx.conf.erb", "listen <%= p('port') %>;", &context)?;
-//! assert_eq!(text, "listen 80;");
+//! let content = NativeRenderer::new().render("nginx.conf.erb", "listen <%= p('port') %>;", &context)?;
+//! assert_eq!(content, b"listen 80;");
 //! # Ok::<(), monopile::Error>(())
 //! ```
 

@@ -70,22 +70,25 @@ impl Styled {
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);
+        // Blanks are written once a word follows them: at the end of a full line they would be too much.
+        let mut blanks = 0;
         for (color, text) in &self.0 {
             for word in text.split_inclusive(' ') {
                 let bare = word.trim_end_matches(' ');
-                if !fresh && used + width(bare) > columns && hang + width(bare) <= columns {
+                if !fresh && used + blanks + width(bare) > columns && hang + width(bare) <= columns {
                     lines.push(" ".repeat(hang));
-                    (used, fresh) = (hang, true);
+                    (used, fresh, blanks) = (hang, true, 0);
                 }
-                if let Some(line) = lines.last_mut() {
-                    line.push_str(&painted(colors, *color, word));
+                if let (Some(line), false) = (lines.last_mut(), bare.is_empty()) {
+                    line.push_str(&" ".repeat(blanks));
+                    line.push_str(&painted(colors, *color, bare));
+                    used += blanks + width(bare);
+                    // What stands at the beginning is what the first word is indented by.
+                    (fresh, blanks) = (false, 0);
                 }
-                used += width(word);
-                // What stands at the beginning is what the first word is indented by.
-                fresh &= bare.is_empty();
+                blanks += word.len() - bare.len();
             }
         }
-        lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
         lines
     }
 }
@@ -143,5 +146,8 @@ mod tests {
         assert_eq!(Styled::plain("日本 語").wrapped(5, 1, false), ["日本", " 語"]);
         assert_eq!(Styled::plain("took 6.3\u{a0}s").wrapped(9, 1, false), ["took", " 6.3 s"]);
         assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
+        // No blank at the end, which would not fit.
+        let line = Styled::plain("ab ").colored(Color::Dim, "cd ef");
+        assert_eq!(line.wrapped(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);
     }
 }
