@@ -273,7 +273,7 @@ const EXPRESSIONS: &[&str] = &[
     "v.minmax.inspect",
     "v.sum { |x| x.to_f }",
     "'%e|%g' % [v, v]",
-    "v.is_a?(Integer) && v < 0 || '%c' % v",
+    "'%c' % [v].flatten(1).map { |x| x.is_a?(Integer) ? x.abs : x }",
     "'%8.3s|' % v",
     "Shellwords.split(v).inspect",
     "Shellwords.join([v, w])",
