@@ -35,7 +35,7 @@ impl Store {
         let read = State::read_with_sealing(&depot)?;
         let exists = read.is_some();
         depot.settle_sealing(read.as_ref().map(|(_, sealed)| *sealed))?;
-        let journal = Journal::of(&depot);
+        let journal = Journal::held_by(&depot, holder);
         let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
         })?;
@@ -76,7 +76,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         agree(present.as_ref(), &wanted)?;
-        let journal = Journal::of(&depot);
+        let journal = Journal::held_by(&depot, holder);
         let state = present.unwrap_or_default();
         let mut store = Store { depot, state, journal, exists, kept: false, _lock: lock };
         store.commit(Change::Replaced(Box::new(wanted)))
@@ -349,6 +349,7 @@ mod tests {
             why: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
+            by: None,
         };
         let file = PathBuf::from(store.journal().registry().to_string());
         let call = store.journal().begin(&intent).unwrap();
@@ -397,6 +398,7 @@ mod tests {
             why: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
+            by: None,
         };
         store.journal().begin(&intent).unwrap();
         assert!(store.remove().is_err());

@@ -55,17 +55,24 @@ impl Bucket {
                 self.know(document, Some(version));
                 Ok(())
             }
-            Written::Conflict => Err(io::Error::other(format!(
-                "'{}' is not what it was when this run read it: something else writes there",
-                self.url(document)
-            ))),
+            Written::Conflict => Err(self.changed(document)),
         }
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
-        self.objects.delete(document)?;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(document).cloned();
+        if !self.objects.delete(document, known.as_ref())? {
+            return Err(self.changed(document));
+        }
         self.know(document, None);
         Ok(())
+    }
+
+    fn changed(&self, document: &str) -> io::Error {
+        io::Error::other(format!(
+            "'{}' is not what it was when this run read it: something else writes there",
+            self.url(document)
+        ))
     }
 
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
@@ -94,14 +101,12 @@ impl Bucket {
         Ok(lease)
     }
 
-    /// Makes the state another version of itself, with one empty line more or less at its end: a run that lost its
-    /// lease and does not know it yet cannot write over it any more.
+    /// Makes the state another version of itself, with one more empty line at its end until it is written anew: a run
+    /// that lost its lease and does not know it yet cannot write over it any more. Never back to what it was, since a
+    /// version is the digest of its content in some buckets.
     pub(super) fn fence(&self) -> io::Result<()> {
         let Some(mut found) = self.read("")? else { return Ok(()) };
-        match found.bytes.ends_with(b"\n\n") {
-            true => drop(found.bytes.pop()),
-            false => found.bytes.push(b'\n'),
-        }
+        found.bytes.push(b'\n');
         self.write("", &found.bytes)
     }
 
@@ -110,6 +115,12 @@ impl Bucket {
             Some(tenure) => tenure.check(),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn confirm_lease(&self) -> Result<()> {
+        // Nothing of the tenure is locked while the server is asked.
+        let tenure = self.tenure().clone();
+        tenure.map_or(Ok(()), |tenure| tenure.confirm())
     }
 
     pub(super) fn watch_calls(&self) -> Result<()> {

@@ -340,6 +340,16 @@ impl Depot {
         }
     }
 
+    /// As [`Depot::check_lock`], by asking the server as well. What this run announced before, every later holder of the
+    /// lock finds: so an effect between whose announcement and beginning this stands is known to whoever comes next,
+    /// whatever became of the lock meanwhile.
+    pub fn confirm_lock(&self) -> Result<()> {
+        match &self.0.place {
+            Place::Directory(_) => Ok(()),
+            Place::Bucket(bucket) => bucket.confirm_lease(),
+        }
+    }
+
     /// Makes sure that the answer to a call that is about to be announced becomes known to other machines, too, should
     /// this process not live to record it.
     pub(super) fn watch_calls(&self) -> Result<()> {
