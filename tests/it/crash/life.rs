@@ -12,9 +12,9 @@ use super::gate::{Ear, Gate};
 use super::machine::Bystander;
 use super::sweep::{Tally, full};
 use crate::support::Run;
+use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
-use crate::support::s3::Bucket;
 use crate::support::scripted::{Script, Speaks, until};
 
 /// The stages of a life.
@@ -212,7 +212,9 @@ impl<'t> Life<'t> {
         let told = run.stdout.clone() + &run.stderr;
         if run.code == 1 && told.contains("--forget-open-calls") {
             // A call that may have made something and has no answer: the run stops and says what to look for.
-            for needed in ["is not known", "look in the IaaS for"] {
+            let machine_gone = self.contract.is_shared() && disturbance.switches_off();
+            let who = if machine_gone { "it was made by `" } else { "" };
+            for needed in ["is not known", "look in the IaaS for", who] {
                 assert!(told.contains(needed), "{}: {needed} is not in {told}", self.place);
             }
             self.remove_what_is_unknown();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::World;
+use crate::support::bucket::{Bucket, SECRET};
 use crate::support::hello::Hello;
-use crate::support::s3::{Bucket, SECRET};
 
 fn run(world: &World, bucket: &Bucket, args: &[&str], more: &[(&str, &str)]) -> crate::support::Run {
     let mut command = world.monopile(args);

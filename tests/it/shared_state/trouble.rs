@@ -1,0 +1,72 @@
+//! A bucket whose server is in trouble: what passes is waited for, and what does not is told with what to do.
+
+use std::time::{Duration, Instant};
+
+use crate::support::bucket::Bucket;
+use crate::support::hello::Hello;
+use crate::support::http::{self, Server};
+
+/// A server before the bucket's own that does with a request what `answer` makes of it: how many there were before it,
+/// and what the bucket's own would answer.
+fn front(
+    bucket: &Bucket,
+    answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
+) -> (Server, Bucket) {
+    let port = bucket.port();
+    let server = Server::start(move |request, before| answer(before, &|| request.forward(port)));
+    let bucket = Bucket { front: Some(server.url("")), ..bucket.clone() };
+    (server, bucket)
+}
+
+fn error(status: &str, code: &str) -> Vec<u8> {
+    let body =
+        format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>it says {code}</Message></Error>");
+    http::answer(status, &[("Content-Type", "application/xml")], body.as_bytes())
+}
+
+#[test]
+fn what_passes_is_waited_for() {
+    let mut hello = Hello::new();
+    // Every third request is turned away, of every seventh the answer is lost.
+    let (server, bucket) = front(&Bucket::new(), |before, forward| match before {
+        before if before % 3 == 1 => error("503 Slow Down", "SlowDown"),
+        before if before % 7 == 4 => {
+            forward();
+            Vec::new()
+        }
+        _ => forward(),
+    });
+    hello.share_in(bucket);
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert!(server.requests().len() > 40, "{}", server.requests().len());
+}
+
+#[test]
+fn what_does_not_pass_is_told_and_nothing_was_done() {
+    let mut hello = Hello::new();
+    let direct = hello.share();
+    for (status, code, parts) in [
+        ("403 Forbidden", "SignatureDoesNotMatch", ["access is denied", "AWS_SECRET_ACCESS_KEY"]),
+        ("400 Bad Request", "ExpiredToken", ["ExpiredToken", "AWS_SESSION_TOKEN"]),
+        ("301 Moved Permanently", "PermanentRedirect", ["region", "AWS_REGION"]),
+        ("501 Not Implemented", "NotImplemented", ["NotImplemented", "write on condition"]),
+        (
+            "500 Internal Server Error",
+            "InternalError",
+            ["InternalError", "cannot be reached or does not do as asked"],
+        ),
+    ] {
+        let (_server, bucket) = front(&direct, move |_, _| error(status, code));
+        hello.share_in(bucket);
+        let begun = Instant::now();
+        let run = hello.create(&[]).failure(1);
+        assert!(begun.elapsed() < Duration::from_secs(90), "{code}: {:?}", begun.elapsed());
+        for part in parts {
+            assert!(run.stderr.contains(part), "{code}: {part}: {}", run.stderr);
+        }
+        assert!(!hello.world.exists("requests.jsonl"), "{code}: the CPI was called");
+    }
+    assert_eq!(direct.keys(), Vec::<String>::new());
+}
