@@ -34,7 +34,7 @@ impl Store {
         let lock = depot.lock(holder, held)?;
         let read = State::read_with_sealing(&depot)?;
         let exists = read.is_some();
-        depot.settle_sealing(read.as_ref().map(|(_, sealed)| *sealed))?;
+        depot.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
         let journal = Journal::held_by(&depot, holder);
         let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
@@ -59,9 +59,8 @@ impl Store {
     ) -> Result<()> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
-        let sealed =
-            depot.is_sealed().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
-        depot.settle_sealing(sealed)?;
+        let kept = depot.kept().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        depot.settle_sealing(kept)?;
         let kept = versions::versions(&depot)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };

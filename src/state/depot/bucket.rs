@@ -9,12 +9,11 @@ use std::time::SystemTime;
 
 use object_store::UpdateVersion;
 
-use super::Found;
 use super::lease::{Lease, Tenure};
 use super::objects::{Objects, Over, Written};
 use super::settings::Shared;
 use crate::Result;
-use crate::seal::{Sealing, is_sealed};
+use crate::seal::Sealing;
 use crate::state::lock::{Holder, Waiting};
 
 /// The objects of one state.
@@ -37,14 +36,11 @@ impl Bucket {
         self.objects.url(document)
     }
 
-    pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
+    /// A document, and when it was written.
+    pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let found = self.objects.get(document)?;
         self.know(document, found.as_ref().map(|object| object.version.clone()));
-        Ok(found.map(|object| Found {
-            sealed: is_sealed(&object.bytes),
-            bytes: object.bytes,
-            written: object.written,
-        }))
+        Ok(found.map(|object| (object.bytes, object.written)))
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
@@ -105,9 +101,9 @@ impl Bucket {
     /// that lost its lease and does not know it yet cannot write over it any more. Never back to what it was, since a
     /// version is the digest of its content in some buckets.
     pub(super) fn fence(&self) -> io::Result<()> {
-        let Some(mut found) = self.read("")? else { return Ok(()) };
-        found.bytes.push(b'\n');
-        self.write("", &found.bytes)
+        let Some((mut bytes, _)) = self.read("")? else { return Ok(()) };
+        bytes.push(b'\n');
+        self.write("", &bytes)
     }
 
     pub(super) fn check_lease(&self) -> Result<()> {
