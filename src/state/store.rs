@@ -18,7 +18,7 @@ pub struct Store {
     exists: bool,
     /// A version was kept of what the state said when this run began to write.
     kept: bool,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Store {
@@ -40,7 +40,7 @@ impl Store {
             Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
-        let store = Store { depot, state, journal, exists, kept: false, _lock: lock };
+        let store = Store { depot, state, journal, exists, kept: false, lock };
         // A `create_vm` that is still open may have made one.
         if settled && store.state.vm_cid().is_none() {
             store.forget_registry()?;
@@ -77,7 +77,7 @@ impl Store {
         agree(present.as_ref(), &wanted)?;
         let journal = Journal::held_by(&depot, holder);
         let state = present.unwrap_or_default();
-        let mut store = Store { depot, state, journal, exists, kept: false, _lock: lock };
+        let mut store = Store { depot, state, journal, exists, kept: false, lock };
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
@@ -85,6 +85,11 @@ impl Store {
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.depot)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.depot), error))
+    }
+
+    /// Who had the lock before and did not give it back, where it had run out and was taken over.
+    pub fn taken_over(&self) -> Option<&str> {
+        self.lock.taken_over()
     }
 
     /// What is recorded.

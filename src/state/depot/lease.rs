@@ -49,8 +49,8 @@ struct Text {
 pub(in crate::state) struct Lease {
     tenure: Arc<Tenure>,
     renewing: Option<JoinHandle<()>>,
-    /// Another's lease had run out.
-    pub(super) taken_over: bool,
+    /// Whose lease had run out, if it was taken over.
+    pub(in crate::state) taken_over: Option<String>,
 }
 
 /// A lease that this process holds, or held.
@@ -105,14 +105,16 @@ impl Lease {
             let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
                 continue;
             };
-            if let Some(object) = &present {
+            let taken_over = present.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is taken over");
-            }
+                let text = serde_json::from_slice::<Text>(&object.bytes);
+                text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
+            });
             let good_until = begun + text.lasts();
             let terms = Terms { text, version, good_until, lost: None, over: false };
             let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
             let renewing = Some(tenure.renew_in_background().map_err(failed)?);
-            return Ok(Lease { tenure, renewing, taken_over: present.is_some() });
+            return Ok(Lease { tenure, renewing, taken_over });
         }
     }
 
@@ -129,7 +131,7 @@ impl Lease {
         let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
         tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
-        Ok(Some(Lease { tenure, renewing, taken_over: false }))
+        Ok(Some(Lease { tenure, renewing, taken_over: None }))
     }
 
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
@@ -226,8 +228,32 @@ impl Tenure {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = &self.objects.shared;
         if let (None, Some(executable)) = (&*keeper, &shared.executable) {
+            self.prove_conditions()?;
             let owner = self.terms().text.owner;
             *keeper = Some(Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the server heeds conditions, by two writes that it must refuse: one that takes every write keeps
+    /// nobody from anything. Before the first effect, so that a run that has none does not pay for it.
+    fn prove_conditions(&self) -> Result<()> {
+        let url = self.objects.url(LOCK);
+        let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
+        for (over, condition) in
+            [(Over::Nothing, "that it is not there"), (Over::This(never), "of its version")]
+        {
+            let text = Text {
+                expires: "when the server ignores conditions".to_owned(),
+                ..self.terms().text.clone()
+            };
+            let written = self.objects.put(LOCK, &text.bytes(), &over);
+            if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
+                return Err(Error::environment(format!(
+                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock there"
+                ))
+                .with_hint("keep the state with a service that writes on condition (If-Match, If-None-Match)"));
+            }
         }
         Ok(())
     }

@@ -336,7 +336,7 @@ impl Depot {
             }
             Place::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.sealing, held)?;
-                if lease.taken_over {
+                if lease.taken_over.is_some() {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                 }
                 Ok(Lock::Lease(lease))

@@ -160,6 +160,12 @@ impl Objects {
                 format!("the bucket '{bucket}' does not exist"),
                 "create it, or correct its name",
             ),
+            // Of who asks it for a role, because the environment has no credentials.
+            _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
+                io::ErrorKind::PermissionDenied,
+                "the environment has no credentials, and this machine has no role of its own".to_owned(),
+                self.shared.advice(),
+            ),
             // In an answer to some requests the library does not know them.
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.shared.advice()),
             _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.shared.advice()),
@@ -170,11 +176,12 @@ impl Objects {
                 "the server is too busy, and has been for a while".to_owned(),
                 "run the same command again later: it goes on from here",
             ),
-            _ => (
+            _ if says(&["HTTP error: "]) => (
                 io::ErrorKind::Other,
-                "the server cannot be reached or does not do as asked".to_owned(),
-                self.shared.advice(),
+                "the server cannot be reached".to_owned(),
+                "see that the network is there, and the server, and what leads to it (HTTPS_PROXY, NO_PROXY)",
             ),
+            _ => (io::ErrorKind::Other, "the server does not do as asked".to_owned(), self.shared.advice()),
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
         io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))

@@ -97,7 +97,7 @@ impl<'t> Life<'t> {
         }
         if contract.is_shared() {
             // Long sweeps run beside other work, and are not in a hurry.
-            let lease = if full() { "40s" } else { "12s" };
+            let lease = if full() { "80s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
@@ -124,7 +124,7 @@ impl<'t> Life<'t> {
     /// The command of a stage.
     pub fn command(&self, stage: usize) -> Command {
         // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
-        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "120s"] } else { &[] };
+        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
             3 => ("create-env", Some("--recreate")),

@@ -104,8 +104,10 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
     // Whatever the holder's clock said about the end of it.
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
-    hello.create(&["--wait-for-lock", "30s"]).success();
+    let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    let told = "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
     // Whoever had it cannot write over the state any more, should it come back.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());

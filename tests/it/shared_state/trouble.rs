@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::bucket::Bucket;
+use super::{LOCK, foreign};
+use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
 
@@ -52,11 +53,7 @@ fn what_does_not_pass_is_told_and_nothing_was_done() {
         ("400 Bad Request", "ExpiredToken", ["ExpiredToken", "AWS_SESSION_TOKEN"]),
         ("301 Moved Permanently", "PermanentRedirect", ["region", "AWS_REGION"]),
         ("501 Not Implemented", "NotImplemented", ["NotImplemented", "write on condition"]),
-        (
-            "500 Internal Server Error",
-            "InternalError",
-            ["InternalError", "cannot be reached or does not do as asked"],
-        ),
+        ("500 Internal Server Error", "InternalError", ["InternalError", "does not do as asked"]),
     ] {
         let (_server, bucket) = front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
@@ -69,4 +66,50 @@ fn what_does_not_pass_is_told_and_nothing_was_done() {
         assert!(!hello.world.exists("requests.jsonl"), "{code}: the CPI was called");
     }
     assert_eq!(direct.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
+    for ignored in ["if-match", "if-none-match"] {
+        let mut hello = Hello::new();
+        let direct = hello.share();
+        let port = direct.port();
+        let server = Server::start(move |request, _| request.without(ignored).forward(port));
+        hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
+        let run = hello.create(&[]).failure(1);
+        for part in
+            ["in spite of the condition", "so nothing is a lock there", "a service that writes on condition"]
+        {
+            assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+        }
+        assert_eq!(Hello::methods(&hello.requests()), ["info"], "{ignored}");
+    }
+}
+
+#[test]
+fn a_removal_that_arrives_late_takes_nothing_from_whoever_came_next() {
+    for service in [Service::S3, Service::Google] {
+        let mut hello = Hello::new();
+        let direct = hello.share_in(Bucket::of(service));
+        hello.create(&[]).success();
+        let theirs = "{\"director_id\": \"theirs\"}";
+        let (port, bucket) = (direct.port(), direct.clone());
+        let server = Server::start(move |request, _| {
+            let removes = |key: &str| {
+                request.line.starts_with("DELETE ") && request.path().replace("%2E", ".").ends_with(key)
+            };
+            if removes("/state.json") {
+                bucket.put("state.json", theirs.as_bytes());
+            } else if removes(LOCK) {
+                bucket.put(LOCK, foreign(3600).as_bytes());
+            }
+            request.forward(port)
+        });
+        hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
+        let run = hello.delete(&[]).failure(1);
+        assert!(run.stderr.contains("something else writes there"), "{service:?}: {}", run.stderr);
+        assert_eq!((direct.read("state.json"), direct.read(LOCK)), (theirs.to_owned(), foreign(3600)));
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+        direct.delete(LOCK);
+    }
 }

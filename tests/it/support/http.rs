@@ -40,6 +40,12 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The same without headers of this name.
+    pub fn without(&self, header: &str) -> Request {
+        let headers = self.headers.iter().filter(|(name, _)| name != header).cloned().collect();
+        Request { headers, ..self.clone() }
+    }
+
     /// What a server on loopback answers to it.
     pub fn forward(&self, port: u16) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
