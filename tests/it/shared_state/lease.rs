@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
@@ -138,6 +139,48 @@ fn what_writes_without_a_lease_is_noticed() {
     hello.create(&["--wait-for-lock", "20s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
+}
+
+#[test]
+fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
+    let child = in_create_vm(&hello, When::Hold);
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    hello.change_machine();
+    let held = lock(&bucket);
+    let (pid, host, user) = (child.id(), held["host"].as_str().unwrap(), held["user"].as_str().unwrap());
+    let refused = hello.create(&["--wait-for-lock", "30s"]).failure(1);
+    for part in [
+        "has run out; it is taken over",
+        &format!("it was made by `create-env` on {user}@{host} (pid {pid}, since "),
+        &format!("if {host} is only cut off"),
+        "look in the IaaS for",
+        "--forget-open-calls",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let shown = hello.world.finish(hello.state_command(&["state", "show"])).success();
+    assert!(
+        shown.stdout.contains(&format!("by `create-env` on {user}@{host} (pid {pid}")),
+        "{}",
+        shown.stdout
+    );
+
+    let before = bucket.read("state.json");
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    hello.go();
+    end_of(&hello, child).failure(4);
+    assert_eq!(bucket.read("state.json"), before, "it writes nothing");
+    hello.wait_until_idle();
+    hello.wait_for_keeper();
+    // But what its call came to is known now.
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
 }
 
 #[test]
