@@ -104,7 +104,7 @@ impl Journal {
         let announcement = Announcement { intent, by: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        self.depot.watch_calls()?;
+        self.depot.prove_lock()?;
         let call = self.open(&intent.request_id, false);
         if self.depot.answers_apart() {
             call.call.announce().map_err(failed)?;

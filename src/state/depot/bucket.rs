@@ -119,9 +119,9 @@ impl Bucket {
         tenure.map_or(Ok(()), |tenure| tenure.confirm())
     }
 
-    pub(super) fn watch_calls(&self) -> Result<()> {
+    pub(super) fn prove_conditions(&self) -> Result<()> {
         match &*self.tenure() {
-            Some(tenure) => tenure.watch_calls(),
+            Some(tenure) => tenure.prove_conditions(),
             None => Ok(()),
         }
     }

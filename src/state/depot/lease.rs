@@ -63,6 +63,8 @@ pub(super) struct Tenure {
     /// Wakes whoever renews it.
     over: Condvar,
     keeper: Mutex<Option<Keeper>>,
+    /// The server was seen to heed conditions.
+    proven: Mutex<bool>,
 }
 
 #[derive(Debug)]
@@ -114,7 +116,9 @@ impl Lease {
             let terms = Terms { text, version, good_until, lost: None, over: false };
             let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
             let renewing = Some(tenure.renew_in_background().map_err(failed)?);
-            return Ok(Lease { tenure, renewing, taken_over });
+            let lease = Lease { tenure, renewing, taken_over };
+            lease.tenure.leave_behind()?;
+            return Ok(lease);
         }
     }
 
@@ -177,6 +181,7 @@ impl Tenure {
             terms: Mutex::new(terms),
             over: Condvar::new(),
             keeper: Mutex::default(),
+            proven: Mutex::default(),
         }
     }
 
@@ -223,21 +228,24 @@ impl Tenure {
         self.check()
     }
 
-    /// Starts what stays behind should this process be killed.
-    pub(super) fn watch_calls(&self) -> Result<()> {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Starts what stays behind should this process be killed: it gives the lease back, when what the calls that are
+    /// announced by then came to is known.
+    fn leave_behind(&self) -> Result<()> {
         let shared = &self.objects.shared;
-        if let (None, Some(executable)) = (&*keeper, &shared.executable) {
-            self.prove_conditions()?;
-            let owner = self.terms().text.owner;
-            *keeper = Some(Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?);
-        }
+        let Some(executable) = &shared.executable else { return Ok(()) };
+        let owner = self.terms().text.owner;
+        let started = Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?;
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
     }
 
-    /// Makes sure that the server heeds conditions, by two writes that it must refuse: one that takes every write keeps
-    /// nobody from anything. Before the first effect, so that a run that has none does not pay for it.
-    fn prove_conditions(&self) -> Result<()> {
+    /// Makes sure, once, that the server heeds conditions, by two writes that it must refuse: one that takes every write
+    /// keeps nobody from anything. For whoever is about to have an effect, so that a run that has none does not pay for it.
+    pub(super) fn prove_conditions(&self) -> Result<()> {
+        let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        if *proven {
+            return Ok(());
+        }
         let url = self.objects.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
         for (over, condition) in
@@ -255,6 +263,7 @@ impl Tenure {
                 .with_hint("keep the state with a service that writes on condition (If-Match, If-None-Match)"));
             }
         }
+        *proven = true;
         Ok(())
     }
 

@@ -363,12 +363,11 @@ impl Depot {
         }
     }
 
-    /// Makes sure that the answer to a call that is about to be announced becomes known to other machines, too, should
-    /// this process not live to record it.
-    pub(super) fn watch_calls(&self) -> Result<()> {
+    /// Makes sure, before the first effect of a run, that what is a lock elsewhere is one there.
+    pub(super) fn prove_lock(&self) -> Result<()> {
         match &self.0.place {
             Place::Directory(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.watch_calls(),
+            Place::Bucket(bucket) => bucket.prove_conditions(),
         }
     }
 }

@@ -97,7 +97,7 @@ impl<'t> Life<'t> {
         }
         if contract.is_shared() {
             // Long sweeps run beside other work, and are not in a hurry.
-            let lease = if full() { "80s" } else { "12s" };
+            let lease = if full() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));

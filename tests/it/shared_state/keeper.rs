@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{in_create_vm, lock};
+use super::{LOCK, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
@@ -21,6 +21,8 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
         lock(&bucket)["command"].as_str().unwrap().contains("which ended")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
+    // It looks for the answer now and then.
+    std::thread::sleep(Duration::from_millis(500));
     hello.go();
     hello.wait_for_keeper();
     hello.wait_until_idle();
@@ -61,4 +63,19 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
+}
+
+#[test]
+fn a_run_that_is_killed_before_it_calls_anything_gives_its_lease_back() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
+    // In the `info`.
+    let mut child = in_call(&hello, 1, When::Hold);
+    assert!(bucket.keys().contains(&LOCK.to_owned()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    hello.go();
+    until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
+    hello.wait_for_keeper();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
 }

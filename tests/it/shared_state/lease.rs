@@ -1,6 +1,8 @@
 //! The lock of a shared state: a lease that has to be renewed.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,6 +11,7 @@ use serde_json::Value;
 use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
+use crate::support::http::Server;
 use crate::support::scripted::{Script, Speaks, When, until};
 
 const LEASE: &str = "6s";
@@ -178,6 +181,35 @@ fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
     hello.script(Script::speaking(Speaks::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
+    let mut hello = Hello::new();
+    let bucket = Bucket { lease: "3s", ..Bucket::new() };
+    let (port, cut_off) = (bucket.port(), Arc::new(AtomicBool::new(false)));
+    let is_cut_off = Arc::clone(&cut_off);
+    let front = Server::start(move |request, _| match is_cut_off.load(Ordering::SeqCst) {
+        true => Vec::new(),
+        false => request.forward(port),
+    });
+    hello.share_in(Bucket { front: Some(front.url("")), ..bucket.clone() });
+    let child = in_create_vm(&hello, When::HoldDone);
+    cut_off.store(true, Ordering::SeqCst);
+    std::thread::sleep(Duration::from_secs(3));
+    hello.requests();
+    hello.go();
+    let run = end_of(&hello, child).failure(4);
+    assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
+    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    cut_off.store(false, Ordering::SeqCst);
+    hello.wait_for_keeper();
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
