@@ -101,6 +101,10 @@ fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
     let to = keygen(&hello);
     assert!(create(&hello, &to).success().stdout.contains("Nothing changed"));
     check_all_sealed(&hello, 4);
+    let bytes = || kept(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    let before = bytes();
+    assert!(create(&hello, &to).success().stdout.contains("Nothing changed"));
+    assert_eq!(bytes(), before, "a repository sees no change where there is none");
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
 }
 
