@@ -14,7 +14,7 @@ mod wire;
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::cache::Cache;
@@ -53,7 +53,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// Downloads artifacts into a cache.
 pub struct Fetcher<'c> {
     cache: &'c Cache,
-    agent: ureq::Agent,
+    dialer: Dialer,
+    /// Made for the first download: reading whom the operating system trusts takes a run longer than all the rest.
+    agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
     interrupted: Interrupted,
 }
@@ -63,8 +65,8 @@ impl<'c> Fetcher<'c> {
     pub fn new(cache: &'c Cache, variables: &[(String, String)], interrupted: Interrupted) -> Result<Self> {
         let proxies = Proxies::from_variables(variables)?;
         let secrets = proxies.secrets();
-        let agent = download::agent(Dialer::new(proxies, Arc::clone(&interrupted)));
-        Ok(Fetcher { cache, agent, secrets, interrupted })
+        let dialer = Dialer::new(proxies, Arc::clone(&interrupted));
+        Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupted })
     }
 
     /// What must not be shown: passwords of proxies.
@@ -115,8 +117,8 @@ impl<'c> Fetcher<'c> {
             stage.log_line(format!("'{}' is damaged and is fetched again", path.display()));
             self.cache.discard(&path);
         }
-        let download =
-            Download { agent: &self.agent, url, expected, stage: &stage, interrupted: &self.interrupted };
+        let agent = self.agent.get_or_init(|| download::agent(self.dialer.clone()));
+        let download = Download { agent, url, expected, stage: &stage, interrupted: &self.interrupted };
         let digest = download.run(&file, &body)?;
         let path = self.cache.adopt(&body, &digest, &url.to_string())?;
         stage.finish();
