@@ -15,6 +15,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use crate::durable::{Replacement, sweep_temporaries};
+use crate::locked::Locked;
 use crate::plan::ToldStep;
 use crate::state::Depot;
 use crate::{Error, Result, notation};
@@ -117,7 +118,7 @@ pub struct Running {
     path: PathBuf,
     record: Record,
     /// Locked while it is on.
-    held: File,
+    held: Locked,
 }
 
 /// Makes the record of a run that begins now; the oldest ones of the same state go.
@@ -161,7 +162,7 @@ impl Running {
 }
 
 /// Writes a record; it is locked as long as what this returns is there.
-fn put(path: &Path, record: &Record) -> Result<File> {
+fn put(path: &Path, record: &Record) -> Result<Locked> {
     let bytes = text(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
@@ -169,7 +170,9 @@ fn put(path: &Path, record: &Record) -> Result<File> {
         let _ = replacement.file().try_lock();
         replacement.put_in_place()
     };
-    replace().map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
+    replace()
+        .map(Locked::from)
+        .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
 }
 
 /// The runs on record, newest first; of one state, if it is named. What is no record is left out.

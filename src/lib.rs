@@ -17,6 +17,7 @@ mod durable;
 pub mod error;
 pub mod history;
 pub mod ironic;
+mod locked;
 pub mod manifest;
 mod notation;
 pub mod plan;

@@ -22,14 +22,14 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
-    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
+    let prepared = prepare::prepare(environment, &request.inputs, store.state(), &validating)?;
     cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
     let mut intention = Intention::form(environment, request, prepared, store.state())?;
-    if let Some(forecast) = &request.plan {
-        forecast.check(&intention, store.state())?;
-    }
     let mut forecast = Forecast::of(&intention, store.state(), None);
+    if let Some(agreed) = &request.plan {
+        agreed.check(&forecast)?;
+    }
     environment.reporter.planned(forecast.headline(), forecast.steps.clone());
     let suspect = intention.suspect.take();
     if intention.plan.is_empty() && suspect.is_none() {

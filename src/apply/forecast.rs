@@ -96,7 +96,7 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Foreca
     let state = State::read(path)?.unwrap_or_else(State::new);
     suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");
-    let prepared = prepare::prepare(environment, &request.inputs, &validating)?;
+    let prepared = prepare::prepare(environment, &request.inputs, &state, &validating)?;
     cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpi_names::renamed(prepared.cpis.as_ref(), &state)?;
     let intention = Intention::form(environment, request, prepared, &state)?;
@@ -207,9 +207,8 @@ impl Forecast {
         }
     }
 
-    /// Whether it is still what would be done.
-    pub(super) fn check(&self, intention: &Intention, state: &State) -> Result<()> {
-        let now = Forecast::of(intention, state, None);
+    /// Whether it is still what would be done now.
+    pub(super) fn check(&self, now: &Forecast) -> Result<()> {
         let moved = |what: &str| {
             Err(Error::invalid(format!("the plan is out of date: {what}"))
                 .with_hint("nothing was done; make a new plan with `monopile plan`"))

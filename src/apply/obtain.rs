@@ -3,31 +3,77 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
+use super::prepare::create_directory;
 use super::request::Environment;
 use super::signals;
-use crate::artifact::{Cache, Digest, Fetcher, Identity, Kind, Location, Source};
+use crate::artifact::{Cache, Digest, Fetcher, Identity, Kind, Location, Source, Stemcell, stemcell};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, ReleaseRef};
+use crate::state::State;
 use crate::ui::Stage;
 use crate::{Error, Result};
 
-/// An artifact on this machine that is not unpacked yet.
+/// An artifact on this machine.
 pub(super) struct Obtained {
     pub(super) source: Source,
     pub(super) expected: Option<Digest>,
     pub(super) identity: Identity,
+    /// A stemcell that is unpacked already.
+    pub(super) unpacked: Option<Stemcell>,
+}
+
+/// What becomes of a stemcell that would have to be read for long to be identified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It may turn out to be the one in use, so it is only read.
+    Identified,
+    /// It is needed in any case: what reads it verifies and unpacks it, too.
+    Unpacked,
+}
+
+impl Unknown {
+    /// What a stemcell deserves that is wanted where this is the state: one that knows no stemcell needs any.
+    pub(super) fn beside(state: &State) -> Self {
+        if state.stemcells.is_empty() { Unknown::Unpacked } else { Unknown::Identified }
+    }
+}
+
+impl Obtained {
+    /// The stemcell it is, verified and unpacked.
+    pub(super) fn stemcell(&self, environment: &Environment, stage: &Stage) -> Result<Stemcell> {
+        let name = || format!("stemcell '{}'", self.identity.name);
+        let unpack = || unpack(environment, &self.source, self.expected.as_ref(), &name(), stage);
+        self.unpacked.clone().map_or_else(unpack, Ok)
+    }
+}
+
+fn unpack(
+    environment: &Environment,
+    source: &Source,
+    expected: Option<&Digest>,
+    what: &str,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
+    let directory = environment.paths.work.join("stemcell");
+    create_directory(&directory)?;
+    let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(stemcell)
 }
 
 /// The stemcell and the releases of the manifest in `directory`.
 pub(super) fn all(
     environment: &Environment,
     stemcell: &ArtifactRef,
+    unknown: Unknown,
     releases: &[ReleaseRef],
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Obtained, Vec<Obtained>)> {
-    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: stemcell };
+    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: stemcell, unknown };
     // The stemcell first: it is the largest.
     let wanted: Vec<Wanted<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(Wanted::release)).collect();
@@ -41,10 +87,11 @@ pub(super) fn all(
 pub(super) fn stemcell(
     environment: &Environment,
     stemcell: &ArtifactRef,
+    unknown: Unknown,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Obtained> {
-    Ok(all(environment, stemcell, &[], directory, stage)?.0)
+    Ok(all(environment, stemcell, unknown, &[], directory, stage)?.0)
 }
 
 /// These releases of the manifest in `directory`, in their order.
@@ -64,6 +111,7 @@ struct Wanted<'m> {
     /// What `releases` calls it.
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
+    unknown: Unknown,
 }
 
 /// What it takes to obtain artifacts.
@@ -77,7 +125,12 @@ struct Surroundings<'e> {
 
 impl<'m> Wanted<'m> {
     fn release(release: &'m ReleaseRef) -> Self {
-        Wanted { kind: Kind::Release, name: Some(&release.name), artifact: &release.artifact }
+        Wanted {
+            kind: Kind::Release,
+            name: Some(&release.name),
+            artifact: &release.artifact,
+            unknown: Unknown::Identified,
+        }
     }
 
     fn what(&self) -> String {
@@ -98,13 +151,24 @@ impl<'m> Wanted<'m> {
         };
         let what = self.what();
         let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
-        let identity = cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter())?;
+        let at_once = self.unknown == Unknown::Unpacked && cache.takes_long(&source, expected.as_ref());
+        let unpacked = match at_once {
+            true => {
+                let begun = SystemTime::now();
+                let stemcell = unpack(environment, &source, expected.as_ref(), &what, stage)?;
+                cache.learn_stemcell(&stemcell, begun);
+                Some(stemcell)
+            }
+            false => None,
+        };
+        let identify = || cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter());
+        let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
         match self.name {
             Some(name) if name != identity.name => Err(Error::invalid(format!(
                 "`releases` calls it '{name}', but the release's own name is '{}'",
                 identity.name
             ))),
-            _ => Ok(Obtained { source, expected, identity }),
+            _ => Ok(Obtained { source, expected, identity, unpacked }),
         }
     }
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
-use super::obtain::{self, Obtained};
+use super::obtain::{self, Obtained, Unknown};
 use super::request::Environment;
-use crate::artifact::{Identity, Release, Stemcell, release, stemcell};
+use crate::artifact::{Identity, Release, Stemcell, release};
 use crate::error::ResultExt;
 use crate::manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
 use crate::manifest::{self, CpiConfig, Inputs, Loaded, yaml};
 use crate::plan::{Leaf, Wanted};
-use crate::state::Ingredients;
+use crate::state::{Ingredients, State};
 use crate::ui::Stage;
 use crate::{Error, Result};
 
@@ -65,16 +65,27 @@ pub(super) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
     }
 }
 
-/// Reads and validates the manifest and finds out what its artifacts are.
-pub(super) fn prepare(environment: &Environment, inputs: &Inputs, stage: &Stage) -> Result<Prepared> {
+/// Reads and validates the manifest and finds out what its artifacts are; `state` says what is in use.
+pub(super) fn prepare(
+    environment: &Environment,
+    inputs: &Inputs,
+    state: &State,
+    stage: &Stage,
+) -> Result<Prepared> {
     let loaded = load(environment, inputs)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
     redact_provider(environment, &deployment.cloud_provider);
     let manifest_sha = manifest_sha(&loaded)?;
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
-    let (stemcell, releases) =
-        obtain::all(environment, &deployment.stemcell, &deployment.releases, &directory, stage)?;
+    let (stemcell, releases) = obtain::all(
+        environment,
+        &deployment.stemcell,
+        Unknown::beside(state),
+        &deployment.releases,
+        &directory,
+        stage,
+    )?;
     let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
     let manifest_path = inputs.manifest.clone();
     Ok(Prepared { deployment, cpis, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
@@ -181,20 +192,7 @@ pub(super) fn open_stemcell(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    unpack_stemcell(environment, &obtain::stemcell(environment, wanted, directory, stage)?, stage)
-}
-
-pub(super) fn unpack_stemcell(
-    environment: &Environment,
-    wanted: &Obtained,
-    stage: &Stage,
-) -> Result<Stemcell> {
-    let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", wanted.identity.name));
-    let directory = environment.paths.work.join("stemcell");
-    create_directory(&directory)?;
-    let stemcell = stemcell::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
-    unpacking.finish();
-    Ok(stemcell)
+    obtain::stemcell(environment, wanted, Unknown::Unpacked, directory, stage)?.stemcell(environment, stage)
 }
 
 fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
@@ -239,7 +237,7 @@ impl Prepared {
             let release = find(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
-        let stemcell = unpack_stemcell(environment, &self.stemcell, stage)?;
+        let stemcell = self.stemcell.stemcell(environment, stage)?;
         Ok(Opened { stemcell, releases })
     }
 }

@@ -293,19 +293,24 @@ impl io::Write for Hasher {
 }
 
 /// A reader whose bytes are hashed as they pass.
-pub struct HashingReader<'h, R> {
+pub struct HashingReader<R> {
     inner: R,
-    hasher: &'h mut Hasher,
+    hasher: Hasher,
 }
 
-impl<'h, R: Read> HashingReader<'h, R> {
+impl<R: Read> HashingReader<R> {
     /// Feeds what is read from `inner` to `hasher`.
-    pub fn new(inner: R, hasher: &'h mut Hasher) -> Self {
+    pub fn new(inner: R, hasher: Hasher) -> Self {
         HashingReader { inner, hasher }
+    }
+
+    /// What is left to be read, and the hasher of what was.
+    pub fn into_parts(self) -> (R, Hasher) {
+        (self.inner, self.hasher)
     }
 }
 
-impl<R: Read> Read for HashingReader<'_, R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.hasher.update(&buffer[..count]);
@@ -369,9 +374,10 @@ mod tests {
 
     #[test]
     fn the_reader_hashes_what_passes() {
-        let mut hasher = Hasher::new(&[Algorithm::Sha1]);
         let mut text = String::new();
-        HashingReader::new(&b"abc"[..], &mut hasher).read_to_string(&mut text).unwrap();
+        let mut reader = HashingReader::new(&b"abc"[..], Hasher::new(&[Algorithm::Sha1]));
+        reader.read_to_string(&mut text).unwrap();
+        let (_, hasher) = reader.into_parts();
         assert_eq!((text.as_str(), hasher.finish().to_string().as_str()), ("abc", SHA1));
     }
 }

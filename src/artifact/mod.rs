@@ -30,6 +30,7 @@ mod documents;
 mod fetch;
 pub mod inspect;
 mod location;
+mod overlap;
 pub mod release;
 pub mod rewrite;
 mod source_form;

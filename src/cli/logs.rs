@@ -10,7 +10,8 @@ use time::macros::format_description;
 
 use super::finish::Finished;
 use super::session::Session;
-use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs, duration, paths};
+use super::vm_args::VmArgs;
+use super::{duration, paths};
 use crate::apply::visit::{self, LogKind, Logs};
 use crate::{Error, Result, ui};
 
@@ -19,16 +20,7 @@ use crate::{Error, Result, ui};
 #[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
 pub struct LogsArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    trust: AgentArgs,
+    vm: VmArgs,
 
     /// The agent's logs instead of the jobs'
     #[arg(long)]
@@ -77,9 +69,9 @@ pub struct LogsArgs {
 
 impl LogsArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
+        let (state, inputs) = self.vm.inputs()?;
         let request = Logs {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
+            inputs,
             agent_timeout: self.agent_timeout,
             kinds: self.kinds(),
             jobs: self.jobs()?,
@@ -88,8 +80,7 @@ impl LogsArgs {
             quiet: self.quiet,
         };
         let target = self.target()?;
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.trust.apply(&mut surroundings.environment);
+        let surroundings = self.vm.surroundings(session, state)?;
         let environment = &surroundings.environment;
         if let Some(path) = target {
             let saved = visit::save_logs(&request, environment, &path)?;
@@ -154,7 +145,7 @@ impl LogsArgs {
         let now = OffsetDateTime::now_utc()
             .format(format_description!("[year][month][day]-[hour][minute][second]-[subsecond digits:9]"))
             .unwrap_or_default();
-        let name = self.manifest.manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = self.vm.manifest.manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Some(absolute(directory)?.join(format!("{name}-logs-{now}.tgz"))))
     }
 }

@@ -58,6 +58,7 @@ mod stop_env;
 mod stopping_args;
 mod table;
 mod vars;
+mod vm_args;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
-use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
+use super::vm_args::VmArgs;
 use crate::apply::visit::{self, Errand, Place};
 use crate::{Error, Result};
 
@@ -20,20 +20,11 @@ use crate::{Error, Result};
 )]
 pub struct ScpArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
+    vm: VmArgs,
 
     /// From where, and last to where
     #[arg(value_name = "PATH", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
     places: Vec<String>,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
 
     /// Copy directories with all that is in them
     #[arg(short = 'r', long)]
@@ -45,12 +36,9 @@ pub struct ScpArgs {
 
 impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
-        let errand = errand(&self.places, self.recursive)?;
-        let request =
-            self.gateway.request(self.configs.beside(self.manifest.inputs_beside(&state)), errand)?;
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (state, inputs) = self.vm.inputs()?;
+        let request = self.gateway.request(inputs, errand(&self.places, self.recursive)?)?;
+        let surroundings = self.vm.surroundings(session, state)?;
         let code = visit::ssh(&request, &surroundings.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }

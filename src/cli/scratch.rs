@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::paths;
+use crate::locked::Locked;
 use crate::{Error, Result, tree};
 
 const PREFIX: &str = "monopile-";
@@ -21,7 +22,7 @@ pub(super) struct Scratch {
     directory: tempfile::TempDir,
     stays: bool,
     /// Held as long as the run lives.
-    _lock: File,
+    _lock: Locked,
 }
 
 impl Scratch {
@@ -40,7 +41,7 @@ impl Scratch {
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(base)
             .map_err(failed)?;
-        let lock = File::create(directory.path().join(LOCK)).map_err(failed)?;
+        let lock = Locked::from(File::create(directory.path().join(LOCK)).map_err(failed)?);
         match lock.try_lock() {
             // Nobody else knows the name yet. Where locks are not supported, sweeping is not possible either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
@@ -90,7 +91,7 @@ fn sweep(base: &Path) {
 }
 
 fn abandoned(directory: &Path) -> bool {
-    let Ok(lock) = File::open(directory.join(LOCK)) else { return false };
+    let Ok(lock) = File::open(directory.join(LOCK)).map(Locked::from) else { return false };
     let age =
         lock.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
     age.is_some_and(|age| age > ABANDONED_AFTER) && lock.try_lock().is_ok()

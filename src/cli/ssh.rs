@@ -5,7 +5,7 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
-use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
+use super::vm_args::VmArgs;
 use crate::Result;
 use crate::apply::visit::{self, Errand};
 
@@ -14,16 +14,7 @@ use crate::apply::visit::{self, Errand};
 #[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]
 pub struct SshArgs {
     #[command(flatten)]
-    manifest: ManifestArgs,
-
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    state: StateArgs,
-
-    #[command(flatten)]
-    agent: AgentArgs,
+    vm: VmArgs,
 
     /// Run this command there instead of a login shell; several times for the words of one command
     #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true, value_hint = ValueHint::Other)]
@@ -35,11 +26,9 @@ pub struct SshArgs {
 
 impl SshArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let state = self.state.path(&self.manifest.manifest)?;
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, Errand::Run(self.command))?;
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.agent.apply(&mut surroundings.environment);
+        let surroundings = self.vm.surroundings(session, state)?;
         let code = visit::ssh(&request, &surroundings.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }

@@ -179,8 +179,8 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
 /// Why the persistent disk on record cannot be the one that is wanted.
 pub(super) fn disk_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, wanted.disk?);
-    let differences = known_differences(state, wanted);
     let because = |what: String, leaf: &str| {
+        let differences = known_differences(state, wanted);
         let concerns = |path: &str| {
             path.contains("/persistent_disk") || (path.starts_with("/disk_pools/") && path.contains(leaf))
         };

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::depot::Lease;
+use crate::locked::Locked;
 use crate::{Error, ErrorKind, Result};
 
 /// Who holds a lock, as written into the lock file.
@@ -76,7 +77,7 @@ pub(super) enum Lock {
 /// The lock of a state file, held until dropped.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    file: File,
+    _file: Locked,
     path: PathBuf,
 }
 
@@ -87,14 +88,9 @@ impl FileLock {
         let path = path.to_owned();
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
         loop {
-            let mut file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-                .map_err(failed)?;
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let mut file = Locked::from(options.open(&path).map_err(failed)?);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -115,7 +111,7 @@ impl FileLock {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(&text))
                 .map_err(failed)?;
-            return Ok(FileLock { file, path });
+            return Ok(FileLock { _file: file, path });
         }
     }
 }
@@ -124,7 +120,6 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         // Removed while still held, so that nobody can lock a file that is about to vanish; see `take`.
         let _ = std::fs::remove_file(&self.path);
-        let _ = self.file.unlock();
     }
 }
 

@@ -380,7 +380,7 @@ fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
 }
 
 #[test]
-fn a_run_in_which_nothing_changed_does_not_read_the_stemcell() {
+fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     const PADDING: u64 = 64 << 20;
     let mut hello = Hello::new();
     let script = format!(
@@ -394,12 +394,21 @@ fn a_run_in_which_nothing_changed_does_not_read_the_stemcell() {
     let digest = sha1(&content);
     drop(content);
     // `hello/` is the directory of the manifest.
-    hello.ops(
-        "stemcell.yml",
-        &format!("- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://../stemcell.tar', sha1: {digest}}}}}\n"),
-    );
-    hello.create(&[]).success();
+    let ops = |digest: &str| {
+        format!(
+            "- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://../stemcell.tar', sha1: {digest}}}}}\n"
+        )
+    };
+    hello.ops("stemcell.yml", &ops(&sha1(b"another")));
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains(&format!("expected {}, found {digest}", sha1(b"another"))), "{}", run.stderr);
+    assert_eq!(hello.requests().len(), 0, "nobody was asked for anything");
+    hello.world.write("stemcell.yml", ops(&digest));
     let create = hello.command("create-env", &[]);
+    let (run, read) = bytes_read(&hello, &create);
+    let stages = ["Unpacking the stemcell ...", "Reading the stemcell ..."];
+    assert_eq!(stages.map(|stage| run.stderr.contains(stage)), [true, false], "{}", run.stderr);
+    assert!((PADDING..PADDING * 3 / 2).contains(&read), "{read} bytes were read");
     let (run, read) = bytes_read(&hello, &create);
     assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
     assert!(read < PADDING / 8, "{read} bytes were read");

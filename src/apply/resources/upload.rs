@@ -6,7 +6,7 @@ use super::place::{On, Place};
 use crate::apply::cloud::{AtOnce, Cloud};
 use crate::apply::create_env::check_formats;
 use crate::apply::request::Environment;
-use crate::apply::{cpi_names, deletion, obtain, prepare, vm};
+use crate::apply::{cpi_names, deletion, obtain, vm};
 use crate::artifact::{self, Identity};
 use crate::cpi::Answer;
 use crate::manifest::deployment::ArtifactRef;
@@ -54,9 +54,10 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
         }
     }
 
+    let unknown = obtain::Unknown::beside(store.state());
     let obtaining = environment.reporter.stage("Obtaining the stemcell");
     let wanted = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
-    let obtained = obtain::stemcell(environment, &wanted, &request.directory, &obtaining)?;
+    let obtained = obtain::stemcell(environment, &wanted, unknown, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let all = targets.len();
@@ -73,7 +74,7 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
         obtaining.finish();
         return already();
     }
-    let stemcell = prepare::unpack_stemcell(environment, &obtained, &obtaining)?;
+    let stemcell = obtained.stemcell(environment, &obtaining)?;
     obtaining.finish();
 
     let mut cloud = request.on.cloud(environment, &alone, store)?;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -14,6 +14,7 @@ use tar::EntryType;
 use super::reader::{Budget, Entries, Entry, read_error};
 use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
 use crate::artifact::digest::{Algorithm, Digest, Hasher, HashingReader};
+use crate::artifact::overlap::{self, CopyError, ReadAhead, WORTH_A_THREAD};
 use crate::{Error, Result};
 
 /// Directories known to be real ones; emptied when it grows beyond this, so that memory stays flat.
@@ -24,6 +25,9 @@ const KNOWN_DIRECTORIES: usize = 10_000;
 const KEPT_NAMES: usize = 64 << 20;
 /// What keeping a name costs beside the name.
 const KEPT_OVERHEAD: usize = 128;
+
+/// How much of an archive is read at once.
+const BUFFER: usize = 128 << 10;
 
 /// Called with bytes done and bytes in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -44,9 +48,13 @@ pub fn unpack_file(
     let reading = |error| Error::io(format!("reading {what} ('{}')", file.display()), error);
     let input = File::open(file).map_err(reading)?;
     let total = input.metadata().map_err(reading)?.len();
-    let input = Counting { inner: input, packed: Rc::default(), total, progress, told: 0 };
-    let packed = Rc::clone(&input.packed);
-    unpack_counted(input, packed, what, dest, expected, options)
+    if total < WORTH_A_THREAD {
+        return unpack_counted(here(input, expected), total, progress, what, dest, expected, options);
+    }
+    std::thread::scope(|scope| {
+        let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(reading)?;
+        unpack_counted(ahead, total, progress, what, dest, expected, options)
+    })
 }
 
 /// Like [`unpack_file`], for an archive that arrives as a stream: a request body, a file in memory.
@@ -57,33 +65,59 @@ pub fn unpack_stream(
     expected: Option<&Digest>,
     options: &Options<'_>,
 ) -> Result<Unpacked> {
-    let mut silent = |_, _| {};
-    let input = Counting { inner: stream, packed: Rc::default(), total: 0, progress: &mut silent, told: 0 };
-    let packed = Rc::clone(&input.packed);
-    unpack_counted(input, packed, what, dest, expected, options)
+    unpack_counted(here(stream, expected), 0, &mut |_, _| {}, what, dest, expected, options)
+}
+
+/// What an archive's own digest is computed by.
+fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
+    let mut algorithms = vec![Algorithm::Sha256];
+    algorithms.extend(expected.map(Digest::strongest));
+    algorithms
+}
+
+/// An archive that is hashed as it is read.
+trait Hashed: BufRead {
+    /// Ends it; all that was used is hashed. Gives what is left of it.
+    fn stop(self) -> (impl Read, Hasher);
+}
+
+/// One that is read and hashed where it is unpacked.
+fn here<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
+    BufReader::with_capacity(BUFFER, HashingReader::new(input, Hasher::new(&algorithms(expected))))
+}
+
+impl<R: Read> Hashed for BufReader<HashingReader<R>> {
+    fn stop(self) -> (impl Read, Hasher) {
+        self.into_inner().into_parts()
+    }
+}
+
+impl<'scope, R: Read + Send + 'scope> Hashed for ReadAhead<'scope, R> {
+    fn stop(self) -> (impl Read, Hasher) {
+        ReadAhead::stop(self)
+    }
 }
 
 fn unpack_counted(
-    mut input: impl Read,
-    packed: Rc<Cell<u64>>,
+    mut input: impl Hashed,
+    total: u64,
+    progress: Progress<'_>,
     what: &str,
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
 ) -> Result<Unpacked> {
-    let mut algorithms = vec![Algorithm::Sha256];
-    algorithms.extend(expected.map(Digest::strongest));
-    let mut hasher = Hasher::new(&algorithms);
-
     let partial = Partial::create(dest)?;
     let outcome = {
-        let hashed = HashingReader::new(&mut input, &mut hasher);
+        let packed = Rc::default();
+        let counted = Counting { inner: &mut input, packed: Rc::clone(&packed), total, progress, told: 0 };
         let mut tree = Tree::new(&partial.path, options);
-        tree.unpack(hashed, packed).map(|entries| (entries, tree.digests))
+        tree.unpack(counted, packed).map(|entries| (entries, tree.digests))
     };
+    let (mut rest, hasher) = input.stop();
     let (entries, files) = match outcome {
         Ok(done) => done,
-        Err(error) => return Err(explain(error, &mut input, hasher, what, expected)),
+        Err(error) => return Err(explain(error, &mut rest, hasher, what, expected)),
     };
     let digest = hasher.finish();
     if let Some(expected) = expected {
@@ -118,9 +152,8 @@ fn explain(
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
     let limits = Limits::default();
     let packed = Rc::default();
-    let mut silent = |_, _| {};
-    let counted =
-        Counting { inner: stream, packed: Rc::clone(&packed), total: 0, progress: &mut silent, told: 0 };
+    let inner = BufReader::with_capacity(BUFFER, stream);
+    let counted = Counting { inner, packed: Rc::clone(&packed), total: 0, progress: &mut |_, _| {}, told: 0 };
     let mut entries = Entries::new(Budget::new(inflate(counted)?, limits, packed), limits);
     while let Some(entry) = entries.next_entry()? {
         let found = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
@@ -137,8 +170,7 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
 }
 
 /// The tar stream of an archive: inflated if it is gzip.
-fn inflate<'a>(raw: impl Read + 'a) -> Result<Box<dyn Read + 'a>, ArchiveError> {
-    let mut raw = BufReader::with_capacity(128 << 10, raw);
+fn inflate<'a>(mut raw: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>, ArchiveError> {
     let start = raw.fill_buf().map_err(read_error)?;
     match start {
         [] => Err(ArchiveError::Empty),
@@ -223,7 +255,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns how many entries there were.
-    fn unpack(&mut self, raw: impl Read, packed: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
+    fn unpack(&mut self, raw: impl BufRead, packed: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
         let limits = self.options.limits;
         let mut entries = Entries::new(Budget::new(inflate(raw)?, limits, packed), limits);
         // Directory modes are set last: one without write permission must not stop its own content. Only
@@ -305,22 +337,12 @@ impl<'a> Tree<'a> {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&full).map_err(write)?;
-        let mut hasher = (!self.options.hash.is_empty()).then(|| Hasher::new(self.options.hash));
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let count = match data.read(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result.map_err(read_error)?,
-            };
-            if count == 0 {
-                break;
-            }
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&buffer[..count]);
-            }
-            file.write_all(&buffer[..count]).map_err(write)?;
-        }
+        let file = options.open(&full).map_err(write)?;
+        let hasher = (!self.options.hash.is_empty()).then(|| Hasher::new(self.options.hash));
+        let hasher = overlap::copy(&mut data, entry.size, &file, hasher).map_err(|error| match error {
+            CopyError::Read(error) => read_error(error),
+            CopyError::Write(error) => write(error),
+        })?;
         // Builds look at times: a generated file must not seem older than what it was generated from.
         if let Some(time) = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.mtime)) {
             let _ = file.set_modified(time);
@@ -478,16 +500,33 @@ struct Counting<'p, R> {
     told: u64,
 }
 
-impl<R: Read> Read for Counting<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        const STEP: u64 = 1 << 20;
-        let count = self.inner.read(buffer)?;
-        let done = self.packed.get() + count as u64;
-        self.packed.set(done);
-        if done - self.told >= STEP || (count == 0 && done > self.told) {
+impl<R: BufRead> BufRead for Counting<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let bytes = self.inner.fill_buf()?;
+        let done = self.packed.get();
+        if bytes.is_empty() && done > self.told {
             self.told = done;
             (self.progress)(done, self.total);
         }
+        Ok(bytes)
+    }
+
+    fn consume(&mut self, count: usize) {
+        const STEP: u64 = 1 << 20;
+        self.inner.consume(count);
+        let done = self.packed.get() + count as u64;
+        self.packed.set(done);
+        if done - self.told >= STEP {
+            self.told = done;
+            (self.progress)(done, self.total);
+        }
+    }
+}
+
+impl<R: BufRead> Read for Counting<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
         Ok(count)
     }
 }

@@ -2,7 +2,7 @@
 //! the same.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Cache, DIGESTS, Kind, key, write_whole};
 use crate::artifact::Stamp;
 use crate::artifact::digest::{Algorithm, Digest, Hasher};
+use crate::artifact::overlap::{ReadAhead, WORTH_A_THREAD};
 use crate::{Error, Result};
 
 /// Largest entry that is read.
@@ -53,14 +54,21 @@ impl Cache {
         }
         let begun = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
-        // One that changed while it was read, or might change without its time doing so, is not remembered.
-        if Stamp::of(path).is_ok_and(|after| after == stamp) && is_settled(&stamp, begun) {
+        self.learn(&stamp, begun, &digest, None);
+        Ok(digest)
+    }
+
+    /// Remembers what was found in a file that has been read since `begun` and had this stamp then. One that changed
+    /// while it was read, or might change without its time doing so, is not remembered.
+    pub(super) fn learn(&self, stamp: &Stamp, begun: SystemTime, digest: &Digest, artifact: Option<Named>) {
+        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, begun) {
+            let known = self.recall(stamp);
             let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.and(&known.digest));
             if let Ok(digest) = all {
-                self.remember(&Known { stamp, digest, artifact: known.and_then(|known| known.artifact) });
+                let artifact = artifact.or(known.and_then(|known| known.artifact));
+                self.remember(&Known { stamp: stamp.clone(), digest, artifact });
             }
         }
-        Ok(digest)
     }
 
     /// What is remembered of the file with this stamp.
@@ -109,24 +117,41 @@ fn hash(
     total: u64,
     algorithms: &[Algorithm],
     progress: &mut dyn FnMut(u64, u64),
-) -> std::io::Result<Digest> {
+) -> io::Result<Digest> {
     let mut file = fs::File::open(path)?;
-    let mut hasher = Hasher::new(algorithms);
-    let mut buffer = vec![0; 256 << 10];
-    let (mut done, mut told) = (0, 0);
-    loop {
-        let count = match file.read(&mut buffer) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            result => result?,
-        };
-        if count == 0 {
-            return Ok(hasher.finish());
-        }
-        hasher.update(&buffer[..count]);
-        done += count as u64;
-        if done - told >= 8 << 20 {
-            told = done;
-            progress(done, total);
-        }
+    let mut algorithms = algorithms.to_vec();
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    if total < WORTH_A_THREAD {
+        let mut hasher = Hasher::new(&algorithms);
+        io::copy(&mut file, &mut hasher)?;
+        return Ok(hasher.finish());
     }
+    // One of several functions is computed here, the others where the file is read.
+    let (here, there) = algorithms.split_at(usize::from(algorithms.len() > 1));
+    let mut hasher = (!here.is_empty()).then(|| Hasher::new(here));
+    std::thread::scope(|scope| {
+        let mut ahead = ReadAhead::start(scope, file, Hasher::new(there))?;
+        let (mut done, mut told) = (0, 0);
+        loop {
+            let bytes = ahead.fill_buf()?;
+            let count = bytes.len();
+            if count == 0 {
+                let digest = ahead.stop().1.finish();
+                let other = hasher.map(Hasher::finish);
+                return other
+                    .map_or(Ok(digest.clone()), |other| digest.and(&other))
+                    .map_err(io::Error::other);
+            }
+            if let Some(hasher) = &mut hasher {
+                hasher.update(bytes);
+            }
+            ahead.consume(count);
+            done += count as u64;
+            if done - told >= 8 << 20 {
+                told = done;
+                progress(done, total);
+            }
+        }
+    })
 }

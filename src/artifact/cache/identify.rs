@@ -1,11 +1,13 @@
 //! What a tarball is, as far as possible without reading it.
 
+use std::time::SystemTime;
+
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
 use super::digests::{Known, Named};
 use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::{Identity, Source, Stamp, release, source_form, stemcell};
+use crate::artifact::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use crate::ui::{Reporter, Unit};
 use crate::{Error, Result};
 
@@ -50,14 +52,12 @@ impl Cache {
                 Kind::Stemcell => source_form::stemcell::identify(&source.path, &what),
             };
         }
-        let mut algorithms = vec![Algorithm::Sha256];
-        algorithms.extend(expected.map(Digest::strongest));
+        let algorithms = algorithms(expected);
         let reading = |error| Error::io(format!("reading {}", source.describe(kind.name())), error);
         let stamp = Stamp::of(&source.path).map_err(reading)?;
         let known = self.recall(&stamp);
-        let unread = |known: &Known| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
-        let stage = (stamp.size >= WORTH_A_STAGE && known.as_ref().is_none_or(unread))
-            .then(|| reporter.stage(format!("Reading {what}")));
+        let stage =
+            is_long(&stamp, known.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));
         let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
             if let Some(stage) = &stage {
                 stage.progress(done, Some(total), Unit::Bytes);
@@ -88,4 +88,31 @@ impl Cache {
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
         Ok(Identity { name, version, digest, stamp: Some(stamp) })
     }
+
+    /// Whether it takes a while to identify a source, because a long tarball would have to be read.
+    pub fn takes_long(&self, source: &Source, expected: Option<&Digest>) -> bool {
+        let stamp = source.stamp();
+        stamp.is_some_and(|stamp| is_long(&stamp, self.recall(&stamp).as_ref(), &algorithms(expected)))
+    }
+
+    /// Remembers a stemcell that was verified and unpacked since `begun`, so that its tarball is not read again.
+    pub fn learn_stemcell(&self, stemcell: &Stemcell, begun: SystemTime) {
+        if let Some(stamp) = &stemcell.stamp {
+            let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
+            self.learn(stamp, begun, &stemcell.digest, Some(Named { kind: Kind::Stemcell, name, version }));
+        }
+    }
+}
+
+/// What a tarball is to be hashed with.
+fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
+    let mut algorithms = vec![Algorithm::Sha256];
+    algorithms.extend(expected.map(Digest::strongest));
+    algorithms
+}
+
+/// Whether a file would have to be read, and long.
+fn is_long(stamp: &Stamp, known: Option<&Known>, algorithms: &[Algorithm]) -> bool {
+    let unread = |known: &Known| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
+    stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)
 }

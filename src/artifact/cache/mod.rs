@@ -19,6 +19,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::digest::{Algorithm, Digest};
+use crate::locked::Locked;
 use crate::{Error, Result};
 
 pub use identify::Kind;
@@ -33,7 +34,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
-    _lock: Option<File>,
+    _lock: Option<Locked>,
 }
 
 impl Cache {
@@ -56,7 +57,7 @@ impl Cache {
     }
 }
 
-fn open_lock(root: &Path) -> Result<File> {
+fn open_lock(root: &Path) -> Result<Locked> {
     let path = root.join(LOCK);
     File::options()
         .read(true)
@@ -64,11 +65,12 @@ fn open_lock(root: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .open(&path)
+        .map(Locked::from)
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
 }
 
 /// The cache, for nobody else; an error if another run uses it.
-fn lock_exclusively(root: &Path) -> Result<File> {
+fn lock_exclusively(root: &Path) -> Result<Locked> {
     let lock = open_lock(root)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -30,6 +30,8 @@ use crate::{Error, Result};
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 /// The largest blob.
 const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
+/// How much of a blob is read or written at once: each time is a way to another thread and back.
+const CHUNK: usize = 512 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Also how long an idle connection stays: longer than clients keep one for reuse (15 s is usual).
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -132,7 +134,7 @@ async fn get(agent: &Agent, id: &str, head: bool) -> Response {
             let body = if head {
                 Body::empty()
             } else {
-                Body::from_stream(ReaderStream::with_capacity(file, 64 * 1024))
+                Body::from_stream(ReaderStream::with_capacity(file, CHUNK))
             };
             let headers = [
                 (header::CONTENT_LENGTH, length.to_string()),
@@ -165,7 +167,8 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
 async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     let failed = |e| Error::io("Updating blob", e);
     let file = agent.blobs.incoming()?;
-    let mut writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
+    let writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
+    let mut writer = BufWriter::with_capacity(CHUNK, writer);
     let mut length: u64 = 0;
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));

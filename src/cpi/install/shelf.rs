@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use super::Halt;
 use super::needed::Needed;
 use crate::durable::write_atomically;
+use crate::locked::Locked;
 use crate::ui::Stage;
 use crate::{Error, Result, tree};
 
@@ -56,7 +57,7 @@ pub(super) struct Slot {
 /// A lock on a slot or a directory, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    file: File,
+    file: Locked,
 }
 
 impl Shelf {
@@ -225,7 +226,8 @@ impl Lock {
         stage: &Stage,
     ) -> Result<Lock> {
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
-        let file = File::options().create(true).read(true).append(true).open(path).map_err(failed)?;
+        let file =
+            Locked::from(File::options().create(true).read(true).append(true).open(path).map_err(failed)?);
         let mut told = false;
         loop {
             match attempt(&file) {
@@ -239,15 +241,6 @@ impl Lock {
             }
             halt.check()?;
             std::thread::sleep(LOCK_PAUSE);
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing would not do: whatever a script left running in the background may have the file open.
-        if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "a lock cannot be released");
         }
     }
 }

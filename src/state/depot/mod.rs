@@ -106,13 +106,11 @@ impl Depot {
     #[must_use]
     pub fn sealed(self, sealing: Sealing, calls: PathBuf) -> Self {
         match &self.0.place {
-            Place::Directory(directory) if sealing.seals() => {
-                let place = Place::Directory(directory.clone());
-                Depot(Arc::new(Inner { place, calls, apart: true, sealing }))
-            }
             Place::Directory(directory) => {
-                let (calls, place) = (directory.path(JOURNAL), Place::Directory(directory.clone()));
-                Depot(Arc::new(Inner { place, calls, apart: false, sealing }))
+                let apart = sealing.seals();
+                let calls = if apart { calls } else { directory.path(JOURNAL) };
+                let place = Place::Directory(directory.clone());
+                Depot(Arc::new(Inner { place, calls, apart, sealing }))
             }
             Place::Bucket(_) => self,
         }

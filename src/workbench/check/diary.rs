@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Thing;
+use crate::locked::Locked;
 use crate::{Error, Result};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ enum Line {
 /// The file of a run.
 #[derive(Debug)]
 pub(super) struct Diary {
-    file: File,
+    file: Locked,
     path: PathBuf,
 }
 
@@ -50,14 +51,15 @@ impl Diary {
         let mut read = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let Ok(file) = File::open(&path) else { continue };
+            let Ok(file) = File::open(&path).map(Locked::from) else { continue };
             // Whoever holds it lives.
             if file.try_lock().is_ok() && take(&file, cpi, &mut earlier) {
                 read.push((path, file));
             }
         }
         let path = directory.join(format!("{}.jsonl", uuid::Uuid::new_v4()));
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
+        let file = Locked::from(file.map_err(failed)?);
         file.lock().map_err(failed)?;
         let mut diary = Diary { file, path };
         diary.line(&Line::Begun { cpi: cpi.to_owned() })?;

@@ -218,14 +218,14 @@ fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
     let start = Instant::now();
     assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
     assert!(world.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     world.finish(&queued).unwrap();
     let child = std::fs::read_to_string(&mark).unwrap();
     let gone = Instant::now();
     while std::fs::read_to_string(format!("/proc/{}/stat", child.trim()))
         .is_ok_and(|stat| !stat.contains(") Z "))
     {
-        assert!(gone.elapsed() < Duration::from_secs(3), "its child lives");
+        assert!(gone.elapsed() < Duration::from_secs(20), "its child lives");
     }
     assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
 }

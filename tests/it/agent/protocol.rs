@@ -166,7 +166,7 @@ fn slow_clients_hold_nobody_up_and_are_shown_the_door() {
     trickle.write_all(b"POST /agent HTTP/1.1\r\nHo").unwrap();
     let start = Instant::now();
     assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(8), "nobody waits until the others have to go");
     for stream in &mut mute {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(stream.read(&mut [0; 64]).is_ok_and(|count| count == 0), "the handshake has no deadline");

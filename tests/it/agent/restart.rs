@@ -115,7 +115,7 @@ fn tasks_of_an_agent_that_goes_are_ended() {
     let pid = std::fs::read_to_string(&pidfile).unwrap();
     let start = std::time::Instant::now();
     while std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
-        assert!(start.elapsed() < Duration::from_secs(3), "the script lives on");
+        assert!(start.elapsed() < Duration::from_secs(20), "the script lives on");
     }
     world.start_agent(false);
     assert!(world.finish(&task).unwrap_err().ends_with("could not be found"));

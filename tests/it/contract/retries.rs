@@ -96,7 +96,7 @@ fn a_signal_ends_the_wait_for_the_next_attempt() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.script(Script::speaking(Speaks::Local));

@@ -1,0 +1,288 @@
+//! Long streams of bytes, worked on by several threads: while one part is inflated, the next is read and hashed,
+//! and the one before is hashed and written.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+
+use super::digest::Hasher;
+
+/// How much goes from thread to thread at once.
+const CHUNK: usize = 256 << 10;
+/// How many chunks may wait between two threads: with the ones at work it bounds the memory.
+const WAITING: usize = 8;
+
+/// From this many bytes on a thread is worth its start.
+pub(super) const WORTH_A_THREAD: u64 = 1 << 20;
+
+/// A reader that is read and hashed by a thread of its own, ahead of whoever uses it.
+pub(super) struct ReadAhead<'scope, R> {
+    full: Receiver<io::Result<Vec<u8>>>,
+    empty: Sender<Vec<u8>>,
+    chunk: Vec<u8>,
+    used: usize,
+    thread: ScopedJoinHandle<'scope, (R, Hasher)>,
+}
+
+impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
+    /// Begins to read `input`.
+    pub(super) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        mut input: R,
+        mut hasher: Hasher,
+    ) -> io::Result<Self> {
+        let (full_sender, full) = sync_channel(WAITING);
+        let (empty, emptied) = channel();
+        let thread = Builder::new().spawn_scoped(scope, move || {
+            read_on(&mut input, &mut hasher, &full_sender, &emptied);
+            (input, hasher)
+        })?;
+        Ok(ReadAhead { full, empty, chunk: Vec::new(), used: 0, thread })
+    }
+
+    /// Stops it. What is returned was read, and hashed, at least as far as it was used: at the end, all of it.
+    pub(super) fn stop(self) -> (R, Hasher) {
+        drop(self.full);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn read_on(
+    input: &mut impl Read,
+    hasher: &mut Hasher,
+    full: &SyncSender<io::Result<Vec<u8>>>,
+    emptied: &Receiver<Vec<u8>>,
+) {
+    loop {
+        let mut chunk = emptied.try_recv().unwrap_or_default();
+        chunk.resize(CHUNK, 0);
+        let read = match input.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(count) => {
+                chunk.truncate(count);
+                hasher.update(&chunk);
+                full.send(Ok(chunk))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                let _ = full.send(Err(error));
+                return;
+            }
+        };
+        if read.is_err() {
+            // Nobody wants more.
+            return;
+        }
+    }
+}
+
+impl<R> BufRead for ReadAhead<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.used == self.chunk.len() {
+            // The thread hangs up at the end.
+            let next = self.full.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
+            self.used = 0;
+            // Whether it is still of use there does not matter here.
+            let _ = self.empty.send(std::mem::replace(&mut self.chunk, next));
+        }
+        Ok(self.chunk.get(self.used..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.used = self.chunk.len().min(self.used + count);
+    }
+}
+
+impl<R> Read for ReadAhead<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+/// Why [`copy`] failed.
+pub(super) enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Copies `data`, of about `size` bytes, to `file`, and hashes it; a long one is hashed and written by a thread of its
+/// own while more is read.
+pub(super) fn copy(
+    data: &mut impl Read,
+    size: u64,
+    file: &File,
+    hasher: Option<Hasher>,
+) -> Result<Option<Hasher>, CopyError> {
+    if size < WORTH_A_THREAD {
+        return copy_here(data, file, hasher);
+    }
+    scope(|scope| {
+        let (full, filled) = sync_channel::<Vec<u8>>(WAITING);
+        let (empty, emptied) = channel();
+        let write = move || -> io::Result<Option<Hasher>> {
+            let (mut file, mut hasher) = (file, hasher);
+            for chunk in filled {
+                if let Some(hasher) = &mut hasher {
+                    hasher.update(&chunk);
+                }
+                file.write_all(&chunk)?;
+                let _ = empty.send(chunk);
+            }
+            Ok(hasher)
+        };
+        let writer = Builder::new().spawn_scoped(scope, write).map_err(CopyError::Write)?;
+        let read = loop {
+            let mut chunk = emptied.try_recv().unwrap_or_default();
+            chunk.resize(CHUNK, 0);
+            match fill(data, &mut chunk) {
+                Ok(0) => break Ok(()),
+                Ok(count) => chunk.truncate(count),
+                Err(error) => break Err(error),
+            }
+            if full.send(chunk).is_err() {
+                // Writing failed, which is told below.
+                break Ok(());
+            }
+        };
+        drop(full);
+        let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read.map_err(CopyError::Read)?;
+        written.map_err(CopyError::Write)
+    })
+}
+
+fn copy_here(
+    data: &mut impl Read,
+    mut file: &File,
+    mut hasher: Option<Hasher>,
+) -> Result<Option<Hasher>, CopyError> {
+    let mut buffer = [0; 64 << 10];
+    loop {
+        let count = fill(data, &mut buffer).map_err(CopyError::Read)?;
+        if count == 0 {
+            return Ok(hasher);
+        }
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&buffer[..count]);
+        }
+        file.write_all(&buffer[..count]).map_err(CopyError::Write)?;
+    }
+}
+
+/// Reads until `buffer` is full or there is no more.
+fn fill(data: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match data.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek;
+
+    use super::super::digest::{Algorithm, Digest};
+    use super::*;
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|index| (index / 7 % 251) as u8).collect()
+    }
+
+    /// Gives odd amounts, is interrupted now and then, and fails at the end if it is to.
+    struct Uneven<'b> {
+        rest: &'b [u8],
+        turn: usize,
+        fails: bool,
+    }
+
+    impl Read for Uneven<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.turn += 1;
+            if self.turn.is_multiple_of(5) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if self.rest.is_empty() && self.fails {
+                return Err(io::Error::other("broken"));
+            }
+            let count = buffer.len().min(1 + self.turn * 997 % 70_000);
+            self.rest.read(&mut buffer[..count])
+        }
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_complete_and_hashed() {
+        let all = bytes(5_000_000);
+        scope(|scope| {
+            let input = Uneven { rest: &all, turn: 0, fails: false };
+            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
+            let mut read = Vec::new();
+            ahead.read_to_end(&mut read).unwrap();
+            assert!(read == all);
+            assert_eq!(ahead.stop().1.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+        });
+    }
+
+    #[test]
+    fn a_reader_that_is_stopped_goes_on_where_it_was() {
+        let all = bytes(9_000_000);
+        scope(|scope| {
+            let input = Uneven { rest: &all, turn: 0, fails: false };
+            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
+            ahead.read_exact(&mut [0; 10]).unwrap();
+            let (mut rest, mut hasher) = ahead.stop();
+            assert!(!rest.rest.is_empty(), "it does not read without end");
+            io::copy(&mut rest, &mut hasher).unwrap();
+            assert_eq!(hasher.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+        });
+    }
+
+    #[test]
+    fn a_failure_to_read_comes_after_what_was_read() {
+        let all = bytes(600_000);
+        scope(|scope| {
+            let input = Uneven { rest: &all, turn: 0, fails: true };
+            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[])).unwrap();
+            let mut read = Vec::new();
+            assert_eq!(ahead.read_to_end(&mut read).unwrap_err().to_string(), "broken");
+            assert!(read == all);
+        });
+    }
+
+    #[test]
+    fn a_copy_is_complete_and_hashed_whatever_its_size() {
+        for count in [0, 1, 70_000, WORTH_A_THREAD as usize, 5_000_001] {
+            let all = bytes(count);
+            let mut file = tempfile::tempfile().unwrap();
+            let mut data = Uneven { rest: &all, turn: 0, fails: false };
+            let hasher = Some(Hasher::new(&[Algorithm::Sha1]));
+            let Ok(Some(hasher)) = copy(&mut data, count as u64, &file, hasher) else { panic!("{count}") };
+            assert_eq!(hasher.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+            let mut written = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut written).unwrap();
+            assert!(written == all, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_copy_says_which_side_failed() {
+        for size in [10, WORTH_A_THREAD * 5] {
+            let all = bytes(size as usize);
+            let file = tempfile::tempfile().unwrap();
+            let mut data = Uneven { rest: &all, turn: 0, fails: true };
+            assert!(matches!(copy(&mut data, size, &file, None), Err(CopyError::Read(_))), "{size}");
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let mut data = Uneven { rest: &all, turn: 0, fails: false };
+            assert!(matches!(copy(&mut data, size, &full, None), Err(CopyError::Write(_))), "{size}");
+        }
+    }
+}
