@@ -80,6 +80,15 @@ pub fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     file.set_len(length + 512 + padding.next_multiple_of(512) + 1024).unwrap();
 }
 
+/// Puts a file's gzip form in its place.
+pub fn compress(path: &Path) {
+    let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+    let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
+    io::copy(&mut File::open(path).unwrap(), &mut encoder).unwrap();
+    encoder.finish().unwrap();
+    packed.persist(path).unwrap();
+}
+
 fn header(size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_size(size);

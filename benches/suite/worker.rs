@@ -10,6 +10,8 @@ use flate2::bufread::MultiGzDecoder;
 use monopile::agent::{Agent, Endpoint};
 use monopile::timing::Clock;
 
+use crate::rows::packages;
+
 /// What says that this process is to do such work.
 const VARIABLE: &str = "MONOPILE_BENCH_WORK";
 
@@ -34,6 +36,15 @@ pub fn run_if_called() -> Option<ExitCode> {
         }
         ("get-blob", [mbus, ca, id, file]) => {
             agent(mbus, ca).get_blob(id, &mut File::create(file).unwrap()).unwrap();
+        }
+        ("same-yaml", [one, other]) => {
+            let read =
+                |file| serde_yaml::from_reader::<_, serde_yaml::Value>(File::open(file).unwrap()).unwrap();
+            return Some(if read(one) == read(other) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        ("release-of-packages", [file, sizes @ ..]) => {
+            let sizes: Vec<usize> = sizes.iter().map(|size| size.parse().unwrap()).collect();
+            packages::release(sizes[0], sizes[1], sizes[2]).write(Path::new(file));
         }
         other => panic!("no such work: {other:?}"),
     }

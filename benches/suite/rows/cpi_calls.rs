@@ -30,7 +30,7 @@ fn measure(_: &Suite) -> Findings {
             let requests = hello.requests();
             let methods = Hello::methods(&requests);
             let sample = Sample { value: methods.len() as f64, peak_kib: None };
-            let size = format!("{scale} jobs");
+            let size = format!("{scale} job(s)");
             let figure = Figure::new(what, u32::try_from(scale).unwrap(), &size, Unit::Count, &[sample]);
             let figure = findings.figure(figure);
             let must = format!("{what}: 1 `info` + one per needed call ({})", needed.len());

@@ -32,7 +32,7 @@ fn measure(suite: &Suite) -> Findings {
             sentence = timings.sentence();
         }
         hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
-        let size = format!("{scale} jobs");
+        let size = format!("{scale} job(s)");
         let number = u32::try_from(scale).unwrap();
         for (what, samples) in [OURS, "CPI", "agent and its tasks", "all of it"].iter().zip(&samples) {
             findings.figure(Figure::new(what, number, &size, Unit::Milliseconds, samples));

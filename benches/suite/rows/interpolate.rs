@@ -10,6 +10,7 @@ use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
+use crate::worker;
 
 pub const ROW: Row = Row {
     name: "interpolate",
@@ -27,7 +28,7 @@ fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     for scale in [1, 4, 16] {
         let inputs = inputs(suite, scale);
-        let size = format!("{scale} MiB, {OPS_FILES} × {} ops, {} variables", OPS * scale, VARIABLES * scale);
+        let size = inputs.size.clone();
         let mut contenders = vec![Contender::new("monopile interpolate", || {
             Sample::of(&process::run(&mut command(Path::new(MONOPILE), &inputs)))
         })];
@@ -55,16 +56,22 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
+/// Whether two programs put out the same document. It is compared by a process of its own: what this one ever held counts
+/// as memory of all that it starts.
 fn outputs_agree(bosh: &Path, inputs: &Inputs) -> bool {
-    let decoded = |program: &Path| {
-        let output = command(program, inputs).output().unwrap();
-        serde_yaml::from_slice::<serde_yaml::Value>(&output.stdout).unwrap()
-    };
-    decoded(Path::new(MONOPILE)) == decoded(bosh)
+    let files = [Path::new(MONOPILE), bosh].map(|program| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(command(program, inputs).stdout(file.reopen().unwrap()).status().unwrap().success());
+        file
+    });
+    let mut same = worker::command("same-yaml");
+    same.args(files.each_ref().map(|file| file.path()));
+    process::attempt(&mut same).code == 0
 }
 
 struct Inputs {
     directory: PathBuf,
+    size: String,
 }
 
 fn command(program: &Path, inputs: &Inputs) -> Command {
@@ -92,7 +99,13 @@ fn inputs(suite: &Suite, scale: usize) -> Inputs {
         writeln!(variables, "var{number}: value-of-{number}-0123456789abcdefghij").unwrap();
     }
     write("variables.yml", variables);
-    Inputs { directory }
+    let size = format!(
+        "{:.2} MiB, {OPS_FILES} × {} ops, {} variables",
+        times(MANIFEST) as f64 / 1048576.0,
+        times(OPS),
+        times(VARIABLES)
+    );
+    Inputs { directory, size }
 }
 
 /// A manifest of this many bytes, and how many jobs it has.

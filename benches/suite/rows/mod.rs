@@ -4,7 +4,7 @@ mod blobs;
 mod cpi_calls;
 mod hello;
 mod interpolate;
-mod packages;
+pub mod packages;
 mod redact;
 mod startup;
 mod stemcell;

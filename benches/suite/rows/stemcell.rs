@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
+use crate::bosh;
 use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
 use crate::fixtures::{self, Hashed};
 use crate::process;
@@ -33,6 +34,7 @@ fn measure(suite: &Suite) -> Findings {
         let stemcell = fixtures::stemcell(suite, bytes);
         let size = format!("image of {} MiB", bytes >> 20);
         let environment = Environment::new(suite, &stemcell);
+        let theirs = suite.bosh.as_ref().map(|bosh| (bosh, Environment::for_bosh(suite, &stemcell)));
         let mut contenders = vec![
             Contender::new(MONOPILE, || environment.measure()),
             Contender::new(REFERENCE, || {
@@ -54,6 +56,11 @@ fn measure(suite: &Suite) -> Findings {
                     }
                 }));
             }
+        }
+        if let Some((bosh, environment)) = &theirs {
+            contenders.push(Contender::new("bosh create-env, until create_stemcell", || {
+                environment.until_marked(bosh::command(bosh, &environment.hello, "create-env"))
+            }));
         }
         for figure in interleaved(&mut contenders, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
             findings.figure(figure);
@@ -112,6 +119,7 @@ struct Environment<'s> {
     suite: &'s Suite,
     /// When it got the image, in nanoseconds since 1970.
     mark: PathBuf,
+    cpi: PathBuf,
 }
 
 impl Environment<'_> {
@@ -147,7 +155,13 @@ esac
             "instant.yml",
             &format!("- {{type: replace, path: /cloud_provider/cpi, value: {{path: {}}}}}\n", cpi.display()),
         );
-        Environment { hello, suite, mark }
+        Environment { hello, suite, mark, cpi }
+    }
+
+    fn for_bosh<'s>(suite: &'s Suite, stemcell: &Hashed) -> Environment<'s> {
+        let mut environment = Environment::new(suite, stemcell);
+        bosh::suit(&mut environment.hello, &environment.cpi);
+        environment
     }
 
     /// A first run on a machine that knows nothing yet.

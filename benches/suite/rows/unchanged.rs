@@ -1,14 +1,18 @@
 //! `create-env` when nothing has changed since the last one.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
+use crate::bosh;
 use crate::findings::{Contender, Figure, Findings, Sample, Unit, interleaved};
 use crate::fixtures;
 use crate::process;
+use crate::support::MONOPILE;
 use crate::support::hello::Hello;
 use crate::support::tarballs::Tar;
 
@@ -34,9 +38,22 @@ fn measure(suite: &Suite) -> Findings {
         // Then, once more: what was read a moment after it was written is read again.
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
-        let mut contenders = [Contender::new(OURS, || Sample::of(&process::run(&mut command())))];
-        for figure in interleaved(&mut contenders, suite.rounds(25), (scale, &size, Unit::Milliseconds)) {
-            findings.figure(figure.with_instructions(process::instructions(&command())));
+        let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
+        let mut contenders = vec![Contender::new(OURS, || Sample::of(&process::run(&mut command())))];
+        if let Some((bosh, hello)) = &theirs {
+            contenders.push(Contender::new("bosh create-env, nothing changed", || {
+                Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
+            }));
+        }
+        // `bosh` takes as long as it takes to read it all.
+        let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
+        for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
+            let counted = (figure.what == OURS).then(|| process::instructions(&command())).flatten();
+            findings.figure(figure.with_instructions(counted));
+        }
+        drop(contenders);
+        if let Some((bosh, hello)) = &theirs {
+            process::run(&mut bosh::command(bosh, hello, "delete-env"));
         }
         match bytes_read(&hello, command()) {
             Some(read) => {
@@ -96,6 +113,28 @@ fn environment(bytes: u64) -> Hello {
         );
     }
     hello.ops("large.yml", &ops);
+    hello
+}
+
+/// The same with a CPI from a release, deployed by `bosh`.
+fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
+    let mut hello = environment(bytes);
+    let config = hello.world.path("local.json");
+    let script = format!("#!/bin/bash\nexec '{MONOPILE}' cpi-exec local --config '{}'\n", config.display());
+    let cpi = hello.world.write("local-cpi", script);
+    std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // The CPI's configuration names the agent's endpoint with the password of the vars store.
+    bosh::suit(&mut hello, &cpi);
+    let flags = hello.flags().into_iter().filter(|flag| !["--state", "state.json"].contains(flag));
+    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(flags)).success();
+    let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    let config = hello.world.read("local.json").replace("unset:unset", &format!("mbus:{password}"));
+    hello.world.write("local.json", config);
+    for name in ["stemcell", "one", "two"] {
+        fixtures::compress(&hello.world.path(format!("{name}.tar")));
+    }
+    process::run(&mut bosh::command(bosh, &hello, "create-env"));
     hello
 }
 
