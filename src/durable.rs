@@ -123,6 +123,21 @@ pub(crate) fn remove_durably(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The files in `directory` whose names have this extension and begin with a time, newest first; none when there is no
+/// such directory.
+pub(crate) fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
+    paths.sort();
+    paths.reverse();
+    Ok(paths)
+}
+
 /// Creates a file for a program of ours to write into; it must not exist yet. Mode 0600.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)

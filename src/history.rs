@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::durable::{Replacement, sweep_temporaries};
+use crate::durable::{Replacement, newest_first, sweep_temporaries};
 use crate::locked::Locked;
 use crate::plan::ToldStep;
 use crate::state::Depot;
@@ -206,24 +206,9 @@ fn text(record: &Record) -> Result<Vec<u8>> {
 
 /// The files of records, newest first.
 fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(Error::io(
-                format!("reading the records of runs in '{}'", directory.display()),
-                error,
-            ));
-        }
-    };
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
-        .collect();
-    paths.sort();
-    paths.reverse();
-    Ok(paths)
+    newest_first(directory, EXTENSION).map_err(|error| {
+        Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
+    })
 }
 
 fn read(path: &Path) -> Option<Run> {

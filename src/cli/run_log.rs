@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::durable::{Replacement, create_private, sweep_temporaries, temporary_path};
+use crate::durable::{Replacement, create_private, newest_first, sweep_temporaries, temporary_path};
 use crate::ui::{Event, Outcome, Redactor, Sink};
 use crate::{Error, Result, notation};
 
@@ -118,15 +118,7 @@ impl LogFile {
 /// Removes the oldest logs that no run is writing, and what a killed run left half written. Whatever cannot be
 /// removed stays.
 fn prune(directory: &Path) {
-    let mut logs: Vec<PathBuf> = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
-        .collect();
-    logs.sort();
-    logs.reverse();
+    let logs = newest_first(directory, EXTENSION).unwrap_or_default();
     for path in logs.iter().skip(KEPT) {
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));

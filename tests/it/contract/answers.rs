@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::in_parallel;
-use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::{Run, peak_kib};
 
 /// What is done to a good answer of `create_vm`, and what the error says of it.
 const BROKEN: &[(&str, &str, &str)] = &[
@@ -244,7 +244,6 @@ fn wrong_types_are_refused_method_by_method() {
 /// Runs a command; returns the most memory it used, too, in KiB.
 fn watched(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let status = format!("/proc/{}/status", child.id());
     let reader = |stream: Option<Box<dyn std::io::Read + Send>>| {
         let mut stream = stream.unwrap();
         std::thread::spawn(move || {
@@ -257,9 +256,7 @@ fn watched(mut command: std::process::Command) -> (Run, u64) {
     let stderr = reader(child.stderr.take().map(|stream| Box::new(stream) as _));
     let mut peak = 0;
     let code = loop {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let most = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        peak = most.map_or(peak, |most| most.trim().parse().unwrap());
+        peak = peak.max(peak_kib(child.id()).unwrap_or(0));
         if let Some(status) = child.try_wait().unwrap() {
             break status.code().unwrap_or(-1);
         }

@@ -163,11 +163,19 @@ impl Ironic {
         let begun = Instant::now();
         while self.try_call("GET", "/v1/drivers/fake-hardware", None).map(|(status, _)| status) != Some(200) {
             if begun.elapsed() > START {
-                let output = std::fs::read_to_string(self.directory.join("output")).unwrap_or_default();
-                panic!("Ironic does not come up in '{}':\n{output}", self.directory.display());
+                panic!("Ironic does not come up in '{}':\n{}", self.directory.display(), self.last_words());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// The end of what it wrote.
+    fn last_words(&self) -> String {
+        let written = ["output", "ironic.log"].map(|name| {
+            let text = std::fs::read(self.directory.join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&text[text.len().saturating_sub(8192)..]).into_owned()
+        });
+        written.join("\n")
     }
 
     pub fn url(&self) -> String {
@@ -202,7 +210,9 @@ impl Ironic {
             // Nothing has been done then.
             let is_busy = status >= 500 && answer.to_string().contains("database is locked");
             if !is_busy || begun.elapsed() > START {
-                assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+                if !(200..300).contains(&status) {
+                    panic!("{method} {path}: {status} {answer}\n{}", self.last_words());
+                }
                 return answer;
             }
             std::thread::sleep(Duration::from_millis(100));

@@ -160,6 +160,16 @@ impl World {
     }
 }
 
+/// The most memory, in KiB, that a process of the program has had so far; none when it has ended.
+pub fn peak_kib(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    // A child that is not yet the program still has the memory of the test.
+    status
+        .strip_prefix("Name:\tmonopile\n")?
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
+}
+
 impl Run {
     /// Checks that the run succeeded.
     #[track_caller]
