@@ -23,6 +23,7 @@ pub fn run(command: &mut Command) -> Took {
 }
 
 /// Runs a command, however it ends.
+#[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
 pub fn attempt(command: &mut Command) -> Took {
     let begun = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
