@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
@@ -25,6 +26,8 @@ const FORMAT: &str = "monopile-compiled-1";
 #[derive(Debug, Clone)]
 pub(super) struct Shelf {
     directory: PathBuf,
+    /// The files that were there when it was first searched, in the order of their names.
+    names: OnceLock<Vec<String>>,
 }
 
 /// What a compiled package is made from, as 64 hex digits.
@@ -59,22 +62,19 @@ impl Key {
 impl Shelf {
     /// The one below this cache directory.
     pub(super) fn below(cache: &Path) -> Shelf {
-        Shelf { directory: cache.join("compiled") }
+        Shelf { directory: cache.join("compiled"), names: OnceLock::new() }
     }
 
-    /// The package of this key, if it is there and its content is what its name says.
+    /// The package of this key, if it was there at the first search and its content is what its name says.
     pub(super) fn find(&self, key: &Key) -> Option<Kept> {
         let prefix = format!("{}.", key.0);
-        for entry in fs::read_dir(&self.directory).ok()?.flatten() {
-            let name = entry.file_name();
-            let Some(sha256) = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(&prefix))
-                .and_then(|rest| rest.strip_suffix(".tgz"))
-            else {
+        let names = self.names.get_or_init(|| self.list());
+        let first = names.partition_point(|name| *name < prefix);
+        for name in names.iter().skip(first).take_while(|name| name.starts_with(&prefix)) {
+            let Some(sha256) = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tgz")) else {
                 continue;
             };
-            let archive = entry.path();
+            let archive = self.directory.join(name);
             match Digest::of_file(&archive, &[Algorithm::Sha256]) {
                 Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
                     // Says to whoever tidies up that it is in use.
@@ -93,6 +93,14 @@ impl Shelf {
             }
         }
         None
+    }
+
+    fn list(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Keeps what `fetch` writes, provided that it is what `expected` says.
@@ -177,14 +185,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let shelf = Shelf::below(directory.path());
         let (key, other) = (Key::new(&stemcell("1"), "a", "f", &[]), Key::new(&stemcell("1"), "a", "g", &[]));
-        assert_eq!(shelf.find(&key), None);
+        let find = |key: &Key| Shelf::below(directory.path()).find(key);
+        assert_eq!(find(&key), None);
         let kept = put(&shelf, &key, b"content");
-        assert_eq!(shelf.find(&key), Some(kept.clone()));
+        assert_eq!(find(&key), Some(kept.clone()));
         assert_eq!(put(&shelf, &key, b"content"), kept, "twice the same is one");
-        assert_eq!(shelf.find(&other), None);
+        assert_eq!(find(&other), None);
 
         fs::write(&kept.archive, b"c0ntent").unwrap();
-        assert_eq!(shelf.find(&key), None);
+        assert_eq!(find(&key), None);
         assert!(!kept.archive.exists(), "a bad file is thrown away");
     }
 

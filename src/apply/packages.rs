@@ -61,6 +61,8 @@ pub struct Supply {
 /// What has become of a package.
 #[derive(Default)]
 struct Progress {
+    /// Its compiled form, where it is on this machine, and the digest that this was found to have.
+    archive: Option<(PathBuf, Digest)>,
     /// The source in the agent's blobstore.
     source: OnceLock<String>,
     compiled: OnceLock<CompiledPackage>,
@@ -147,10 +149,10 @@ impl<'r> Packages<'r> {
     pub(super) fn supply(&self, cache: &Path) -> Supply {
         let shelf = Shelf::below(cache);
         self.nodes.iter().fold(Supply::default(), |mut supply, node| {
-            match node.package.compiled_for {
-                Some(_) => supply.compiled += 1,
-                None if shelf.find(&node.key).is_some() => supply.cached += 1,
-                None => supply.compile += 1,
+            match (&node.package.compiled_for, node.compiled(&shelf)) {
+                (Some(_), _) => supply.compiled += 1,
+                (None, Some(_)) => supply.cached += 1,
+                (None, None) => supply.compile += 1,
             }
             supply
         })
@@ -167,11 +169,16 @@ impl<'r> Packages<'r> {
     ) -> Result<Vec<CompiledPackage>> {
         let begun = Instant::now();
         let shelf = Shelf::below(&environment.paths.cache);
-        let progress: Vec<Progress> = self.nodes.iter().map(|_| Progress::default()).collect();
+        let progress: Vec<Progress> = self
+            .nodes
+            .iter()
+            .map(|node| Progress { archive: node.compiled(&shelf), ..Progress::default() })
+            .collect();
         // What is compiled needs its dependencies in the blobstore, and whether they are still there nobody tells.
-        if self.supply(&environment.paths.cache).compile == 0 {
+        if progress.iter().all(|progress| progress.archive.is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
-                if let Some(there) = node.among(installed, &shelf) {
+                let archive = progress.archive.as_ref();
+                if let Some(there) = archive.and_then(|archive| node.among(installed, archive)) {
                     let _ = progress.compiled.set(there.clone());
                 }
             }
@@ -180,7 +187,7 @@ impl<'r> Packages<'r> {
         schedule::run(&tasks, environment.parallel, &|number| {
             signals::check(environment)?;
             match works[number] {
-                Work::Upload(node) => self.upload(node, &progress[node], &shelf, agent, stage),
+                Work::Upload(node) => self.upload(node, &progress[node], agent, stage),
                 Work::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
                 Work::Keep(node) => {
                     self.keep(node, &progress[node], &shelf, agent, stage);
@@ -225,24 +232,17 @@ impl<'r> Packages<'r> {
         (works, tasks)
     }
 
-    fn upload(
-        &self,
-        number: usize,
-        progress: &Progress,
-        shelf: &Shelf,
-        agent: &Agent,
-        stage: &Stage,
-    ) -> Result<()> {
+    fn upload(&self, number: usize, progress: &Progress, agent: &Agent, stage: &Stage) -> Result<()> {
         if progress.compiled.get().is_some() {
             return Ok(());
         }
         let begun = Instant::now();
         let node = &self.nodes[number];
-        let id = match node.compiled(shelf) {
+        let id = match &progress.archive {
             Some((archive, digest)) => {
                 let uploading =
                     stage.reporter().timed(node.kind("upload"), format!("Uploading compiled package {node}"));
-                let id = put(agent, &archive, &uploading)?;
+                let id = put(agent, archive, &uploading)?;
                 uploading.finish();
                 let _ = progress.compiled.set(CompiledPackage {
                     name: node.package.name.clone(),
@@ -356,15 +356,18 @@ impl Node<'_> {
     }
 
     /// The same content among packages that a VM has.
-    fn among<'i>(&self, installed: &'i [CompiledPackage], shelf: &Shelf) -> Option<&'i CompiledPackage> {
-        let (archive, digest) = self.compiled(shelf)?;
+    fn among<'i>(
+        &self,
+        installed: &'i [CompiledPackage],
+        (archive, digest): &(PathBuf, Digest),
+    ) -> Option<&'i CompiledPackage> {
         let there = installed
             .iter()
             .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
         // The digest of what an agent compiled is by the function that it chose, and not by ours.
         let is_same = || {
             let known = Digest::parse(&there.sha1, &there.name).ok()?;
-            let found = Digest::of_file(&archive, &[known.strongest()]).ok()?;
+            let found = Digest::of_file(archive, &[known.strongest()]).ok()?;
             known.check(&found, &there.name).ok()
         };
         (there.sha1 == digest.to_string() || is_same().is_some()).then_some(there)

@@ -374,6 +374,7 @@ fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
     // The accounts of a child are added to its parent's when that has waited for it.
     shell.args(["-c", "\"$@\" >&2; code=$?; sed -n 's/^rchar: //p' /proc/$$/io; exit $code", "-"]);
     shell.arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let run = hello.world.finish(shell).success();
     let read = run.stdout.trim().parse().unwrap();
     (run, read)
@@ -421,6 +422,20 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     assert!(read > PADDING, "{read} bytes were read");
     let (_, read) = bytes_read(&hello, &create);
     assert!(read < PADDING / 8, "{read} bytes were read");
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn whom_the_system_trusts_is_read_for_a_download_alone() {
+    const SIZE: u64 = 16 << 20;
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let roots = hello.world.write("roots.pem", vec![b'#'; usize::try_from(SIZE).unwrap()]);
+    let mut create = hello.command("create-env", &[]);
+    create.env("SSL_CERT_FILE", &roots);
+    let (run, read) = bytes_read(&hello, &create);
+    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(read < SIZE / 2, "{read} bytes were read");
     hello.delete(&[]).success();
 }
 

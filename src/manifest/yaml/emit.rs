@@ -126,6 +126,12 @@ impl Emitter {
         self.column += 1;
     }
 
+    /// Text without breaks.
+    fn push_str(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.column += text.chars().count();
+    }
+
     /// A break inside a scalar, as it is in the value.
     fn push_break(&mut self, character: char) {
         self.out.push(character);
@@ -134,9 +140,7 @@ impl Emitter {
 
     fn indicator(&mut self, text: &str, space_before: bool, keeps_indention: bool) {
         self.space(space_before);
-        for character in text.chars() {
-            self.push(character);
-        }
+        self.push_str(text);
         self.whitespace = false;
         self.indention = self.indention && keeps_indention;
     }
@@ -172,21 +176,25 @@ impl Emitter {
 
     fn plain_folded(&mut self, text: &str, folds: bool) {
         self.space(true);
-        let mut spaces = false;
-        let mut rest = text.chars().peekable();
-        while let Some(character) = rest.next() {
-            if character == ' ' {
-                if folds && !spaces && self.column > WIDTH && rest.peek() != Some(&' ') {
-                    self.line();
+        if folds && self.column + text.len() > WIDTH {
+            let mut spaces = false;
+            let mut rest = text.chars().peekable();
+            while let Some(character) = rest.next() {
+                if character == ' ' {
+                    if !spaces && self.column > WIDTH && rest.peek() != Some(&' ') {
+                        self.line();
+                    } else {
+                        self.push(' ');
+                    }
+                    spaces = true;
                 } else {
-                    self.push(' ');
+                    self.push(character);
+                    self.indention = false;
+                    spaces = false;
                 }
-                spaces = true;
-            } else {
-                self.push(character);
-                self.indention = false;
-                spaces = false;
             }
+        } else {
+            self.push_str(text);
         }
         self.whitespace = false;
         self.indention = false;
@@ -287,9 +295,7 @@ impl Emitter {
             _ if code <= 0xffff => format!("\\u{code:04X}"),
             _ => format!("\\U{code:08X}"),
         };
-        for character in escaped.chars() {
-            self.push(character);
-        }
+        self.push_str(&escaped);
     }
 
     fn literal(&mut self, text: &str) {
@@ -306,19 +312,17 @@ impl Emitter {
         self.line_break();
         self.indention = true;
         self.whitespace = true;
-        let mut breaks = true;
-        for character in text.chars() {
-            if is_break(character) {
-                self.push_break(character);
-                self.indention = true;
-                breaks = true;
-            } else {
-                if breaks {
-                    self.line();
-                }
-                self.push(character);
+        for line in text.split_inclusive(is_break) {
+            let end = line.chars().next_back().filter(|last| is_break(*last));
+            let content = end.map_or(line, |end| line.strip_suffix(end).unwrap_or(line));
+            if !content.is_empty() {
+                self.line();
+                self.push_str(content);
                 self.indention = false;
-                breaks = false;
+            }
+            if let Some(end) = end {
+                self.push_break(end);
+                self.indention = true;
             }
         }
     }
@@ -364,6 +368,9 @@ struct Traits {
 
 impl Traits {
     fn of(text: &str) -> Traits {
+        if is_harmless(text) {
+            return Traits { multiline: false, plain: true, single: true, literal: true };
+        }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let mut multiline = false;
         let mut special = false;
@@ -403,6 +410,14 @@ impl Traits {
             literal: !(text.is_empty() || text.ends_with(' ') || unruly),
         }
     }
+}
+
+/// Whether a text has nothing in it that could mean anything in YAML, as most texts of manifests.
+fn is_harmless(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'/')
+        && bytes.last() != Some(&b' ')
+        && bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b':' | b'#'))
 }
 
 fn is_break(character: char) -> bool {

@@ -10,7 +10,7 @@ pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
     let mut entries: Vec<_> = map.iter().collect();
     // Three keys can form a circle in this order (`04`, `0b`, `1-`), which the standard library's sorts
     // may answer with a panic. A fixed start makes the outcome the same however they were written.
-    entries.sort_by_cached_key(|(key, _)| key.as_str().map(str::to_owned));
+    entries.sort_by(|(one, _), (other, _)| one.as_str().cmp(&other.as_str()));
     merge_sort(entries)
 }
 
@@ -83,12 +83,12 @@ fn natural(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }
-    let x: Vec<char> = a.chars().collect();
-    let y: Vec<char> = b.chars().collect();
-    let Some(at) = x.iter().zip(&y).position(|(p, q)| p != q) else {
+    let alike = a.bytes().zip(b.bytes()).take_while(|(p, q)| p == q).count();
+    let (known, x) = a.split_at(a.floor_char_boundary(alike));
+    let y = b.get(known.len()..).unwrap_or_default();
+    let (Some(p), Some(q)) = (x.chars().next(), y.chars().next()) else {
         return x.len().cmp(&y.len());
     };
-    let (p, q) = (x[at], y[at]);
     match (p.is_alphabetic(), q.is_alphabetic()) {
         (true, true) => return p.cmp(&q),
         (true, false) => return Ordering::Greater,
@@ -97,20 +97,20 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
     // A zero inside a number counts as a digit, a leading one does not.
     let inside_number = (p == '0' || q == '0')
-        && x[..at].iter().rev().take_while(|digit| digit.is_numeric()).any(|digit| *digit != '0');
-    let (value_x, end_x) = digits(&x, at, inside_number);
-    let (value_y, end_y) = digits(&y, at, inside_number);
-    value_x.cmp(&value_y).then(end_x.cmp(&end_y)).then(p.cmp(&q))
+        && known.chars().rev().take_while(|digit| digit.is_numeric()).any(|digit| digit != '0');
+    let (value_x, length_x) = digits(x, inside_number);
+    let (value_y, length_y) = digits(y, inside_number);
+    value_x.cmp(&value_y).then(length_x.cmp(&length_y)).then(p.cmp(&q))
 }
 
-/// The number at `at`, as a key counts it, and where it ends.
-fn digits(text: &[char], at: usize, inside_number: bool) -> (i64, usize) {
+/// The number that a text begins with, as a key counts it, and how many digits it has.
+fn digits(text: &str, inside_number: bool) -> (i64, usize) {
     let mut value = i64::from(inside_number);
-    let mut end = at;
-    while let Some(digit) = text.get(end).filter(|character| character.is_numeric()) {
-        let digit = i64::from(u32::from(*digit)) - i64::from(u32::from('0'));
+    let mut length = 0;
+    for digit in text.chars().take_while(|character| character.is_numeric()) {
+        let digit = i64::from(u32::from(digit)) - i64::from(u32::from('0'));
         value = value.wrapping_mul(10).wrapping_add(digit);
-        end += 1;
+        length += 1;
     }
-    (value, end)
+    (value, length)
 }

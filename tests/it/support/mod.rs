@@ -38,7 +38,8 @@ pub const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
 /// A test that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A directory tree of its own for one test; removed at its end, unless `MONOPILE_TEST_KEEP` is set.
+/// A directory tree of its own for one test, below `MONOPILE_TEST_ROOT` or `/tmp`; removed at its end, unless
+/// `MONOPILE_TEST_KEEP` is set.
 pub struct World {
     root: PathBuf,
     _directory: Option<tempfile::TempDir>,
@@ -58,7 +59,8 @@ pub struct Run {
 impl World {
     /// An empty one. Its path is short, because sockets may lie in it.
     pub fn new() -> World {
-        let directory = tempfile::Builder::new().prefix("mp-").tempdir_in("/tmp").unwrap();
+        let root = std::env::var_os("MONOPILE_TEST_ROOT").unwrap_or_else(|| "/tmp".into());
+        let directory = tempfile::Builder::new().prefix("mp-").tempdir_in(root).unwrap();
         let root = directory.path().canonicalize().unwrap();
         let directory = match std::env::var_os("MONOPILE_TEST_KEEP") {
             Some(_) => {

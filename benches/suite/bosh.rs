@@ -1,0 +1,44 @@
+//! The same environment for a `bosh` binary: its releases as tarballs, its CPI from a release.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::hello::Hello;
+use crate::support::tarballs::{JobTarball, ReleaseTarball};
+
+/// Has an environment be one that `bosh` can deploy: with one job that runs nothing, and this program as its CPI.
+pub fn suit(hello: &mut Hello, cpi: &Path) {
+    let mut idle = JobTarball::new("idle")
+        .template("config.erb", "config/file", "<%= spec.ip %>\n")
+        .spec("packages: []\n");
+    idle.monit = String::new();
+    let idle = ReleaseTarball::new("idle", "1").job(idle).write(&hello.world.path("idle.tgz"));
+    let exec = format!("#!/bin/bash\nexec '{}'\n", cpi.display());
+    let mut job = JobTarball::new("bench_cpi").template("cpi.erb", "bin/cpi", &exec).spec("packages: []\n");
+    job.monit = String::new();
+    let release = ReleaseTarball::new("bench-cpi", "1").job(job).write(&hello.world.path("bench-cpi.tgz"));
+    hello.ops(
+        "bosh.yml",
+        &format!(
+            "- {{type: remove, path: /cloud_provider/cpi}}\n\
+             - {{type: replace, path: '/cloud_provider/template?', value: {{name: bench_cpi, release: bench-cpi}}}}\n\
+             - {{type: replace, path: /releases/name=hello, value: {{name: idle, url: 'file://{}'}}}}\n\
+             - {{type: replace, path: /releases/-, value: {{name: bench-cpi, url: 'file://{}'}}}}\n\
+             - {{type: replace, path: /instance_groups/name=hello/jobs, value: [{{name: idle, release: idle, properties: {{}}}}]}}\n\
+             - {{type: replace, path: '/instance_groups/name=hello/properties?', value: {{}}}}\n\
+             - {{type: replace, path: '/properties?', value: {{}}}}\n",
+            idle.display(),
+            release.display()
+        ),
+    );
+}
+
+/// `bosh` with a command on this environment.
+pub fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
+    // It has the same flags.
+    let ours = hello.builtin_command(&[command], &[]);
+    let mut theirs = Command::new(bosh);
+    hello.world.enter(&mut theirs).arg("-n").args(ours.get_args());
+    theirs.stdin(Stdio::null());
+    theirs
+}

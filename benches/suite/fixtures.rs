@@ -1,0 +1,222 @@
+//! What is measured with: stemcells, releases and environments of any size, made by the same rules every time.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::Value;
+use sha1::Digest as _;
+
+use crate::Suite;
+use crate::process::{self, Took};
+use crate::support::hello::Hello;
+
+/// A file and its SHA-1 in hex.
+pub struct Hashed {
+    pub path: PathBuf,
+    pub sha1: String,
+}
+
+/// How the image's content alternates, in bytes.
+const STRETCH: u64 = 1 << 20;
+
+/// A directory below the results that is empty now.
+pub fn fresh(suite: &Suite, name: &str) -> PathBuf {
+    let path = suite.out.join("work").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A stemcell whose image has so many bytes: one gzip member with `stemcell.MF` and `image`, as stemcells are. Three
+/// quarters of the image are compressed already, as most of a disk image is, and one quarter is not. It is made once.
+pub fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
+    let directory = suite.out.join("fixtures");
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(format!("stemcell-{}-mib.tgz", bytes >> 20));
+    if !path.exists() {
+        let image_sha1 = sha1_of(Image::new(bytes));
+        let manifest = format!(
+            "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\nsha1: {image_sha1}\n\
+             stemcell_formats: [local-directory]\ncloud_properties: {{name: bosh-bench}}\n"
+        );
+        let mut file = tempfile::NamedTempFile::new_in(&directory).unwrap();
+        let mut tar =
+            tar::Builder::new(GzEncoder::new(BufWriter::new(file.as_file_mut()), Compression::new(6)));
+        let mut add = |name: &str, size: u64, content: &mut dyn Read| {
+            let mut header = header(size);
+            tar.append_data(&mut header, name, content).unwrap();
+        };
+        add("stemcell.MF", manifest.len() as u64, &mut manifest.as_bytes());
+        add("image", bytes, &mut Image::new(bytes));
+        tar.into_inner().unwrap().finish().unwrap().flush().unwrap();
+        file.persist(&path).unwrap();
+    }
+    let sha1 = sha1_of(File::open(&path).unwrap());
+    Hashed { path, sha1 }
+}
+
+/// A tar archive of these files and of one that has so many zeros. It takes no room on the disk.
+pub fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
+    let mut file = File::create(path).unwrap();
+    let mut length = 0;
+    for (name, content) in files {
+        let mut header = header(content.len() as u64);
+        header.set_path(name).unwrap();
+        header.set_cksum();
+        file.write_all(header.as_bytes()).unwrap();
+        file.write_all(content).unwrap();
+        let rest = content.len().next_multiple_of(512) - content.len();
+        file.write_all(&vec![0; rest]).unwrap();
+        length += 512 + content.len().next_multiple_of(512) as u64;
+    }
+    let mut header = header(padding);
+    header.set_path("padding").unwrap();
+    header.set_cksum();
+    file.write_all(header.as_bytes()).unwrap();
+    // Two blocks of zeros end an archive.
+    file.set_len(length + 512 + padding.next_multiple_of(512) + 1024).unwrap();
+}
+
+/// Puts a file's gzip form in its place.
+pub fn compress(path: &Path) {
+    let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+    let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
+    io::copy(&mut File::open(path).unwrap(), &mut encoder).unwrap();
+    encoder.finish().unwrap();
+    packed.persist(path).unwrap();
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_mtime(1_700_000_000);
+    header.set_entry_type(tar::EntryType::Regular);
+    header
+}
+
+fn sha1_of(mut content: impl Read) -> String {
+    let mut hasher = sha1::Sha1::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = content.read(&mut buffer).unwrap();
+        if count == 0 {
+            return hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        }
+        hasher.update(&buffer[..count]);
+    }
+}
+
+/// The content of an image.
+struct Image {
+    left: u64,
+    random: u64,
+    words: Vec<Vec<u8>>,
+    /// What is given out next.
+    ready: Vec<u8>,
+}
+
+impl Image {
+    fn new(bytes: u64) -> Image {
+        let mut image =
+            Image { left: bytes, random: 0x9e37_79b9_7f4a_7c15, words: Vec::new(), ready: Vec::new() };
+        for _ in 0..4096 {
+            let length = 2 + image.next() % 11;
+            let word = (0..length).map(|_| image.next().to_le_bytes()[3]).collect();
+            image.words.push(word);
+        }
+        image
+    }
+
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Makes the next stretch: noise, or words of which some are used more than others.
+    fn fill(&mut self) {
+        let number = self.left.div_ceil(STRETCH);
+        self.ready.clear();
+        let wanted = usize::try_from(self.left.min(STRETCH)).unwrap();
+        while self.ready.len() < wanted {
+            let random = self.next();
+            if number.is_multiple_of(4) {
+                let rank = (random as usize % 4096) >> (random >> 60);
+                self.ready.extend_from_slice(&self.words[rank]);
+            } else {
+                self.ready.extend_from_slice(&random.to_le_bytes());
+            }
+        }
+        self.ready.truncate(wanted);
+        self.ready.reverse();
+    }
+}
+
+impl Read for Image {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ready.is_empty() && self.left > 0 {
+            self.fill();
+        }
+        let count = buffer.len().min(self.ready.len());
+        let rest = self.ready.len() - count;
+        for (to, from) in buffer.iter_mut().zip(self.ready.drain(rest..).rev()) {
+            *to = from;
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// Runs a command of an environment with `--json`; returns what it took and its last event.
+pub fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
+    let path = hello.world.path("events.jsonl");
+    let took = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(took.code, 0, "{command:?} failed:\n{text}");
+    (took, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// Where the time of a run went.
+pub struct Timings(Value);
+
+impl Timings {
+    /// Of the run with these events.
+    pub fn of(events: &[Value]) -> Timings {
+        let last = events.last().expect("there is always a last event");
+        match &last["timings"] {
+            // Nobody was asked anything: all of it was own work.
+            Value::Null => {
+                Timings(serde_json::json!({"total_ms": last["elapsed_ms"], "own_ms": last["elapsed_ms"]}))
+            }
+            timings => Timings(timings.clone()),
+        }
+    }
+
+    /// One of them: milliseconds, bytes, or a count.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0[name].as_f64().unwrap_or_default()
+    }
+
+    /// Own work and waiting.
+    pub fn overhead(&self) -> f64 {
+        self.get("own_ms") + self.get("waiting_ms")
+    }
+
+    /// What the time went to, in one sentence.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} ms: CPI {}, requests to the agent {}, its tasks {}, waiting {}, own work {}",
+            self.get("total_ms"),
+            self.get("cpi_ms"),
+            self.get("agent_ms"),
+            self.get("agent_task_ms"),
+            self.get("waiting_ms"),
+            self.get("own_ms"),
+        )
+    }
+}

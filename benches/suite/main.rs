@@ -1,0 +1,143 @@
+//! The measuring suite: what the program's work costs, how that grows, and whether it is as fast as it must be.
+//!
+//! ```sh
+//! benches/run --help
+//! ```
+//!
+//! Each row of [`rows::ROWS`] does one kind of work at several sizes, in turn with others that do the same (`gzip` and
+//! `tar`, `curl`, Ruby, a `bosh` named by `$BOSH_CLI`). What came of it is written as a table, as JSON and as plots.
+//! See docs/performance.md.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a measurement that cannot go on says so by panicking, and prints what it measured"
+)]
+
+mod bosh;
+mod findings;
+mod fixtures;
+mod process;
+mod report;
+mod rows;
+mod worker;
+
+#[path = "../../tests/it/support/mod.rs"]
+mod support;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use rows::{ROWS, Row};
+
+/// Measure what the program costs
+#[derive(Debug, Parser)]
+#[command(
+    name = "benches/run",
+    after_help = "With $BOSH_CLI naming a bosh binary, it does the same work side by side."
+)]
+pub struct Options {
+    /// Say what can be measured, and measure nothing
+    #[arg(long)]
+    list: bool,
+
+    /// Measure this alone; several times for several
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// A sixteenth of the sizes and few runs: says that everything works, and little more
+    #[arg(long)]
+    quick: bool,
+
+    /// How often each thing is measured, in place of what fits it
+    #[arg(long, value_name = "N")]
+    runs: Option<usize>,
+
+    /// Where the table, the JSON, the plots and what is measured with go
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Templates and the `context.json` to render them in, for the row `templates`
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
+
+    // Cargo's own.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What rows need to know.
+pub struct Suite {
+    /// Whether sizes are a sixteenth of what they are to be.
+    pub quick: bool,
+    runs: Option<usize>,
+    /// Where results go.
+    pub out: PathBuf,
+    /// Templates to measure with.
+    pub templates: Option<PathBuf>,
+    /// The `bosh` to compare with.
+    pub bosh: Option<PathBuf>,
+}
+
+impl Suite {
+    /// How often to measure what takes `usual` runs for a steady median.
+    pub fn rounds(&self, usual: usize) -> usize {
+        self.runs.unwrap_or(if self.quick { usual.div_ceil(8) } else { usual })
+    }
+
+    /// A size that must be measured, or what `--quick` makes of it.
+    pub fn size(&self, full: u64) -> u64 {
+        if self.quick { full / 16 } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    support::scripted::cpi::run_if_called();
+    if let Some(code) = worker::run_if_called() {
+        return code;
+    }
+    let options = Options::parse();
+    if options.list {
+        ROWS.iter().for_each(|row| println!("{:<14}{}", row.name, row.work));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(unknown) = options.only.iter().find(|name| ROWS.iter().all(|row| row.name != **name)) {
+        eprintln!("benches/run: there is no '{unknown}'; --list says what there is");
+        return ExitCode::from(2);
+    }
+    let out = options.out.unwrap_or_else(|| target().join("bench"));
+    std::fs::create_dir_all(&out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let suite = Suite {
+        quick: options.quick,
+        runs: options.runs,
+        out: out.canonicalize().unwrap(),
+        templates: options.templates,
+        bosh: std::env::var_os("BOSH_CLI").map(PathBuf::from),
+    };
+    let chosen = |row: &&Row| options.only.is_empty() || options.only.iter().any(|name| name == row.name);
+    let mut measured = Vec::new();
+    for row in ROWS.iter().filter(chosen) {
+        eprintln!("measuring {}: {}", row.name, row.work);
+        measured.push((row, (row.measure)(&suite)));
+        // What is known is kept should a later row fail.
+        report::write(&suite, &measured);
+    }
+    println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
+    let missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.pass);
+    match missed && !suite.quick {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// Cargo's target directory: this program is `<target>/release/deps/suite-…`.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.ancestors().nth(3).unwrap().to_owned()
+}

@@ -1,0 +1,73 @@
+//! Runs a process and says what it took: time, and the most memory that it or one of its own children held.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a process took.
+#[derive(Debug, Clone, Copy)]
+pub struct Took {
+    /// From its start to its end.
+    pub wall: Duration,
+    /// The most resident memory of it, or of a process that it waited for, in KiB. What this program holds itself when it
+    /// starts the process is its lower bound.
+    pub peak_kib: u64,
+    /// Its exit code; -1 after a signal.
+    pub code: i32,
+}
+
+/// Runs a command that must succeed, its output thrown away.
+pub fn run(command: &mut Command) -> Took {
+    let took = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
+    assert_eq!(took.code, 0, "{command:?} failed");
+    took
+}
+
+/// Runs a command, however it ends.
+#[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
+pub fn attempt(command: &mut Command) -> Took {
+    let begun = Instant::now();
+    let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut status = 0;
+    // SAFETY: all zeros are a valid `rusage`, and both places live until the call is over. Nobody else waits for the
+    // child: `Child` does so only when asked.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let pid = child.id().cast_signed();
+        (libc::wait4(pid, &raw mut status, 0, &raw mut usage) == pid, usage)
+    };
+    assert!(pid, "{command:?} cannot be waited for");
+    let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
+    Took { wall: begun.elapsed(), peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(), code }
+}
+
+/// Where a program is that the suite can do without.
+pub fn find(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
+/// How many instructions a command takes, its children left out; none without valgrind.
+pub fn instructions(command: &Command) -> Option<u64> {
+    let valgrind = find("valgrind")?;
+    let profile = tempfile::NamedTempFile::new().ok()?;
+    let mut counted = Command::new(valgrind);
+    counted.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.path().display()));
+    counted.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        counted.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => counted.env(name, value),
+            None => counted.env_remove(name),
+        };
+    }
+    let took = attempt(counted.stdout(Stdio::null()).stderr(Stdio::null()));
+    if took.code != 0 {
+        return None;
+    }
+    // The line `summary:` or `totals:` has the count.
+    let text = std::fs::read_to_string(profile.path()).ok()?;
+    let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "))?;
+    line.trim().parse().ok()
+}

@@ -1,0 +1,53 @@
+//! What came of a measurement, written down: a Markdown table, JSON, and a plot for each row that was measured at
+//! several sizes.
+
+mod plot;
+mod table;
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::Suite;
+use crate::findings::Findings;
+use crate::rows::Row;
+
+/// The file with the table.
+pub const TABLE: &str = "results.md";
+const JSON: &str = "results.json";
+
+/// Writes what is known so far.
+pub fn write(suite: &Suite, measured: &[(&Row, Findings)]) {
+    fs::write(suite.out.join(TABLE), table::markdown(suite, measured)).unwrap();
+    let rows: Vec<_> = measured
+        .iter()
+        .map(|(row, findings)| json!({"name": row.name, "work": row.work, "findings": findings}))
+        .collect();
+    let all = json!({"quick": suite.quick, "machine": machine(), "rows": rows});
+    fs::write(suite.out.join(JSON), serde_json::to_string_pretty(&all).unwrap()).unwrap();
+    for (row, findings) in measured {
+        if let Some(plot) = plot::growth(row.work, findings) {
+            fs::write(suite.out.join(plot_name(row)), plot).unwrap();
+        }
+    }
+}
+
+fn plot_name(row: &Row) -> String {
+    format!("{}.svg", row.name)
+}
+
+/// What it was measured on.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg");
+    format!(
+        "{} cores, {}, Linux {}, load {} at the end",
+        cores,
+        model.trim_start_matches([':', ' ', '\t']),
+        read("/proc/sys/kernel/osrelease").trim(),
+        load.split(' ').next().unwrap_or_default()
+    )
+}

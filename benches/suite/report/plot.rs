@@ -1,0 +1,105 @@
+//! How cost grows with size, as SVG. Both axes are logarithmic: what is linear is a line that rises like the dashed one.
+
+use std::fmt::Write as _;
+
+use crate::findings::{Figure, Findings};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 80.0;
+const RIGHT: f64 = 290.0;
+const TOP: f64 = 50.0;
+const BOTTOM: f64 = 50.0;
+const COLOURS: [&str; 8] =
+    ["#0b6e4f", "#c1440e", "#2a5caa", "#8e44ad", "#b8860b", "#16858b", "#7f3b3b", "#555555"];
+
+/// A plot of everything that was measured at several sizes, in the unit of the first of these; none where nothing was.
+pub fn growth(title: &str, findings: &Findings) -> Option<String> {
+    let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.what.as_str()).collect();
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    let of = |name: &str| -> Vec<&Figure> {
+        let is_shown = |figure: &&Figure| figure.what == name && figure.least > 0.0;
+        findings.figures.iter().filter(is_shown).collect()
+    };
+    let mut series: Vec<Vec<&Figure>> =
+        names.into_iter().map(of).filter(|figures| figures.len() > 1).collect();
+    let unit = series.first()?.first()?.unit;
+    series.retain(|figures| figures.iter().all(|figure| figure.unit == unit));
+    let all = || series.iter().flatten();
+    let low = all().map(|figure| figure.least).fold(f64::INFINITY, f64::min) / 1.3;
+    let high = all().map(|figure| figure.most).fold(0.0, f64::max) * 1.3;
+    let x = |scale: f64| LEFT + (WIDTH - LEFT - RIGHT) * (scale.ln() / 16f64.ln() * 0.9 + 0.05);
+    let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value / low).ln() / (high / low).ln();
+
+    let mut svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' \
+         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
+         <text x='{LEFT}' y='28' font-size='14'>{}</text>\n",
+        escaped(title)
+    );
+    for scale in [1.0, 4.0, 16.0] {
+        let at = x(scale);
+        line(&mut svg, (at, TOP), (at, HEIGHT - BOTTOM), "stroke='#ddd'");
+        writeln!(svg, "<text x='{at:.1}' y='{:.1}' text-anchor='middle'>×{scale}</text>", HEIGHT - 30.0)
+            .unwrap();
+    }
+    for value in ticks(low, high) {
+        let at = y(value);
+        line(&mut svg, (LEFT, at), (WIDTH - RIGHT, at), "stroke='#ddd'");
+        let label = unit.show(value).replace(".0 ", " ");
+        writeln!(svg, "<text x='{:.1}' y='{:.1}' text-anchor='end'>{label}</text>", LEFT - 6.0, at + 4.0)
+            .unwrap();
+    }
+    if let Some(first) = series.first().and_then(|figures| figures.first()) {
+        // Where it leaves the plot, or ends at 16 times the size.
+        let end = (high / first.median * f64::from(first.scale)).min(16.0);
+        let value = first.median * end / f64::from(first.scale);
+        let from = (x(f64::from(first.scale)), y(first.median));
+        line(&mut svg, from, (x(end), y(value)), "stroke='#999' stroke-dasharray='5 4'");
+    }
+    for (number, figures) in series.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let points: Vec<(f64, f64)> =
+            figures.iter().map(|figure| (x(f64::from(figure.scale)), y(figure.median))).collect();
+        for pair in points.windows(2) {
+            line(&mut svg, pair[0], pair[1], &format!("stroke='{colour}' stroke-width='2'"));
+        }
+        for (figure, point) in figures.iter().zip(&points) {
+            line(
+                &mut svg,
+                (point.0, y(figure.least)),
+                (point.0, y(figure.most)),
+                &format!("stroke='{colour}'"),
+            );
+            writeln!(svg, "<circle cx='{:.1}' cy='{:.1}' r='3.5' fill='{colour}'/>", point.0, point.1)
+                .unwrap();
+        }
+        let (left, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
+        line(&mut svg, (left, at), (left + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
+        let name = escaped(&figures[0].what);
+        writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", left + 26.0, at + 4.0).unwrap();
+    }
+    let (middle, bottom) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 10.0);
+    writeln!(svg, "<text x='{middle}' y='{bottom}' text-anchor='middle'>size (dashed: linear)</text>")
+        .unwrap();
+    writeln!(svg, "<text x='8' y='{:.1}'>{}</text>\n</svg>", TOP - 8.0, unit.axis()).unwrap();
+    Some(svg)
+}
+
+/// Round values between two others: 1, 2, 5, 10, 20, … or powers of ten alone where that is too many.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let steps: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let values = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
+    values.filter(|value| (low..=high).contains(value)).collect()
+}
+
+fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
+    writeln!(svg, "<line x1='{:.1}' y1='{:.1}' x2='{:.1}' y2='{:.1}' {style}/>", from.0, from.1, to.0, to.1)
+        .unwrap();
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}

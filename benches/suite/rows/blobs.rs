@@ -1,0 +1,117 @@
+//! Blobs to the agent and back, with the program's client and with curl, to and from the agent that ships in the program.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{MEMORY_KIB, Row};
+use crate::Suite;
+use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::fixtures::{self, with_events};
+use crate::process;
+use crate::support::hello::Hello;
+use crate::worker;
+
+pub const ROW: Row =
+    Row { name: "blobs", work: "a blob of 512 MiB to the agent and back, on loopback", measure };
+
+const BLOB: u64 = 512 << 20;
+/// What a client must reach of what curl reaches.
+const SHARE: f64 = 0.8;
+
+const DIRECTIONS: [(&str, &str); 2] = [("upload", "curl -T"), ("download", "curl -o")];
+
+fn measure(suite: &Suite) -> Findings {
+    let mut findings = Findings::default();
+    let Some(curl) = process::find("curl") else {
+        findings.note("there is no curl to compare with");
+        return findings;
+    };
+    let hello = Hello::new();
+    with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
+    let server = Server::of(&hello, &curl);
+    let directory = fixtures::fresh(suite, "blobs");
+    for scale in [1, 4, 16] {
+        let bytes = suite.size(BLOB) / 16 * u64::from(scale);
+        let file = directory.join("file");
+        process::run(worker::command("write").arg(&file).arg(bytes.to_string()));
+        server.curl_put(&file, "there");
+        let back = directory.join("back");
+        let rate =
+            |sample: Sample| Sample { value: bytes as f64 / 1048576.0 / (sample.value / 1000.0), ..sample };
+        let mut contenders = [
+            Contender::new(DIRECTIONS[0].0, || rate(server.put(&file, "put"))),
+            Contender::new(DIRECTIONS[0].1, || rate(server.curl_put(&file, "put"))),
+            Contender::new(DIRECTIONS[1].0, || rate(server.get("there", &back))),
+            Contender::new(DIRECTIONS[1].1, || rate(server.curl_get("there", &back))),
+        ];
+        let size = format!("{} MiB", bytes >> 20);
+        for figure in interleaved(&mut contenders, suite.rounds(7), (scale, &size, Unit::MibPerSecond)) {
+            findings.figure(figure);
+        }
+    }
+    hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
+    std::fs::remove_dir_all(directory).unwrap();
+    for (ours, curls) in DIRECTIONS {
+        let (Some((number, own)), Some((_, other))) = (findings.find(ours, 16), findings.find(curls, 16))
+        else {
+            continue;
+        };
+        let (ratio, peak) = (own.median / other.median, own.peak_kib.unwrap_or_default());
+        findings.demand(
+            &format!("{ours}: at least 80 % of curl's rate"),
+            number,
+            Some(ratio),
+            ratio >= SHARE,
+        );
+        let of_limit = peak as f64 / MEMORY_KIB as f64;
+        findings.demand(
+            &format!("{ours}: streamed, under 64 MiB"),
+            number,
+            Some(of_limit),
+            peak <= MEMORY_KIB,
+        );
+    }
+    findings
+}
+
+/// The agent of an environment.
+struct Server<'a> {
+    mbus: String,
+    ca: String,
+    curl: &'a Path,
+}
+
+impl<'a> Server<'a> {
+    fn of(hello: &Hello, curl: &'a Path) -> Server<'a> {
+        let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+        let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+        let ca = hello.world.write("ca.pem", creds["mbus_bootstrap_ssl"]["ca"].as_str().unwrap());
+        Server {
+            mbus: format!("https://mbus:{password}@{}:6868", hello.ip()),
+            ca: ca.display().to_string(),
+            curl,
+        }
+    }
+
+    fn put(&self, file: &Path, id: &str) -> Sample {
+        Sample::of(&process::run(worker::command("put-blob").args([&self.mbus, &self.ca, id]).arg(file)))
+    }
+
+    fn get(&self, id: &str, into: &Path) -> Sample {
+        Sample::of(&process::run(worker::command("get-blob").args([&self.mbus, &self.ca, id]).arg(into)))
+    }
+
+    fn curl_put(&self, file: &Path, id: &str) -> Sample {
+        Sample::of(&process::run(self.curl().arg("-T").arg(file).arg(format!("{}/blobs/{id}", self.mbus))))
+    }
+
+    fn curl_get(&self, id: &str, into: &Path) -> Sample {
+        Sample::of(&process::run(self.curl().arg("-o").arg(into).arg(format!("{}/blobs/{id}", self.mbus))))
+    }
+
+    fn curl(&self) -> Command {
+        let mut command = Command::new(self.curl);
+        command.args(["--silent", "--show-error", "--fail", "--noproxy", "*", "--cacert", &self.ca]);
+        command
+    }
+}

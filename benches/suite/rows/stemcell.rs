@@ -1,0 +1,195 @@
+//! Verifying and unpacking a stemcell, measured where the user meets it: from the start of `create-env` to the moment
+//! at which the CPI is handed the image.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{MEMORY_KIB, Row};
+use crate::Suite;
+use crate::bosh;
+use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::fixtures::{self, Hashed};
+use crate::process;
+use crate::support::hello::Hello;
+use crate::worker;
+
+pub const ROW: Row = Row {
+    name: "stemcell",
+    work: "a stemcell of 1 GiB, fetched from the disk, verified (sha1) and unpacked",
+    measure,
+};
+
+const IMAGE: u64 = 1 << 30;
+const MONOPILE: &str = "create-env, until create_stemcell";
+const REFERENCE: &str = "gunzip (zlib-rs) | tar x";
+const WRITE: &str = "plain write";
+
+fn measure(suite: &Suite) -> Findings {
+    let mut findings = Findings::default();
+    for scale in [1, 4, 16] {
+        let bytes = suite.size(IMAGE) / 16 * u64::from(scale);
+        let stemcell = fixtures::stemcell(suite, bytes);
+        let size = format!("image of {} MiB", bytes >> 20);
+        let environment = Environment::new(suite, &stemcell);
+        let theirs = suite.bosh.as_ref().map(|bosh| (bosh, Environment::for_bosh(suite, &stemcell)));
+        let mut contenders = vec![
+            Contender::new(MONOPILE, || environment.measure()),
+            Contender::new(REFERENCE, || {
+                let mut gunzip = worker::command("gunzip");
+                gunzip.arg(&stemcell.path);
+                untar(suite, gunzip)
+            }),
+            Contender::new(WRITE, || write(suite, "write", bytes)),
+            Contender::new("plain write, fsync", || write(suite, "write-through", bytes)),
+        ];
+        for program in ["gzip", "pigz"] {
+            if let Some(path) = process::find(program) {
+                contenders.push(Contender::new(format!("{program} -dc | tar x"), {
+                    let stemcell = &stemcell;
+                    move || {
+                        let mut gunzip = Command::new(&path);
+                        gunzip.arg("-dc").arg(&stemcell.path);
+                        untar(suite, gunzip)
+                    }
+                }));
+            }
+        }
+        if let Some((bosh, environment)) = &theirs {
+            contenders.push(Contender::new("bosh create-env, until create_stemcell", || {
+                environment.until_marked(bosh::command(bosh, &environment.hello, "create-env"))
+            }));
+        }
+        for figure in interleaved(&mut contenders, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
+            findings.figure(figure);
+        }
+    }
+    judge(&mut findings);
+    findings
+}
+
+fn judge(findings: &mut Findings) {
+    let median = |what| findings.find(what, 16).map_or(f64::NAN, |(_, figure)| figure.median);
+    let bar = median(REFERENCE).max(median(WRITE));
+    let Some((number, own)) = findings.find(MONOPILE, 16) else { return };
+    let ratio = own.median / bar;
+    let peak =
+        |scale| findings.find(MONOPILE, scale).and_then(|(_, figure)| figure.peak_kib).unwrap_or_default();
+    let (small, large) = (peak(1), peak(16));
+    findings.demand(
+        "within 1.15 × of the slower of gunzip | tar x (zlib-ng class) and the disk",
+        number,
+        Some(ratio),
+        ratio <= 1.15,
+    );
+    let growth = large as f64 / small as f64;
+    findings.demand(
+        &format!("under 64 MiB, flat in the stemcell's size (×16: {growth:.2} × the memory)"),
+        number,
+        Some(large as f64 / MEMORY_KIB as f64),
+        large <= MEMORY_KIB && growth < 1.25,
+    );
+}
+
+/// `gunzip | tar x` into a new directory.
+fn untar(suite: &Suite, mut gunzip: Command) -> Sample {
+    let into = fixtures::fresh(suite, "untar");
+    let begun = std::time::Instant::now();
+    let mut unpacked = gunzip.stdout(Stdio::piped()).spawn().unwrap();
+    let pipe = unpacked.stdout.take().unwrap();
+    let took = process::attempt(Command::new("tar").args(["xf", "-", "-C"]).arg(&into).stdin(pipe));
+    assert!(unpacked.wait().unwrap().success() && took.code == 0);
+    let value = begun.elapsed().as_secs_f64() * 1000.0;
+    fs::remove_dir_all(&into).unwrap();
+    Sample { value, peak_kib: None }
+}
+
+fn write(suite: &Suite, how: &str, bytes: u64) -> Sample {
+    let into = fixtures::fresh(suite, "write");
+    let took = process::run(worker::command(how).arg(into.join("file")).arg(bytes.to_string()));
+    fs::remove_dir_all(&into).unwrap();
+    Sample { peak_kib: None, ..Sample::of(&took) }
+}
+
+/// The hello environment with this stemcell, and a CPI that notes when it gets the image and makes no VM of it.
+struct Environment<'s> {
+    hello: Hello,
+    suite: &'s Suite,
+    /// When it got the image, in nanoseconds since 1970.
+    mark: PathBuf,
+    cpi: PathBuf,
+}
+
+impl Environment<'_> {
+    fn new<'s>(suite: &'s Suite, stemcell: &Hashed) -> Environment<'s> {
+        let mut hello = Hello::new();
+        let mark = hello.world.path("mark");
+        let script = format!(
+            r#"#!/bin/bash
+request=$(cat)
+case $request in
+*'"info"'*) echo '{{"result": {{"api_version": 2, "stemcell_formats": ["local-directory"]}}, "error": null}}' ;;
+*'"create_stemcell"'*)
+    date +%s%N >'{}'
+    echo '{{"result": "image", "error": null}}'
+    ;;
+*) echo '{{"result": null, "error": {{"type": "Bosh::Clouds::CloudError", "message": "enough", "ok_to_retry": false}}}}' ;;
+esac
+"#,
+            mark.display()
+        );
+        let cpi = hello.world.write("instant", script);
+        fs::set_permissions(&cpi, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = stemcell.path.display();
+        hello.ops(
+            "stemcell.yml",
+            &format!(
+                "- {{type: replace, path: /resource_pools/name=vms/stemcell, \
+                 value: {{url: 'file://{path}', sha1: {}}}}}\n",
+                stemcell.sha1
+            ),
+        );
+        hello.ops(
+            "instant.yml",
+            &format!("- {{type: replace, path: /cloud_provider/cpi, value: {{path: {}}}}}\n", cpi.display()),
+        );
+        Environment { hello, suite, mark, cpi }
+    }
+
+    fn for_bosh<'s>(suite: &'s Suite, stemcell: &Hashed) -> Environment<'s> {
+        let mut environment = Environment::new(suite, stemcell);
+        bosh::suit(&mut environment.hello, &environment.cpi);
+        environment
+    }
+
+    /// A first run on a machine that knows nothing yet.
+    fn measure(&self) -> Sample {
+        self.until_marked(self.hello.builtin_command(&["create-env"], &[]))
+    }
+
+    fn until_marked(&self, mut command: Command) -> Sample {
+        let home = fixtures::fresh(self.suite, "home");
+        for entry in fs::read_dir(self.hello.world.path("")).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("state.json") {
+                remove(&entry.path());
+            }
+        }
+        remove(&self.mark);
+        // What is unpacked goes where the results go, and not to a /tmp that is perhaps in memory.
+        command.env("HOME", &home).env("TMPDIR", &home).env_remove("XDG_CACHE_HOME");
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let took = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+        assert_ne!(took.code, 0, "a VM was made of it");
+        let text =
+            fs::read_to_string(&self.mark).unwrap_or_else(|_| panic!("{command:?} did not get to the CPI"));
+        let marked = Duration::from_nanos(text.trim().parse().unwrap());
+        fs::remove_dir_all(&home).unwrap();
+        Sample { value: (marked - begun).as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
+    }
+}
+
+fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}

@@ -1,0 +1,164 @@
+//! Rendering job templates: natively, through one Ruby process, and through one Ruby process for each template, as
+//! upstream does it.
+//!
+//! `--templates` names a directory with templates (all its files whose name ends in `.erb`, at any depth) and the
+//! `context.json` they are rendered in. Without it, templates are made of the corpus of the differential test. Where
+//! there are too few they are used several times, each time a little different, so that none is known already.
+//! Templates that fail in the context, natively or in Ruby, are left out, and what is left must come out of both alike.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use monopile::template::native::NativeRenderer;
+use monopile::template::ruby::RubyRenderer;
+use monopile::template::{Context, Renderer};
+
+use super::Row;
+use crate::Suite;
+use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::process;
+
+pub const ROW: Row =
+    Row { name: "templates", work: "24, 96, 384 job templates, natively and by Ruby", measure };
+
+const TEMPLATES: usize = 24;
+/// The size of a template made of the corpus, in bytes: the average of the director's is below.
+const SIZE: usize = 2048;
+
+fn measure(suite: &Suite) -> Findings {
+    let mut findings = Findings::default();
+    if process::find("ruby").is_none() {
+        findings.note("there is no ruby to compare with");
+        return findings;
+    }
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/templates");
+    let context = read(&suite.templates.as_ref().unwrap_or(&corpus).join("context.json"));
+    let context = serde_json::from_str(&context).unwrap_or_else(|error| panic!("context.json: {error}"));
+    let context = Context::from_json(&context).unwrap();
+    let pieces = match &suite.templates {
+        Some(directory) => files(directory).iter().map(|file| read(file)).collect(),
+        None => corpus_pieces(&corpus),
+    };
+    let (pieces, left_out) = usable(pieces, &context);
+    for scale in [1, 4, 16] {
+        // Pieces that are well alone may not be behind one another: what one assigns, the next may call.
+        let wanted = TEMPLATES * scale;
+        let size = if suite.templates.is_some() { 0 } else { SIZE };
+        let (templates, unfit) = usable(fill(&pieces, wanted, size), &context);
+        let bytes: usize = templates.iter().map(String::len).sum();
+        findings.note(format!(
+            "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {wanted} do not fit \
+             together)",
+            templates.len(),
+            bytes / 1024,
+            pieces.len()
+        ));
+        let ruby = || RubyRenderer::start(&environment()).unwrap();
+        let native = render_all(&NativeRenderer::new(), &templates, &context);
+        assert!(native == render_all(&ruby(), &templates, &context), "native output differs from Ruby's");
+        // A new renderer each time: it has parsed nothing yet.
+        let mut contenders = vec![
+            Contender::new("native", || {
+                timed(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
+            }),
+            Contender::new("one Ruby process", || timed(|| drop(render_all(&ruby(), &templates, &context)))),
+        ];
+        if scale == 1 || !suite.quick && scale == 4 {
+            contenders.push(Contender::new("one Ruby process per template", || {
+                timed(|| {
+                    for template in &templates {
+                        render_all(&ruby(), std::slice::from_ref(template), &context);
+                    }
+                })
+            }));
+        }
+        let at =
+            (u32::try_from(scale).unwrap(), &*format!("{} templates", templates.len()), Unit::Milliseconds);
+        for figure in interleaved(&mut contenders, suite.rounds(3), at) {
+            findings.figure(figure);
+        }
+    }
+    let median = |what| findings.find(what, 4).map_or(f64::NAN, |(_, figure)| figure.median);
+    let times = median("one Ruby process") / median("native");
+    findings.note(format!("×4: native is {times:.0} times as fast as one Ruby process"));
+    findings
+}
+
+fn render_all(renderer: &dyn Renderer, templates: &[String], context: &Context) -> Vec<Vec<u8>> {
+    let render = |template: &String| {
+        renderer.render("bench.erb", template, context).unwrap_or_else(|error| panic!("{error}\n{template}"))
+    };
+    templates.iter().map(render).collect()
+}
+
+/// The templates that both renderers take, and the number of the others.
+fn usable(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
+    let native = NativeRenderer::new();
+    let ruby = RubyRenderer::start(&environment()).unwrap_or_else(|error| panic!("{error:?}"));
+    let count = templates.len();
+    let both = |template: &String| {
+        native.render("bench.erb", template, context).is_ok()
+            && ruby.render("bench.erb", template, context).is_ok()
+    };
+    let usable: Vec<String> = templates.into_iter().filter(both).collect();
+    assert!(!usable.is_empty(), "no template renders in this context");
+    let left_out = count - usable.len();
+    (usable, left_out)
+}
+
+/// So many templates, each of as many pieces as it takes to reach `size` bytes.
+fn fill(pieces: &[String], count: usize, size: usize) -> Vec<String> {
+    let mut next = pieces.iter().cycle();
+    (0..count)
+        .map(|number| {
+            let mut template = format!("<%# {number} -%>\n");
+            for piece in next.by_ref() {
+                template.push_str(piece);
+                if template.len() >= size {
+                    break;
+                }
+            }
+            template
+        })
+        .collect()
+}
+
+/// The templates of the corpus that can stand one after the other: those that define nothing for good.
+fn corpus_pieces(corpus: &Path) -> Vec<String> {
+    let mut pieces = Vec::new();
+    for file in files(corpus) {
+        for line in read(&file).split_inclusive('\n') {
+            match (line.starts_with("#### "), pieces.last_mut()) {
+                (true, _) => pieces.push(String::new()),
+                (false, Some(piece)) => piece.push_str(line),
+                (false, None) => {}
+            }
+        }
+    }
+    let lasting = ["def ", "class ", "module ", "return", "freeze", "spec.", "properties", "local_variables"];
+    pieces.retain(|piece: &String| !lasting.iter().any(|word| piece.contains(word)));
+    pieces
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    walkdir::WalkDir::new(directory)
+        .sort_by_file_name()
+        .into_iter()
+        .map(|entry| entry.unwrap_or_else(|error| panic!("{error}")).into_path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "erb"))
+        .collect()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn environment() -> Vec<(String, String)> {
+    std::env::vars().filter(|(name, _)| name == "PATH").collect()
+}
+
+fn timed(run: impl FnOnce()) -> Sample {
+    let begun = Instant::now();
+    run();
+    Sample { value: begun.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
+}

@@ -1,0 +1,170 @@
+//! `create-env` when nothing has changed since the last one.
+
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use super::{MEMORY_KIB, Row};
+use crate::Suite;
+use crate::bosh;
+use crate::findings::{Contender, Figure, Findings, Sample, Unit, interleaved};
+use crate::fixtures;
+use crate::process;
+use crate::support::MONOPILE;
+use crate::support::hello::Hello;
+use crate::support::tarballs::Tar;
+
+pub const ROW: Row = Row {
+    name: "unchanged",
+    work: "`create-env` with nothing changed: stemcell of 1 GiB, releases of 2 GiB",
+    measure,
+};
+
+const STEMCELL: u64 = 1 << 30;
+const OURS: &str = "create-env, nothing changed";
+/// What is read of a file: what a call that reads it returns, or the length of a mapping.
+const READING: &str = "read,readv,pread64,preadv,preadv2,mmap,sendfile,copy_file_range,splice";
+
+fn measure(suite: &Suite) -> Findings {
+    let mut findings = Findings::default();
+    for scale in [1, 4, 16] {
+        let bytes = suite.size(STEMCELL) / 16 * u64::from(scale);
+        let size = format!("{} MiB + {} MiB", bytes >> 20, bytes >> 19);
+        let hello = environment(bytes);
+        let command = || hello.builtin_command(&["create-env"], &["-n"]);
+        process::run(&mut command());
+        // Then, once more: what was read a moment after it was written is read again.
+        std::thread::sleep(Duration::from_millis(100));
+        process::run(&mut command());
+        let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
+        let mut contenders = vec![Contender::new(OURS, || Sample::of(&process::run(&mut command())))];
+        if let Some((bosh, hello)) = &theirs {
+            contenders.push(Contender::new("bosh create-env, nothing changed", || {
+                Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
+            }));
+        }
+        // `bosh` takes as long as it takes to read it all.
+        let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
+        for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
+            let counted = (figure.what == OURS).then(|| process::instructions(&command())).flatten();
+            findings.figure(figure.with_instructions(counted));
+        }
+        drop(contenders);
+        if let Some((bosh, hello)) = &theirs {
+            process::run(&mut bosh::command(bosh, hello, "delete-env"));
+        }
+        match bytes_read(&hello, command()) {
+            Some(read) => {
+                let sample = Sample { value: read as f64, peak_kib: None };
+                findings.figure(Figure::new(
+                    "read of stemcell and releases",
+                    scale,
+                    &size,
+                    Unit::Bytes,
+                    &[sample],
+                ));
+            }
+            None => findings.note("what is read was not counted: there is no strace"),
+        }
+        let touched = (1..=suite.rounds(3) as u64).map(|age| {
+            touch(&hello, age);
+            Sample::of(&process::run(&mut command()))
+        });
+        let samples: Vec<Sample> = touched.collect();
+        findings.figure(Figure::new(
+            "the same, the stemcell touched",
+            scale,
+            &size,
+            Unit::Milliseconds,
+            &samples,
+        ));
+        hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
+    }
+    if let Some((number, figure)) = findings.find(OURS, 16) {
+        let peak = figure.peak_kib.unwrap_or_default();
+        findings.at_most("under 50 ms", number, 50.0);
+        findings.demand("under 64 MiB", number, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
+    }
+    if let Some((number, figure)) = findings.find("read of stemcell and releases", 16) {
+        let none = figure.most == 0.0;
+        findings.demand("no byte of them read", number, None, none);
+    }
+    findings
+}
+
+/// The hello environment with a stemcell of so many bytes and two releases of as many each.
+fn environment(bytes: u64) -> Hello {
+    let mut hello = Hello::new();
+    let image = Tar::default().dir("etc/").file("etc/monopile-release", "bench\n").tgz();
+    let manifest = "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\n\
+                    stemcell_formats: [local-directory]\ncloud_properties: {}\n";
+    let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];
+    fixtures::padded(&hello.world.path("stemcell.tar"), &files, bytes);
+    let mut ops = "- {type: replace, path: /resource_pools/name=vms/stemcell, value: {url: 'file://../stemcell.tar'}}\n"
+        .to_owned();
+    for name in ["one", "two"] {
+        let manifest = format!("name: {name}\nversion: '1'\ncommit_hash: abcdef0\njobs: []\npackages: []\n");
+        let path = hello.world.path(format!("{name}.tar"));
+        fixtures::padded(&path, &[("release.MF", manifest.as_bytes())], bytes);
+        ops += &format!(
+            "- {{type: replace, path: /releases/-, value: {{name: {name}, url: 'file://../{name}.tar'}}}}\n"
+        );
+    }
+    hello.ops("large.yml", &ops);
+    hello
+}
+
+/// The same with a CPI from a release, deployed by `bosh`.
+fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
+    let mut hello = environment(bytes);
+    let config = hello.world.path("local.json");
+    let script = format!("#!/bin/bash\nexec '{MONOPILE}' cpi-exec local --config '{}'\n", config.display());
+    let cpi = hello.world.write("local-cpi", script);
+    std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // The CPI's configuration names the agent's endpoint with the password of the vars store.
+    bosh::suit(&mut hello, &cpi);
+    let flags = hello.flags().into_iter().filter(|flag| !["--state", "state.json"].contains(flag));
+    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(flags)).success();
+    let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    let config = hello.world.read("local.json").replace("unset:unset", &format!("mbus:{password}"));
+    hello.world.write("local.json", config);
+    for name in ["stemcell", "one", "two"] {
+        fixtures::compress(&hello.world.path(format!("{name}.tar")));
+    }
+    process::run(&mut bosh::command(bosh, &hello, "create-env"));
+    hello
+}
+
+/// Gives the stemcell another time of change, some while ago.
+fn touch(hello: &Hello, age: u64) {
+    let file = File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
+}
+
+/// How many bytes of the three files a command reads, as the kernel sees it.
+fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
+    let mut traced = Command::new(process::find("strace")?);
+    let trace = hello.world.path("trace");
+    traced.args(["-f", "-y", "-qq", "-e", &format!("trace={READING}"), "-o"]).arg(&trace);
+    traced.arg(command.get_program()).args(command.get_args());
+    hello.world.enter(&mut traced);
+    process::run(traced.stderr(Stdio::inherit()));
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let of_them =
+        |line: &&str| ["/stemcell.tar>", "/one.tar>", "/two.tar>"].iter().any(|name| line.contains(name));
+    Some(text.lines().filter(of_them).map(count).sum())
+}
+
+/// The bytes of one traced call.
+fn count(line: &str) -> u64 {
+    let number = |text: &str| text.trim().parse().unwrap_or(0);
+    match line.split_once("mmap(") {
+        Some((_, arguments)) => arguments.split(',').nth(1).map_or(0, number),
+        None => line
+            .rsplit_once(" = ")
+            .map_or(0, |(_, result)| number(result.split(' ').next().unwrap_or_default())),
+    }
+}

@@ -1,0 +1,73 @@
+//! How long the service of the hello environment does not answer while a property changes: in place, and with a new VM.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Row;
+use crate::Suite;
+use crate::findings::{Figure, Findings, Sample, Unit};
+use crate::process;
+use crate::support::hello::Hello;
+
+pub const ROW: Row = Row { name: "update", work: "a changed property: in place, and with a new VM", measure };
+
+const GREETING: &str =
+    "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: ((greeting))}\n";
+const STRATEGIES: [(&str, &str); 2] = [("in-place", "in place"), ("recreate", "with a new VM")];
+
+fn measure(suite: &Suite) -> Findings {
+    let mut findings = Findings::default();
+    let mut hello = Hello::new();
+    hello.ops("greeting.yml", GREETING);
+    deploy(&hello, "first", "in-place");
+    let mut changes: [Vec<[Sample; 2]>; 2] = Default::default();
+    for round in 0..suite.rounds(7) {
+        for ((strategy, _), changes) in STRATEGIES.iter().zip(&mut changes) {
+            changes.push(change(&hello, &format!("{strategy}-{round}"), strategy));
+        }
+    }
+    hello.world.finish(hello.builtin_command(&["delete-env"], &["-n", "-v", "greeting=last"])).success();
+    for ((_, name), changes) in STRATEGIES.iter().zip(&changes) {
+        for (part, what) in ["the service is interrupted", "the command takes"].iter().enumerate() {
+            let samples: Vec<Sample> = changes.iter().map(|change| change[part]).collect();
+            findings.figure(Figure::new(
+                &format!("{name}: {what}"),
+                1,
+                "one job",
+                Unit::Milliseconds,
+                &samples,
+            ));
+        }
+    }
+    findings
+}
+
+/// How long the service did not answer, and how long the command took.
+fn change(hello: &Hello, greeting: &str, strategy: &str) -> [Sample; 2] {
+    let over = AtomicBool::new(false);
+    let address: SocketAddr = format!("{}:8580", hello.ip()).parse().unwrap();
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let (mut longest, mut since) = (Duration::ZERO, None);
+            while !over.load(Ordering::SeqCst) {
+                match TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
+                    true => since = None,
+                    false => longest = longest.max(since.get_or_insert_with(Instant::now).elapsed()),
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            longest
+        });
+        let whole = deploy(hello, greeting, strategy);
+        over.store(true, Ordering::SeqCst);
+        let interruption = watch.join().unwrap().as_secs_f64() * 1000.0;
+        [Sample { value: interruption, peak_kib: None }, whole]
+    })
+}
+
+fn deploy(hello: &Hello, greeting: &str, strategy: &str) -> Sample {
+    let greeting = format!("greeting={greeting}");
+    let flags = ["-n", "-v", &greeting, "--update-strategy", strategy];
+    Sample::of(&process::run(&mut hello.builtin_command(&["create-env"], &flags)))
+}

@@ -1,0 +1,88 @@
+//! Work that a process of its own does, so that its memory is its own: this program, started with the name of the work.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+use monopile::agent::{Agent, Endpoint};
+use monopile::timing::Clock;
+
+use crate::rows::packages;
+
+/// What says that this process is to do such work.
+const VARIABLE: &str = "MONOPILE_BENCH_WORK";
+
+/// A worker for this work.
+pub fn command(work: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(VARIABLE, work);
+    command
+}
+
+/// Does the work, if this process was started for that.
+pub fn run_if_called() -> Option<ExitCode> {
+    let work = std::env::var(VARIABLE).ok()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match (work.as_str(), arguments.as_slice()) {
+        ("gunzip", [file]) => gunzip(Path::new(file)),
+        ("write", [file, bytes]) => write(Path::new(file), bytes.parse().unwrap(), false),
+        ("write-through", [file, bytes]) => write(Path::new(file), bytes.parse().unwrap(), true),
+        ("put-blob", [mbus, ca, id, file]) => {
+            agent(mbus, ca).put_blob(id, Path::new(file), &mut |_| {}).unwrap()
+        }
+        ("get-blob", [mbus, ca, id, file]) => {
+            agent(mbus, ca).get_blob(id, &mut File::create(file).unwrap()).unwrap();
+        }
+        ("same-yaml", [one, other]) => {
+            let read =
+                |file| serde_yaml::from_reader::<_, serde_yaml::Value>(File::open(file).unwrap()).unwrap();
+            return Some(if read(one) == read(other) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        ("release-of-packages", [file, sizes @ ..]) => {
+            let sizes: Vec<usize> = sizes.iter().map(|size| size.parse().unwrap()).collect();
+            packages::release(sizes[0], sizes[1], sizes[2]).write(Path::new(file));
+        }
+        other => panic!("no such work: {other:?}"),
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+/// What `gzip -dc` does, inflating as fast as zlib-ng does.
+fn gunzip(file: &Path) {
+    let input = io::BufReader::with_capacity(256 << 10, File::open(file).unwrap());
+    let mut output = io::stdout().lock();
+    let mut inflated = MultiGzDecoder::new(input);
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = io::Read::read(&mut inflated, &mut buffer).unwrap();
+        if count == 0 {
+            return;
+        }
+        output.write_all(&buffer[..count]).unwrap();
+    }
+}
+
+/// Writes so many bytes and does nothing else.
+fn write(file: &Path, bytes: u64, through: bool) {
+    let mut file = File::create(file).unwrap();
+    let buffer = vec![0x5a; 256 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let count = left.min(buffer.len() as u64);
+        file.write_all(&buffer[..usize::try_from(count).unwrap()]).unwrap();
+        left -= count;
+    }
+    if through {
+        file.sync_all().unwrap();
+    }
+}
+
+/// The client that the program talks to agents with. `ca` is a file.
+fn agent(mbus: &str, ca: &str) -> Agent {
+    let endpoint = Endpoint::new(mbus, Some(&std::fs::read_to_string(ca).unwrap())).unwrap();
+    Agent::new(endpoint, "benches", Arc::new(|| None), Clock::start())
+}
