@@ -1,6 +1,6 @@
 //! What stays behind when a run on a shared state is killed: a process of this program that waits for the answers of the
 //! CPI's processes, which outlive the run as well, and puts them into the bucket, where the next run finds them, on
-//! whichever machine that is. Meanwhile it goes on with the run's lease.
+//! whichever machine that is. Meanwhile it goes on with the run's lease, which it gives back at last.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -133,7 +133,8 @@ impl Lease {
         let version = object.version;
         let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
         let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
-        tenure.renew();
+        // The first time, a renewal of the run's own may come in between.
+        let _ = tenure.renew() || tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
         Ok(Some(Lease { tenure, renewing, taken_over: None }))
     }
