@@ -75,15 +75,22 @@ impl Error {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// An I/O failure while doing `what` (a gerund: "reading '/x/y'"). Exit code 1.
+    /// An I/O failure while doing `what` (a gerund: "reading '/x/y'"). Exit code 1, unless it is an error of this type in
+    /// the form of one, which keeps its kind.
     pub fn io(what: impl fmt::Display, source: std::io::Error) -> Self {
-        Self::environment(format!("{what} failed")).with_source(source)
+        let kind = within(&source).map_or(ErrorKind::Environment, Error::kind);
+        Self::new(kind, format!("{what} failed")).with_source(source)
     }
 
-    /// The cause, shown under the message.
+    /// The cause, shown under the message. What it says to do next stays, where it is an error of this type in the form
+    /// of an I/O failure.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.inner.source = Some(source.into());
+        let source = source.into();
+        if let Some(error) = source.downcast_ref().and_then(within) {
+            self.inner.hints.extend_from_slice(error.hints());
+        }
+        self.inner.source = Some(source);
         self
     }
 
@@ -144,6 +151,11 @@ impl Error {
     }
 }
 
+/// The error of this type that an I/O failure was made of.
+fn within(error: &std::io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.inner.message)
@@ -194,6 +206,15 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_the_form_of_an_io_failure_it_keeps_kind_and_hints() {
+        let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_hint("look");
+        let failed = Error::io("writing 'x'", std::io::Error::other(lost)).with_hint("then run it again");
+        assert_eq!(failed.kind(), ErrorKind::Locked);
+        assert_eq!(failed.hints(), ["look", "then run it again"]);
+        assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
+    }
 
     #[test]
     fn only_what_is_near_is_meant() {

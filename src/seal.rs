@@ -3,12 +3,15 @@
 //!
 //! What is sealed is text (armored), so that a repository takes it for such, and is recognised by its first line.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::io::{self, Read, Write};
 
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
-use age::{Decryptor, Encryptor, Identity, IdentityFile, Recipient, x25519};
+use age::{Decryptor, EncryptError, Encryptor, Identity, IdentityFile, Recipient, x25519};
+use age_core::format::{FileKey, Stanza};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::{Error, Result};
 
@@ -31,9 +34,54 @@ impl fmt::Debug for Sealing {
     }
 }
 
-/// Whether this is sealed.
-pub fn is_sealed(bytes: &[u8]) -> bool {
+/// How something is kept that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// In plain.
+    Plain,
+    /// Sealed, but to others than those to whom it would be written now, as far as is known.
+    ToOthers,
+    /// Sealed to those to whom it would be written now.
+    AsWanted,
+}
+
+fn is_sealed(bytes: &[u8]) -> bool {
     BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
+}
+
+/// Says in what is sealed to which recipients that was, which age itself tells nobody: so that a change of them is
+/// noticed where nothing else has changed. Whoever opens it passes over what he does not know.
+struct Mark(String);
+
+const MARK: &str = "monopile-recipients";
+
+impl Mark {
+    fn of(recipients: &[String]) -> Self {
+        // However often and in which order they are named.
+        let recipients: BTreeSet<&String> = recipients.iter().collect();
+        let digest =
+            recipients.iter().fold(Sha256::new(), |digest, one| digest.chain_update(format!("{one}\n")));
+        Mark(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// That of something sealed.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut file = Vec::new();
+        ArmoredReader::new(bytes).read_to_end(&mut file).ok()?;
+        // Its header is lines of text; the last one begins so.
+        let mut lines = file.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
+        let beginning = format!("-> {MARK} ");
+        lines.find_map(|line| {
+            str::from_utf8(line).ok()?.strip_prefix(&beginning).map(|mark| Mark(mark.to_owned()))
+        })
+    }
+}
+
+impl Recipient for Mark {
+    fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
+        let stanza = Stanza { tag: MARK.to_owned(), args: vec![self.0.clone()], body: Vec::new() };
+        Ok((vec![stanza], HashSet::new()))
+    }
 }
 
 impl Sealing {
@@ -70,6 +118,17 @@ impl Sealing {
         !self.recipients.is_empty()
     }
 
+    /// How this is kept.
+    pub fn kept(&self, bytes: &[u8]) -> Kept {
+        match is_sealed(bytes) {
+            false => Kept::Plain,
+            true if Mark::read(bytes).is_some_and(|mark| mark.0 == Mark::of(&self.recipients).0) => {
+                Kept::AsWanted
+            }
+            true => Kept::ToOthers,
+        }
+    }
+
     /// What must not be shown.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.identities.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("AGE-"))
@@ -82,7 +141,8 @@ impl Sealing {
         }
         let recipients = self.recipients.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
         let recipients = recipients.map_err(io::Error::other)?;
-        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
+        let mark = Mark::of(&self.recipients);
+        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient).chain([&mark as _]);
         let encryptor = Encryptor::with_recipients(recipients).map_err(io::Error::other)?;
         let armor = ArmoredWriter::wrap_output(Vec::new(), Format::AsciiArmor)?;
         let mut writer = encryptor.wrap_output(armor)?;
@@ -148,9 +208,9 @@ mod tests {
             let opening = Sealing::new(Vec::new(), vec![identity]).unwrap();
             assert_eq!(opening.open(sealed.clone()).unwrap(), b"a secret");
             assert_eq!(
-                opening.open([&sealed[..], b"\n"].concat()).unwrap(),
+                opening.open([&sealed[..], b"\n\n\n"].concat()).unwrap(),
                 b"a secret",
-                "one more empty line"
+                "more empty lines"
             );
             assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
             assert_eq!(opening.open(b"plain".to_vec()).unwrap(), b"plain");
@@ -160,6 +220,28 @@ mod tests {
         let error = to_both.open(sealed).unwrap_err();
         assert!(error.to_string().contains("--identity"), "{error}");
         assert_eq!(Sealing::default().seal(b"x").unwrap(), b"x");
+    }
+
+    #[test]
+    fn to_whom_it_was_sealed_is_known() {
+        let ((one, _), (two, _)) = (pair(), pair());
+        let to = |recipients: &[&String]| {
+            Sealing::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
+        };
+        let sealed = to(&[&one, &two]).seal(b"a secret").unwrap();
+        for (sealing, kept) in [
+            (to(&[&one, &two]), Kept::AsWanted),
+            (to(&[&two, &one, &two]), Kept::AsWanted),
+            (to(&[&one]), Kept::ToOthers),
+            (to(&[]), Kept::ToOthers),
+        ] {
+            assert_eq!(sealing.kept(&sealed), kept, "{sealing:?}");
+            assert_eq!(sealing.kept(&[&sealed[..], b"\n"].concat()), kept);
+            assert_eq!(sealing.kept(b"{}"), Kept::Plain);
+        }
+        let recipient: x25519::Recipient = one.parse().unwrap();
+        let foreign = age::encrypt_and_armor(&recipient, b"a secret").unwrap();
+        assert_eq!(to(&[&one]).kept(foreign.as_bytes()), Kept::ToOthers, "by another program");
     }
 
     #[test]

@@ -206,10 +206,11 @@ fn announced(
             why: (*why).to_owned(),
             effect: (*effect).clone(),
             registry: registry.cloned(),
+            by: None,
         };
         let open = hold(store).journal().begin(&intent)?;
-        // Announcing it may have taken long.
-        environment.paths.state.check_lock()?;
+        // Announcing it may have taken long, and somebody may have removed the lock.
+        environment.paths.state.confirm_lock()?;
         let error = match make(connection, &call, &open, stage) {
             Ok(answer) => match effect.changes(&answer) {
                 Ok(changes) => {

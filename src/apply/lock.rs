@@ -16,6 +16,9 @@ const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn open(environment: &Environment, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
     let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
+    if let Some(who) = store.taken_over() {
+        environment.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
+    }
     environment.reporter.expect(store.state().monopile.durations.stages());
     Ok(store)
 }

@@ -10,7 +10,7 @@ use super::{prepare, signals, suspects};
 use crate::agent::Backoff;
 use crate::cpi::{self, CpiError, Stop, read_answer};
 use crate::manifest::Inputs;
-use crate::state::{Answer, Change, Intent, OpenCall, Store};
+use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store};
 use crate::timing::Activity;
 use crate::ui::{Reporter, Stage};
 use crate::{Error, Result};
@@ -50,7 +50,9 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let answer = match wait_for_answer(environment, store, intent, &call, &stage)? {
+    let waited = wait_for_answer(environment, store, intent, &call, &stage)?;
+    let lost = matches!(waited, Waited::Lost);
+    let answer = match waited {
         Waited::NeverAsked => {
             call.settle()?;
             stage.skip("the CPI was not yet called");
@@ -58,8 +60,10 @@ fn settle(
         }
         Waited::Answer(bytes) => read(intent, &bytes),
         Waited::Lost => {
-            let lost = "it was called on another machine, which did not live to make known what it answered";
-            Err(CpiError::no_answer(intent.effect.method(), &intent.request_id, lost.to_owned()))
+            let by =
+                intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
+            let lost = format!("it was made by {by}, and what it came to has not been made known");
+            Err(CpiError::no_answer(intent.effect.method(), &intent.request_id, lost))
         }
     };
     let problem = match answer {
@@ -90,7 +94,15 @@ fn settle(
         if !forget {
             let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
             call.redact(&|text| environment.redactor.apply(text).into_owned());
-            let error = unknown_outcome(&intent.effect, &call, cause.into());
+            let mut error = Error::from(cause);
+            if lost {
+                let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
+                error = error.with_hint(format!(
+                    "if {host} is only cut off, the CPI may still be at work there, and its answer will be known as soon \
+                     as it can be sent: run the same command again then"
+                ));
+            }
+            let error = unknown_outcome(&intent.effect, &call, error);
             return Err(match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
                 Some(seen) => error.with_hint(seen),
                 None => error,

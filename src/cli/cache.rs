@@ -11,7 +11,6 @@ use crate::artifact::cache::{self, Entry, Pruned};
 use crate::manifest::vars_store::command::parse_duration;
 use crate::{Result, ui};
 
-/// Look into the cache, make it smaller
 #[derive(Debug, Clone, Args)]
 pub struct CacheArgs {
     #[command(subcommand)]

@@ -13,7 +13,6 @@ use super::table::Table;
 use crate::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
 use crate::{Result, ui};
 
-/// See whether VM, agent and disks are as they should be, and put right what is not
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Each repair is asked for. Where nobody can be asked, nothing is repaired unless --auto or \

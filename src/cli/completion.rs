@@ -6,7 +6,6 @@ use super::complete;
 use super::finish::Finished;
 use crate::Result;
 
-/// Print the completion script of a shell
 #[derive(Debug, Clone, Args)]
 pub struct CompletionArgs {
     #[arg(value_name = "SHELL", value_enum)]

@@ -10,7 +10,6 @@ use super::plan;
 use super::session::Session;
 use crate::{Error, Result, apply};
 
-/// Create or update an environment
 #[derive(Debug, Clone, Args)]
 pub struct CreateEnvArgs {
     #[command(flatten)]

@@ -10,7 +10,6 @@ use super::session::Session;
 use super::{AgentArgs, StoppingArgs, duration};
 use crate::{Error, Result, apply, ui};
 
-/// Delete an environment: its VM, disks, stemcells and state
 #[derive(Debug, Clone, Args)]
 pub struct DeleteEnvArgs {
     #[command(flatten)]

@@ -12,7 +12,6 @@ use super::{PlaceArgs, paths};
 use crate::history::{self, Fate, Plan, Run};
 use crate::{Result, ui};
 
-/// Show the runs on this machine: when, how long, what they were to do, what came of them
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Where neither the command line nor an env file names an environment, the runs of all are shown."

@@ -11,7 +11,6 @@ use crate::Result;
 use crate::artifact::inspect::ReleaseReport;
 use crate::artifact::{Source, release};
 
-/// Show what is in a release
 #[derive(Debug, Clone, Args)]
 pub struct InspectLocalReleaseArgs {
     /// Path to the release: a tarball, or a directory in source form

@@ -11,7 +11,6 @@ use crate::Result;
 use crate::artifact::inspect::StemcellReport;
 use crate::artifact::{Cache, Kind, Source};
 
-/// Show what a stemcell is
 #[derive(Debug, Clone, Args)]
 pub struct InspectLocalStemcellArgs {
     /// Path to the stemcell: a tarball, or a directory in source form

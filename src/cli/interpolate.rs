@@ -7,7 +7,6 @@ use super::{ManifestArgs, session::Session};
 use crate::Result;
 use crate::manifest::{self, Options};
 
-/// Print a manifest with ops files applied and variables filled in
 #[derive(Debug, Clone, Args)]
 pub struct InterpolateArgs {
     #[command(flatten)]

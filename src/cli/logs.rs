@@ -15,7 +15,6 @@ use super::{duration, paths};
 use crate::apply::visit::{self, LogKind, Logs};
 use crate::{Error, Result, ui};
 
-/// Print what the jobs of an environment, its agent or its system wrote; or save it
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
 pub struct LogsArgs {

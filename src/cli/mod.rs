@@ -22,6 +22,7 @@ mod environment_args;
 mod finish;
 mod gateway_args;
 mod globals;
+mod grammar;
 mod history;
 mod inspect_local_release;
 mod inspect_local_stemcell;
@@ -63,7 +64,7 @@ mod vm_args;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::Result;
 use crate::artifact::Algorithm;
@@ -71,6 +72,7 @@ use crate::state::Kind;
 use env_file::CommandLine;
 use finish::Finished;
 use globals::Globals;
+use grammar::Later;
 use session::{Conduct, Session};
 
 pub use agent_args::AgentArgs;
@@ -111,96 +113,129 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    CreateEnv(Box<create_env::CreateEnvArgs>),
-    Plan(Box<plan::PlanArgs>),
-    DeleteEnv(delete_env::DeleteEnvArgs),
-    StopEnv(stop_env::StopEnvArgs),
-    StartEnv(start_env::StartEnvArgs),
-    Restart(restart::RestartArgs),
-    Recreate(recreate::RecreateArgs),
-    Status(status::StatusArgs),
-    History(history::HistoryArgs),
-    Logs(logs::LogsArgs),
-    Ssh(ssh::SshArgs),
-    Scp(scp::ScpArgs),
+    /// Create or update an environment
+    CreateEnv(Later<create_env::CreateEnvArgs>),
+    /// Say what create-env would do and why, and do nothing
+    Plan(Later<plan::PlanArgs>),
+    /// Delete an environment: its VM, disks, stemcells and state
+    DeleteEnv(Later<delete_env::DeleteEnvArgs>),
+    /// Stop the jobs of an environment; VM and disks stay
+    StopEnv(Later<stop_env::StopEnvArgs>),
+    /// Start the jobs that stop-env stopped
+    StartEnv(Later<start_env::StartEnvArgs>),
+    /// Stop the jobs of an environment and start them again
+    Restart(Later<restart::RestartArgs>),
+    /// Deploy what is deployed with a new VM; persistent disks keep their data
+    Recreate(Later<recreate::RecreateArgs>),
+    /// Show how an environment is doing: VM, agent, jobs, disks, networks, certificates, last runs
+    Status(Later<status::StatusArgs>),
+    /// Show the runs on this machine: when, how long, what they were to do, what came of them
+    History(Later<history::HistoryArgs>),
+    /// Print what the jobs of an environment, its agent or its system wrote; or save it
+    Logs(Later<logs::LogsArgs>),
+    /// Log in to the VM of an environment, as a user who exists for that session alone
+    Ssh(Later<ssh::SshArgs>),
+    /// Copy files to or from the VM of an environment
+    Scp(Later<scp::ScpArgs>),
+    /// See whether VM, agent and disks are as they should be, and put right what is not
     #[command(visible_alias = "cck")]
-    CloudCheck(cloud_check::CloudCheckArgs),
+    CloudCheck(Later<cloud_check::CloudCheckArgs>),
+    /// Print a manifest with ops files applied and variables filled in
     #[command(visible_alias = "int")]
-    Interpolate(interpolate::InterpolateArgs),
-    Vars(vars::VarsArgs),
-    Render(render::RenderArgs),
-    RenderTemplate(render_template::RenderTemplateArgs),
-    InspectLocalRelease(inspect_local_release::InspectLocalReleaseArgs),
-    InspectLocalStemcell(inspect_local_stemcell::InspectLocalStemcellArgs),
-    RepackStemcell(repack_stemcell::RepackStemcellArgs),
+    Interpolate(Later<interpolate::InterpolateArgs>),
+    /// Look into a vars store, check it, renew what is in it
+    Vars(Later<vars::VarsArgs>),
+    /// Print what a job's files would be, without deploying
+    Render(Later<render::RenderArgs>),
+    /// Print what a template becomes in an evaluation context
+    RenderTemplate(Later<render_template::RenderTemplateArgs>),
+    /// Show what is in a release
+    InspectLocalRelease(Later<inspect_local_release::InspectLocalReleaseArgs>),
+    /// Show what a stemcell is
+    InspectLocalStemcell(Later<inspect_local_stemcell::InspectLocalStemcellArgs>),
+    /// Make a stemcell from another one
+    RepackStemcell(Later<repack_stemcell::RepackStemcellArgs>),
     /// Convert a release tarball to SHA-1 digests
     #[command(name = "sha1ify-release")]
-    Sha1ifyRelease(redigest_release::RedigestReleaseArgs),
+    Sha1ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
-    Sha2ifyRelease(redigest_release::RedigestReleaseArgs),
-    State(state::StateCommandArgs),
-    UploadStemcell(resources::UploadStemcellArgs),
-    Stemcells(resources::StemcellsArgs),
-    DeleteStemcell(resources::DeleteStemcellArgs),
+    Sha2ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
+    /// Look at what is on record, compare it with the world, mend it
+    State(Later<state::StateCommandArgs>),
+    /// Upload a stemcell to every CPI that takes it, where it stays until delete-stemcell
+    UploadStemcell(Later<resources::UploadStemcellArgs>),
+    /// List the stemcells on record, of every CPI
+    Stemcells(Later<resources::StemcellsArgs>),
+    /// Delete a stemcell, in every CPI that has it
+    DeleteStemcell(Later<resources::DeleteStemcellArgs>),
     /// Delete a VM: that of the environment, or any other that a CPI knows
-    DeleteVm(resources::DeleteArgs),
-    Disks(resources::DisksArgs),
-    AttachDisk(resources::AttachDiskArgs),
+    DeleteVm(Later<resources::DeleteArgs>),
+    /// List the disks on record, of every CPI
+    Disks(Later<resources::DisksArgs>),
+    /// Put another persistent disk in the place of the present one, which is kept; the next create-env attaches it
+    AttachDisk(Later<resources::AttachDiskArgs>),
     /// Delete a disk that is not in use
-    DeleteDisk(resources::DeleteArgs),
-    Snapshots(resources::SnapshotsArgs),
-    TakeSnapshot(resources::TakeSnapshotArgs),
+    DeleteDisk(Later<resources::DeleteArgs>),
+    /// List the snapshots on record, of every CPI
+    Snapshots(Later<resources::SnapshotsArgs>),
+    /// Take a snapshot of a disk, as consistent as a machine that lost power (stop-env stops the jobs)
+    TakeSnapshot(Later<resources::TakeSnapshotArgs>),
     /// Delete a snapshot of a disk
-    DeleteSnapshot(resources::DeleteArgs),
-    Cpis(resources::CpisArgs),
-    Cpi(cpi::CpiCommandArgs),
-    Cache(cache::CacheArgs),
-    Baremetal(Box<baremetal::BaremetalArgs>),
-    Completion(completion::CompletionArgs),
+    DeleteSnapshot(Later<resources::DeleteArgs>),
+    /// Ask every CPI of the manifest what it is
+    Cpis(Later<resources::CpisArgs>),
+    /// Ask a CPI by hand, put it to the test, put it on record
+    Cpi(Later<cpi::CpiCommandArgs>),
+    /// Look into the cache, make it smaller
+    Cache(Later<cache::CacheArgs>),
+    /// Look into a standalone Ironic, keep its volume connectors and targets
+    Baremetal(Later<baremetal::BaremetalArgs>),
+    /// Print the completion script of a shell
+    Completion(Later<completion::CompletionArgs>),
 }
 
 impl Command {
     fn run(self, session: &Session) -> Result<Finished> {
         match self {
-            Command::CreateEnv(args) => args.run(session),
-            Command::Plan(args) => args.run(session),
-            Command::DeleteEnv(args) => args.run(session),
-            Command::StopEnv(args) => args.run(session),
-            Command::StartEnv(args) => args.run(session),
-            Command::Restart(args) => args.run(session),
-            Command::Recreate(args) => args.run(session),
-            Command::Status(args) => args.run(session),
-            Command::History(args) => args.run(session),
-            Command::Logs(args) => args.run(session),
-            Command::Ssh(args) => args.run(session),
-            Command::Scp(args) => args.run(session),
-            Command::CloudCheck(args) => args.run(session),
-            Command::Interpolate(args) => args.run(session),
-            Command::Vars(args) => args.run(session),
-            Command::Render(args) => args.run(session),
-            Command::RenderTemplate(args) => args.run(),
-            Command::InspectLocalRelease(args) => args.run(session),
-            Command::InspectLocalStemcell(args) => args.run(session),
-            Command::RepackStemcell(args) => args.run(session),
-            Command::Sha1ifyRelease(args) => args.run(session, Algorithm::Sha1),
-            Command::Sha2ifyRelease(args) => args.run(session, Algorithm::Sha256),
-            Command::State(args) => args.run(session),
-            Command::UploadStemcell(args) => args.run(session),
-            Command::Stemcells(args) => args.run(session),
-            Command::DeleteStemcell(args) => args.run(session),
-            Command::DeleteVm(args) => args.run(session, Kind::Vm),
-            Command::Disks(args) => args.run(session),
-            Command::AttachDisk(args) => args.run(session),
-            Command::DeleteDisk(args) => args.run(session, Kind::Disk),
-            Command::Snapshots(args) => args.run(session),
-            Command::TakeSnapshot(args) => args.run(session),
-            Command::DeleteSnapshot(args) => args.run(session, Kind::Snapshot),
-            Command::Cpis(args) => args.run(session),
-            Command::Cpi(args) => args.run(session),
-            Command::Cache(args) => args.run(session),
-            Command::Baremetal(args) => args.run(session),
-            Command::Completion(args) => args.run(),
+            Command::CreateEnv(args) => args.0.run(session),
+            Command::Plan(args) => args.0.run(session),
+            Command::DeleteEnv(args) => args.0.run(session),
+            Command::StopEnv(args) => args.0.run(session),
+            Command::StartEnv(args) => args.0.run(session),
+            Command::Restart(args) => args.0.run(session),
+            Command::Recreate(args) => args.0.run(session),
+            Command::Status(args) => args.0.run(session),
+            Command::History(args) => args.0.run(session),
+            Command::Logs(args) => args.0.run(session),
+            Command::Ssh(args) => args.0.run(session),
+            Command::Scp(args) => args.0.run(session),
+            Command::CloudCheck(args) => args.0.run(session),
+            Command::Interpolate(args) => args.0.run(session),
+            Command::Vars(args) => args.0.run(session),
+            Command::Render(args) => args.0.run(session),
+            Command::RenderTemplate(args) => args.0.run(),
+            Command::InspectLocalRelease(args) => args.0.run(session),
+            Command::InspectLocalStemcell(args) => args.0.run(session),
+            Command::RepackStemcell(args) => args.0.run(session),
+            Command::Sha1ifyRelease(args) => args.0.run(session, Algorithm::Sha1),
+            Command::Sha2ifyRelease(args) => args.0.run(session, Algorithm::Sha256),
+            Command::State(args) => args.0.run(session),
+            Command::UploadStemcell(args) => args.0.run(session),
+            Command::Stemcells(args) => args.0.run(session),
+            Command::DeleteStemcell(args) => args.0.run(session),
+            Command::DeleteVm(args) => args.0.run(session, Kind::Vm),
+            Command::Disks(args) => args.0.run(session),
+            Command::AttachDisk(args) => args.0.run(session),
+            Command::DeleteDisk(args) => args.0.run(session, Kind::Disk),
+            Command::Snapshots(args) => args.0.run(session),
+            Command::TakeSnapshot(args) => args.0.run(session),
+            Command::DeleteSnapshot(args) => args.0.run(session, Kind::Snapshot),
+            Command::Cpis(args) => args.0.run(session),
+            Command::Cpi(args) => args.0.run(session),
+            Command::Cache(args) => args.0.run(session),
+            Command::Baremetal(args) => args.0.run(session),
+            Command::Completion(args) => args.0.run(),
         }
     }
 
@@ -238,7 +273,7 @@ impl Command {
     /// Whether the command prints something of its own, which has standard output to itself.
     fn has_product(&self) -> bool {
         match self {
-            Command::CreateEnv(args) => args.has_product(),
+            Command::CreateEnv(args) => args.0.has_product(),
             Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
@@ -252,7 +287,7 @@ impl Command {
             | Command::TakeSnapshot(_)
             | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
-            Command::State(args) => args.has_product(),
+            Command::State(args) => args.0.has_product(),
             Command::Interpolate(_)
             | Command::Plan(_)
             | Command::Vars(_)
@@ -282,7 +317,7 @@ impl Command {
     /// Whether a person follows the command, although it has a product.
     fn is_followed(&self) -> bool {
         match self {
-            Command::Cpi(cpi) => cpi.is_followed(),
+            Command::Cpi(cpi) => cpi.0.is_followed(),
             Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
             Command::CloudCheck(_) => true,
             _ => false,
@@ -292,7 +327,7 @@ impl Command {
 
 /// The command line's grammar, for completions and documentation.
 pub fn command() -> clap::Command {
-    Cli::command()
+    grammar::whole()
 }
 
 /// Runs the program: parses the arguments of this process, does what they ask, and says how it went.
@@ -310,13 +345,14 @@ fn run() -> ExitCode {
     if let Some(code) = complete::try_answer(&args) {
         return code;
     }
-    let (cli, remarks) = match env_file::understand(&command().args(globals::ignored()), &args) {
-        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
-        CommandLine::Unusable(cli, error) => (cli, Err(error)),
-        CommandLine::Refused(error) => {
-            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
-        }
-    };
+    let (cli, remarks) =
+        match env_file::understand(&grammar::for_words(&args).args(globals::ignored()), &args) {
+            CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
+            CommandLine::Unusable(cli, error) => (cli, Err(error)),
+            CommandLine::Refused(error) => {
+                return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+            }
+        };
     let session = Session::begin(&cli.globals, &cli.command.conduct());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
@@ -325,12 +361,4 @@ fn run() -> ExitCode {
         cli.command.run(&session)
     });
     finish::finish(&session, result)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_grammar_is_sound() {
-        super::command().args(super::globals::ignored()).debug_assert();
-    }
 }

@@ -14,7 +14,6 @@ use crate::{Error, Result};
 /// The exit code of `plan --detailed-exitcode` when there is something to do.
 pub const CHANGES: u8 = 7;
 
-/// Say what create-env would do and why, and do nothing
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
     #[command(flatten)]

@@ -7,7 +7,6 @@ use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use crate::{Result, apply};
 
-/// Deploy what is deployed with a new VM; persistent disks keep their data
 #[derive(Debug, Clone, Args)]
 pub struct RecreateArgs {
     #[command(flatten)]

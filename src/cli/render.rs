@@ -14,7 +14,6 @@ use crate::template::Mode;
 use crate::ui::Redactor;
 use crate::{Error, Result};
 
-/// Print what a job's files would be, without deploying
 #[derive(Debug, Clone, Args)]
 pub struct RenderArgs {
     #[command(flatten)]

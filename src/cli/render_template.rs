@@ -8,7 +8,6 @@ use super::{finish::Finished, paths};
 use crate::template::{Context, Mode, ModeRenderer, Renderer};
 use crate::{Error, Result};
 
-/// Print what a template becomes in an evaluation context
 #[derive(Debug, Clone, Args)]
 pub struct RenderTemplateArgs {
     /// Path to the template

@@ -10,7 +10,6 @@ use crate::Result;
 use crate::artifact::Source;
 use crate::artifact::rewrite::{self, StemcellChanges};
 
-/// Make a stemcell from another one
 #[derive(Debug, Clone, Args)]
 pub struct RepackStemcellArgs {
     /// Path to the stemcell

@@ -8,7 +8,6 @@ use super::jobs_args::JobsArgs;
 use super::session::Session;
 use crate::{Result, apply};
 
-/// Stop the jobs of an environment and start them again
 #[derive(Debug, Clone, Args)]
 pub struct RestartArgs {
     #[command(flatten)]

@@ -11,7 +11,6 @@ use super::vm_args::VmArgs;
 use crate::apply::visit::{self, Errand, Place};
 use crate::{Error, Result};
 
-/// Copy files to or from the VM of an environment
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "A path on the VM begins with a colon, `:/var/vcap/sys/log`; what stands before the colon, such as \

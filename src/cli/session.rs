@@ -216,13 +216,13 @@ impl Session {
     pub(super) fn depot(&self, state: &Path) -> Result<Depot> {
         let text = state.to_string_lossy();
         let sealing = sealing::current();
-        let calls = || {
-            let name = Sha256::digest(text.as_bytes());
+        let calls = |of: &str| {
+            let name = Sha256::digest(of.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
             paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
         };
         let Some(address) = Address::parse(&text)? else {
-            return Ok(Depot::from(state).sealed(sealing, calls()?));
+            return Ok(Depot::from(state).sealed(sealing, calls(&text)?));
         };
         let mut shared = Shared::new(address, &paths::environment(), Some(paths::executable()?));
         if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
@@ -231,7 +231,7 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         shared.secrets().iter().for_each(|secret| self.redactor.add(secret));
-        Depot::shared(&shared, sealing, calls()?)
+        Depot::shared(&shared, sealing, calls(&shared.identity())?)
     }
 
     /// `--cache-dir`, or where the user keeps caches.

@@ -9,7 +9,6 @@ use super::vm_args::VmArgs;
 use crate::Result;
 use crate::apply::visit::{self, Errand};
 
-/// Log in to the VM of an environment, as a user who exists for that session alone
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]
 pub struct SshArgs {

@@ -7,7 +7,6 @@ use super::jobs_args::JobsArgs;
 use super::session::Session;
 use crate::{Result, apply};
 
-/// Start the jobs that stop-env stopped
 #[derive(Debug, Clone, Args)]
 pub struct StartEnvArgs {
     #[command(flatten)]

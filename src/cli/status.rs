@@ -20,7 +20,6 @@ use crate::{Error, Result};
 /// Days before its end from which on a certificate is pointed at.
 const EXPIRES_SOON: i64 = 30;
 
-/// Show how an environment is doing: VM, agent, jobs, disks, networks, certificates, last runs
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 all is well, as far as was asked; 1 the jobs do not run, or there is no VM; \

@@ -8,7 +8,6 @@ use super::jobs_args::JobsArgs;
 use super::session::Session;
 use crate::{Result, apply};
 
-/// Stop the jobs of an environment; VM and disks stay
 #[derive(Debug, Clone, Args)]
 pub struct StopEnvArgs {
     #[command(flatten)]

@@ -11,7 +11,6 @@ use crate::Result;
 use crate::manifest::Inputs;
 use crate::manifest::vars_store::command::{self, Request};
 
-/// Look into a vars store, check it, renew what is in it
 #[derive(Debug, Clone, Args)]
 pub struct VarsArgs {
     #[command(subcommand)]

@@ -6,8 +6,8 @@
 //! answer file was certainly never made, even when the run was killed while it started the process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::depot::JOURNAL;
@@ -45,6 +45,14 @@ pub(super) enum Progress {
     Pending,
     /// The process has ended; this is what it wrote, in full or not.
     Ended(Vec<u8>),
+}
+
+/// A call whose files are held open: what its process writes is read although somebody removes them meanwhile, as with
+/// the home directory of a CI job.
+#[derive(Debug)]
+pub(super) struct Watched {
+    call: Call,
+    file: Option<File>,
 }
 
 /// The calls that were announced on this machine and apart from the journal.
@@ -130,13 +138,23 @@ impl Call {
         if is_held(&file)? {
             return Ok(Progress::Pending);
         }
-        written(file).map(Progress::Ended)
+        written(&file).map(Progress::Ended)
+    }
+
+    /// Holds what there is of it; for whoever knows that the run that announced it is no more.
+    pub(super) fn watch(self) -> io::Result<Watched> {
+        // In this order, because the file changes its name in one direction only.
+        let file = match open_if_there(&self.prepared_path())? {
+            Some(prepared) => Some(prepared),
+            None => open_if_there(&self.answer_path())?,
+        };
+        Ok(Watched { call: self, file })
     }
 
     /// What is written so far, of a process that may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
         match open_if_there(&self.answer_path())? {
-            Some(file) => written(file),
+            Some(file) => written(&file),
             None => Ok(Vec::new()),
         }
     }
@@ -161,8 +179,36 @@ impl Call {
     }
 }
 
-fn written(file: File) -> io::Result<Vec<u8>> {
+impl Watched {
+    pub(super) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// What is known of its process; none where its files were removed before they told.
+    pub(super) fn progress(&self) -> io::Result<Option<Progress>> {
+        let Some(file) = &self.file else {
+            return Ok(self.call.file(ANNOUNCED).exists().then_some(Progress::NeverAsked));
+        };
+        if is_held(file)? {
+            return Ok(Some(Progress::Pending));
+        }
+        let bytes = self.answer_so_far()?;
+        if !bytes.is_empty() || self.call.answer_path().exists() {
+            return Ok(Some(Progress::Ended(bytes)));
+        }
+        let never_asked = file.metadata()?.nlink() > 0 && self.call.prepared_path().exists();
+        Ok(never_asked.then_some(Progress::NeverAsked))
+    }
+
+    /// What is written so far, of a process that may still run.
+    pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
+        self.file.as_ref().map_or(Ok(Vec::new()), written)
+    }
+}
+
+fn written(mut file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
     file.take(crate::cpi::ANSWER_LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -177,7 +223,7 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 
 fn is_held(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
-        Ok(()) => Ok(false),
+        Ok(()) => file.unlock().map(|()| false),
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }

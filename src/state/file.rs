@@ -13,6 +13,7 @@ use super::durations::Durations;
 use super::handle::{Handle, in_iaas};
 use super::salted::{Leaves, MadeOf};
 use crate::cpi::Contract;
+use crate::seal::Kept;
 use crate::{Error, Result};
 
 /// The newest format of the `monopile` section that this version reads and the one it writes.
@@ -358,8 +359,8 @@ impl State {
         Ok(Self::read_with_sealing(depot)?.map(|(state, _)| state))
     }
 
-    /// As [`State::read`], with whether it was sealed.
-    pub(super) fn read_with_sealing(depot: &Depot) -> Result<Option<(Self, bool)>> {
+    /// As [`State::read`], with how it is kept.
+    pub(super) fn read_with_sealing(depot: &Depot) -> Result<Option<(Self, Kept)>> {
         let found = depot.read("").map_err(|error| match error.kind() {
             // It is sealed, and not to whoever reads.
             io::ErrorKind::InvalidInput => {
@@ -368,7 +369,7 @@ impl State {
             _ => Error::io(format!("reading the state '{depot}'"), error),
         })?;
         let Some(found) = found else { return Ok(None) };
-        Self::parse(&found.bytes).map(|state| Some((state, found.sealed))).map_err(|error| {
+        Self::parse(&found.bytes).map(|state| Some((state, found.kept))).map_err(|error| {
             let backups = "`monopile state backup` lists earlier ones";
             error.context(format!("the state '{depot}' cannot be used")).with_hint(
                 match depot.keeps_backup() {

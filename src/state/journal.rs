@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
 use super::depot::{Depot, Document, JOURNAL};
+use super::lock::Holder;
 use crate::agent::registry::Entrance;
 use crate::cpi::Terms;
 use crate::{Error, Result};
@@ -39,6 +40,18 @@ pub struct Intent<E> {
     /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Entrance>,
+    /// Who announced it, as far as its announcement says so.
+    #[serde(default, skip_serializing)]
+    pub by: Option<Holder>,
+}
+
+/// An intent as it is written.
+#[derive(Serialize)]
+struct Announcement<'a, E> {
+    #[serde(flatten)]
+    intent: &'a Intent<E>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Holder>,
 }
 
 /// What the registry of contract v1 holds, in the journal: it must outlive a killed run as the calls do.
@@ -48,6 +61,8 @@ const REGISTRY: &str = "registry.json";
 #[derive(Debug, Clone)]
 pub struct Journal {
     depot: Depot,
+    /// Who announces calls in it.
+    holder: Option<Holder>,
 }
 
 /// A call announced and not yet settled.
@@ -55,6 +70,8 @@ pub struct Journal {
 pub struct OpenCall {
     depot: Depot,
     call: Call,
+    /// By a run before this one, of which something stayed behind that may have put its answer into the journal.
+    inherited: bool,
 }
 
 /// What is known of an open call's process.
@@ -73,16 +90,22 @@ pub enum Answer {
 impl Journal {
     /// The journal of the state that is kept there.
     pub fn of(depot: &Depot) -> Self {
-        Journal { depot: depot.clone() }
+        Journal { depot: depot.clone(), holder: None }
+    }
+
+    /// The same for the holder of the lock, whose calls bear its name.
+    pub(super) fn held_by(depot: &Depot, holder: &Holder) -> Self {
+        Journal { depot: depot.clone(), holder: Some(holder.clone()) }
     }
 
     /// Announces a call; durable when this returns.
     pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
         let failed = |error| Error::io(format!("announcing a call in '{}'", self.depot.name(JOURNAL)), error);
-        let text = serde_json::to_vec_pretty(intent)
+        let announcement = Announcement { intent, by: self.holder.as_ref() };
+        let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        self.depot.watch_calls()?;
-        let call = self.open(&intent.request_id);
+        self.depot.prove_lock()?;
+        let call = self.open(&intent.request_id, false);
         if self.depot.answers_apart() {
             call.call.announce().map_err(failed)?;
         }
@@ -90,8 +113,9 @@ impl Journal {
         Ok(call)
     }
 
-    fn open(&self, request_id: &str) -> OpenCall {
-        OpenCall { depot: self.depot.clone(), call: Call::new(self.depot.calls(), request_id) }
+    fn open(&self, request_id: &str, inherited: bool) -> OpenCall {
+        let call = Call::new(self.depot.calls(), request_id);
+        OpenCall { depot: self.depot.clone(), call, inherited }
     }
 
     /// What the registry holds that serves the VM; it need not exist.
@@ -151,7 +175,7 @@ impl Journal {
                     .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
                     .with_hint("or look in the IaaS for what it describes, and remove the file")
             })?;
-            let call = self.open(&intent.request_id);
+            let call = self.open(&intent.request_id, true);
             calls.push((written, intent, call));
         }
         calls.sort_by_key(|(written, ..)| *written);
@@ -240,6 +264,12 @@ impl OpenCall {
     pub fn settle(self) -> Result<()> {
         let failed = |error| Error::io(format!("settling call {}", self.call.request_id()), error);
         self.depot.remove(&self.document(INTENT)).map_err(failed)?;
+        if self.inherited && self.depot.answers_apart() {
+            // An answer may hold secrets.
+            for kind in [ANSWER, UNASKED] {
+                self.depot.remove(&self.document(kind)).map_err(failed)?;
+            }
+        }
         self.call.forget();
         // Succeeds when this was the last open call.
         self.depot.tidy(JOURNAL);
@@ -263,6 +293,7 @@ mod tests {
             why: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
+            by: None,
         };
         let call = journal.begin(&intent).unwrap();
         (journal, call)

@@ -74,6 +74,16 @@ pub(super) enum Lock {
     Lease(Lease),
 }
 
+impl Lock {
+    /// Whose it was who did not give it back, as it was taken over.
+    pub(super) fn taken_over(&self) -> Option<&str> {
+        match self {
+            Lock::File(_) => None,
+            Lock::Lease(lease) => lease.taken_over.as_deref(),
+        }
+    }
+}
+
 /// The lock of a state file, held until dropped.
 #[derive(Debug)]
 pub(super) struct FileLock {

@@ -18,7 +18,7 @@ pub struct Store {
     exists: bool,
     /// A version was kept of what the state said when this run began to write.
     kept: bool,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Store {
@@ -34,13 +34,13 @@ impl Store {
         let lock = depot.lock(holder, held)?;
         let read = State::read_with_sealing(&depot)?;
         let exists = read.is_some();
-        depot.settle_sealing(read.as_ref().map(|(_, sealed)| *sealed))?;
-        let journal = Journal::of(&depot);
+        depot.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
+        let journal = Journal::held_by(&depot, holder);
         let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
-        let store = Store { depot, state, journal, exists, kept: false, _lock: lock };
+        let store = Store { depot, state, journal, exists, kept: false, lock };
         // A `create_vm` that is still open may have made one.
         if settled && store.state.vm_cid().is_none() {
             store.forget_registry()?;
@@ -59,9 +59,8 @@ impl Store {
     ) -> Result<()> {
         let depot = depot.resolved()?;
         let lock = depot.lock(holder, held)?;
-        let sealed =
-            depot.is_sealed().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
-        depot.settle_sealing(sealed)?;
+        let kept = depot.kept().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        depot.settle_sealing(kept)?;
         let kept = versions::versions(&depot)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
@@ -76,9 +75,9 @@ impl Store {
             Err(error) => return Err(error),
         };
         agree(present.as_ref(), &wanted)?;
-        let journal = Journal::of(&depot);
+        let journal = Journal::held_by(&depot, holder);
         let state = present.unwrap_or_default();
-        let mut store = Store { depot, state, journal, exists, kept: false, _lock: lock };
+        let mut store = Store { depot, state, journal, exists, kept: false, lock };
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
@@ -86,6 +85,11 @@ impl Store {
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.depot)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.depot), error))
+    }
+
+    /// Who had the lock before and did not give it back, where it had run out and was taken over.
+    pub fn taken_over(&self) -> Option<&str> {
+        self.lock.taken_over()
     }
 
     /// What is recorded.
@@ -349,6 +353,7 @@ mod tests {
             why: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
+            by: None,
         };
         let file = PathBuf::from(store.journal().registry().to_string());
         let call = store.journal().begin(&intent).unwrap();
@@ -397,6 +402,7 @@ mod tests {
             why: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
+            by: None,
         };
         store.journal().begin(&intent).unwrap();
         assert!(store.remove().is_err());

@@ -38,3 +38,17 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
     assert_eq!(state, "install ok installed");
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn a_binary_of_more_than_20_mib_is_no_release() {
+    let world = World::new();
+    let binary = world.write("monopile", "#!/bin/sh\n");
+    let limit = 20 * 1024 * 1024;
+    std::fs::OpenOptions::new().write(true).open(&binary).unwrap().set_len(limit + 1).unwrap();
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/package");
+    let mut command = Command::new(package);
+    world.enter(&mut command).arg(&binary).env("CARGO_TARGET_DIR", world.path("target"));
+    let run = world.finish(command).failure(1);
+    assert!(run.stderr.contains("has 20971521 bytes, and may have 20971520"), "{}", run.stderr);
+    assert!(!world.path("target").exists());
+}

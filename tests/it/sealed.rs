@@ -166,3 +166,61 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
     }
     assert!(!hello.world.exists("state.json"));
 }
+
+#[test]
+fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
+    let mut hello = Hello::new();
+    let bucket = hello.share();
+    let mine = keygen(&hello);
+    let other = Identity::generate();
+    hello.world.write("other.txt", other.to_string().expose_secret().as_bytes());
+    let theirs = other.to_public().to_string();
+    create(&hello, &mine).success();
+    hello.ops(
+        "property.yml",
+        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: yes}\n",
+    );
+    create(&hello, &mine).success();
+    let all = || {
+        let mut all: Vec<(String, Vec<u8>)> =
+            bucket.keys().into_iter().map(|key| (key.clone(), bucket.get(&key).unwrap())).collect();
+        all.push(("creds.yml".into(), hello.world.read("creds.yml").into_bytes()));
+        all
+    };
+    let before = all();
+    assert!(before.len() >= 3, "{before:?}");
+    let nothing = |to: &str, key: &str| {
+        let run = hello.create(&["--encrypt-to", to, "--identity", key]).success();
+        assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    };
+    nothing(&mine, "key.txt");
+    assert_eq!(all(), before, "what nothing changed in is not encrypted anew");
+
+    // One more, who reads everything from then on: with the program and with age's own.
+    let both = format!("{mine},{theirs}");
+    hello.world.write("recipients", both.replace(',', "\n"));
+    nothing("recipients", "key.txt");
+    assert!(all().iter().zip(&before).all(|(now, then)| now.0 == then.0 && now.1 != then.1));
+    for (name, sealed) in all() {
+        hello.world.write("sealed", sealed);
+        let mut age = std::process::Command::new("age");
+        age.args(["-d", "-i"]).arg(hello.world.path("other.txt")).arg(hello.world.path("sealed"));
+        let opened = age.output().unwrap();
+        assert!(opened.status.success(), "{name}: {opened:?}");
+    }
+    let before = all();
+    nothing("recipients", "other.txt");
+    assert_eq!(all(), before);
+
+    // One less, who reads nothing of it any more.
+    nothing(&theirs, "other.txt");
+    let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
+    let refused = show("key.txt").failure(3);
+    assert!(refused.stderr.contains("not to the identity"), "{}", refused.stderr);
+    assert!(show("other.txt").success().stdout.contains("vm-"));
+    let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "other.txt"]));
+    assert!(versions.success().stdout.contains("stemcell-"));
+    hello.create(&["--encrypt-to", &mine, "--identity", "key.txt"]).failure(3);
+    hello.delete(&["--encrypt-to", &theirs, "--identity", "other.txt"]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}

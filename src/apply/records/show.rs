@@ -7,7 +7,7 @@ use super::no_state;
 use crate::Result;
 use crate::apply::effect::Effect;
 use crate::cpi::Contract;
-use crate::state::{Depot, Journal, Snapshot, State, Suspect, Undeleted};
+use crate::state::{Depot, Holder, Journal, Snapshot, State, Suspect, Undeleted};
 
 /// What a state file and its journal say.
 #[derive(Debug, Serialize)]
@@ -99,6 +99,9 @@ pub struct ShownCall {
     pub cpi: Option<String>,
     /// Why it was called.
     pub why: String,
+    /// Who called it, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Holder>,
 }
 
 /// Reads what is on record at `depot`. Takes no lock: a run that is on may be ahead of it.
@@ -116,6 +119,7 @@ pub fn show(depot: &Depot) -> Result<Overview> {
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
+            by: intent.by,
             why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
         })
         .collect();

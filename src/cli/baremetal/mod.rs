@@ -14,7 +14,6 @@ use super::session::Session;
 use crate::Result;
 use connection::Connection;
 
-/// Look into a standalone Ironic, keep its volume connectors and targets
 #[derive(Debug, Clone, Args)]
 pub struct BaremetalArgs {
     #[command(flatten)]

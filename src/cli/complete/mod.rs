@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
-use super::paths;
+use super::{grammar, paths};
 use crate::{Error, Result};
 use shells::{BASH, ZSH};
 
@@ -48,7 +48,7 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     if index < others.len() {
         others.remove(index);
     }
-    let mut grammar = values::with_values(super::command(), &others);
+    let mut grammar = values::with_values(grammar::for_words(words), &others);
     let here = paths::working_directory().ok();
     let mut text = Vec::new();
     let answered = shell

@@ -12,7 +12,6 @@ use super::finish::Finished;
 use super::session::Session;
 use crate::Result;
 
-/// Ask a CPI by hand, put it to the test, put it on record
 #[derive(Debug, Clone, Args)]
 pub struct CpiCommandArgs {
     #[command(subcommand)]

@@ -30,7 +30,7 @@ pub(in crate::cli) enum Remark {
     Warning(String),
 }
 
-/// Understands the arguments, the program's name first. `grammar` is that of all commands.
+/// Understands the arguments, the program's name first. `grammar` is that for these words.
 pub(in crate::cli) fn understand(grammar: &Command, args: &[OsString]) -> CommandLine {
     match attempt(grammar, args) {
         Ok(command_line) => command_line,
@@ -56,7 +56,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         };
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
     };
-    let (file, remark) = match applicable(grammar, matches, named) {
+    let (file, remark) = match applicable(matches, named) {
         Ok(applicable) => applicable,
         Err(error) => return unusable(error),
     };
@@ -83,7 +83,7 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
         return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    let Some(file) = applicable(grammar, matches, named).ok()?.0 else {
+    let Some(file) = applicable(matches, named).ok()?.0 else {
         return Some((path, matches.clone()));
     };
     let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
@@ -92,11 +92,7 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
 }
 
 /// The env file that this command line is to be completed from, and what to say.
-fn applicable(
-    grammar: &Command,
-    matches: &ArgMatches,
-    named: Option<PathBuf>,
-) -> Result<(Option<EnvFile>, Option<Remark>)> {
+fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<EnvFile>, Option<Remark>)> {
     let (path, is_named) = match named {
         Some(path) => (paths::expand(&path, paths::home().as_deref()), true),
         None => match find::find()? {
@@ -111,7 +107,7 @@ fn applicable(
             Found::File(path) => (path, false),
         },
     };
-    let file = read::read(&path, grammar)?;
+    let file = read::read(&path)?;
     let given = given_manifests(matches);
     // Another manifest, over the state that the file names, would be deployed in the place of its own.
     if let (false, Some(own), Some(other)) =
@@ -179,8 +175,7 @@ const REQUIRED: [&str; 2] = ["manifest", "store"];
 
 /// The grammar, without insisting on what an env file may say.
 fn lenient(command: Command) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, lenient));
+    let command = command.mut_subcommands(lenient);
     if is_followed(&command) {
         return command;
     }
@@ -200,9 +195,7 @@ fn is_followed(command: &Command) -> bool {
 
 /// The grammar, with the arguments of all commands changed.
 pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let below = |command: Command, name: &String| command.mut_subcommand(name, |one| everywhere(one, change));
-    names.iter().fold(command, below).mut_args(change)
+    command.mut_subcommands(|command| everywhere(command, change)).mut_args(change)
 }
 
 /// The grammar, with what the file says as defaults of the command at `path`.

@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Command;
-
 use super::{Content, EnvFile, Flag};
 use crate::cli::paths;
 use crate::error::nearest;
@@ -59,8 +57,8 @@ const FLAGS: [(&str, Shape); 23] = [
 const KEYS: [&str; 8] =
     ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
 
-/// Reads the file. `grammar` knows the flags.
-pub(super) fn read(path: &Path, grammar: &Command) -> Result<EnvFile> {
+/// Reads the file.
+pub(super) fn read(path: &Path) -> Result<EnvFile> {
     let root = yaml::load(&read_text(path, "env file")?, path)?;
     let empty = Mapping::new();
     let map = match &root.data {
@@ -81,7 +79,7 @@ pub(super) fn read(path: &Path, grammar: &Command) -> Result<EnvFile> {
         problems: Vec::new(),
     };
     for (key, value) in map.iter() {
-        reader.entry(grammar, key, value);
+        reader.entry(key, value);
     }
     match reader.problems.as_slice() {
         [] => Ok(EnvFile { path: path.to_owned(), content: Arc::new(reader.content) }),
@@ -89,12 +87,6 @@ pub(super) fn read(path: &Path, grammar: &Command) -> Result<EnvFile> {
         many => Err(Error::invalid(format!("the env file is not valid: {} problems", many.len()))
             .with_source(many.join("\n"))),
     }
-}
-
-/// Whether some command has this flag.
-fn has_flag(command: &Command, name: &str) -> bool {
-    command.get_arguments().any(|arg| arg.get_long() == Some(name))
-        || command.get_subcommands().any(|command| has_flag(command, name))
 }
 
 /// The flag of a key.
@@ -111,14 +103,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn entry(&mut self, grammar: &Command, key: &Node, value: &Node) {
-        let flags = || FLAGS.iter().copied().filter(|(key, _)| has_flag(grammar, &flag_name(key)));
+    fn entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
             return self.problem(key, format!("a key is {}, not a string", a_kind(key)));
         };
-        let shape = flags().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
+        let shape = FLAGS.into_iter().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
         if shape.is_none() && !KEYS.contains(&name) {
-            let near = nearest(name, KEYS.into_iter().chain(flags().map(|(key, _)| key)));
+            let near = nearest(name, KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)));
             let near = near.map(|near| format!("; there is '{near}'")).unwrap_or_default();
             return self.problem(key, format!("there is no key '{name}'{near}"));
         }
@@ -240,7 +231,15 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::*;
+
+    /// Whether some command has this flag.
+    fn has_flag(command: &Command, name: &str) -> bool {
+        command.get_arguments().any(|arg| arg.get_long() == Some(name))
+            || command.get_subcommands().any(|command| has_flag(command, name))
+    }
 
     #[test]
     fn every_key_is_on_its_page_and_every_flag_exists() {

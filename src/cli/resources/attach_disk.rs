@@ -9,7 +9,6 @@ use crate::apply::resources::{self, AttachDisk};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 
-/// Put another persistent disk in the place of the present one, which is kept; the next create-env attaches it
 #[derive(Debug, Clone, Args)]
 pub struct AttachDiskArgs {
     #[command(flatten)]

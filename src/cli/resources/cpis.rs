@@ -10,7 +10,6 @@ use crate::cli::session::Session;
 use crate::cli::table::Table;
 use crate::{Error, Result};
 
-/// Ask every CPI of the manifest what it is
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]
 pub struct CpisArgs {

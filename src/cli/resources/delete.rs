@@ -10,7 +10,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::state::Kind;
 
-/// The deletion of something that a CID names.
+// What each of the commands is for, their list in `cli` says.
 #[derive(Debug, Clone, Args)]
 pub struct DeleteArgs {
     #[command(flatten)]

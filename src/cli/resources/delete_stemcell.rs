@@ -10,7 +10,6 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::state::Kind;
 
-/// Delete a stemcell, in every CPI that has it
 #[derive(Debug, Clone, Args)]
 pub struct DeleteStemcellArgs {
     #[command(flatten)]

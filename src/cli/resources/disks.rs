@@ -9,7 +9,6 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 
-/// List the disks on record, of every CPI
 #[derive(Debug, Clone, Args)]
 pub struct DisksArgs {
     #[command(flatten)]

@@ -9,7 +9,6 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 
-/// List the snapshots on record, of every CPI
 #[derive(Debug, Clone, Args)]
 pub struct SnapshotsArgs {
     #[command(flatten)]

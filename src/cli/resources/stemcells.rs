@@ -10,7 +10,6 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 
-/// List the stemcells on record, of every CPI
 #[derive(Debug, Clone, Args)]
 pub struct StemcellsArgs {
     #[command(flatten)]

@@ -9,7 +9,6 @@ use crate::apply::resources::{self, TakeSnapshot};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 
-/// Take a snapshot of a disk, as consistent as a machine that lost power (stop-env stops the jobs)
 #[derive(Debug, Clone, Args)]
 pub struct TakeSnapshotArgs {
     #[command(flatten)]

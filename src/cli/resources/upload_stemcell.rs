@@ -11,7 +11,6 @@ use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
 
-/// Upload a stemcell to every CPI that takes it, where it stays until delete-stemcell
 #[derive(Debug, Clone, Args)]
 pub struct UploadStemcellArgs {
     #[command(flatten)]

@@ -12,7 +12,6 @@ use super::finish::Finished;
 use super::session::Session;
 use crate::{Error, Result, ui};
 
-/// Look at what is on record, compare it with the world, mend it
 #[derive(Debug, Clone, Args)]
 pub struct StateCommandArgs {
     #[command(subcommand)]

@@ -82,7 +82,8 @@ fn shown(overview: &Overview) -> String {
         table.row([format!("failed call for a {}", suspect.what), String::new(), String::new(), details]);
     }
     for call in &overview.open_calls {
-        let details = format!("request {}\n{}", call.request_id, call.why);
+        let by = call.by.as_ref().map(|by| format!("\nby {by}")).unwrap_or_default();
+        let details = format!("request {}{by}\n{}", call.request_id, call.why);
         table.row([format!("open {}", call.method), String::new(), String::new(), details]);
     }
     format!(

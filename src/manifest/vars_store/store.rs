@@ -8,7 +8,7 @@ use crate::durable::{Replacement, sweep_temporaries};
 use crate::manifest::files;
 use crate::manifest::words::a_kind;
 use crate::manifest::yaml::{self, Data, Mapping, Node};
-use crate::seal::{Sealing, is_sealed};
+use crate::seal::{Kept, Sealing};
 use crate::{Error, Result};
 
 /// A vars store: a YAML mapping from variable names to values, upstream's format.
@@ -26,8 +26,8 @@ pub struct Store {
     /// Nothing is written.
     detached: bool,
     sealing: Sealing,
-    /// The file is sealed.
-    sealed: bool,
+    /// How the file is kept.
+    kept: Kept,
 }
 
 impl Store {
@@ -42,7 +42,7 @@ impl Store {
             made_for_lock: false,
             detached: false,
             sealing: sealing.clone(),
-            sealed: false,
+            kept: Kept::Plain,
         };
         store.read()?;
         Ok(store)
@@ -60,7 +60,7 @@ impl Store {
             return Ok(());
         }
         let bytes = files::read_bytes(&self.path, "vars store")?;
-        self.sealed = is_sealed(&bytes);
+        self.kept = self.sealing.kept(&bytes);
         let bytes = self.sealing.open(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
         })?;
@@ -147,9 +147,9 @@ impl Store {
         self.lock = None;
     }
 
-    /// Sealed, if it is to be and is not yet: from then on there is nothing in plain.
+    /// Sealed to whom it is to be, if it is not yet: from then on there is nothing in plain, or for others.
     pub fn sealed_at_last(mut self) -> Result<Self> {
-        if self.exists && self.sealing.seals() && !self.sealed {
+        if self.exists && self.sealing.seals() && self.kept != Kept::AsWanted {
             self.lock()?;
             self.changed = true;
             let saved = self.save();
@@ -168,7 +168,7 @@ impl Store {
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
         // A store behind a link stays there.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        if self.sealed && !self.sealing.seals() {
+        if self.kept != Kept::Plain && !self.sealing.seals() {
             return Err(Error::usage(format!(
                 "vars store '{}' is encrypted, and would be written in plain",
                 path.display()
@@ -191,7 +191,7 @@ impl Store {
             self.lock = Some(kept);
         }
         self.changed = false;
-        self.sealed = self.sealing.seals();
+        self.kept = if self.sealing.seals() { Kept::AsWanted } else { Kept::Plain };
         Ok(())
     }
 }

@@ -4,6 +4,8 @@
 //! underscore may stand anywhere in a number), and a manifest means what that library makes of it.
 //! The emitter asks the same rules whether a string must be quoted.
 
+use std::borrow::Cow;
+
 use super::Data;
 
 /// What a plain scalar is.
@@ -55,8 +57,12 @@ fn keyword(text: &str) -> Option<Data> {
 
 /// A number that starts with a digit or a sign; underscores anywhere are ignored.
 fn number(text: &str) -> Option<Data> {
-    let plain = if text.contains('_') { text.replace('_', "") } else { text.to_owned() };
-    integer(&plain).or_else(|| if is_decimal(&plain) { float(&plain, false) } else { None })
+    let plain = without_underscores(text);
+    integer(&plain).or_else(|| float(&plain, false))
+}
+
+fn without_underscores(text: &str) -> Cow<'_, str> {
+    if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
 /// An integer with an optional sign and base prefix, if it fits 64 bits. Only unsigned text may exceed
@@ -116,9 +122,9 @@ fn float(text: &str, underscores: bool) -> Option<Data> {
         if !bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || separates(at)) {
             return None;
         }
-        text.replace('_', "")
+        without_underscores(text)
     } else {
-        text.to_owned()
+        Cow::Borrowed(text)
     };
     if !is_decimal(&plain) {
         return None;

@@ -9,12 +9,11 @@ use std::time::SystemTime;
 
 use object_store::UpdateVersion;
 
-use super::Found;
 use super::lease::{Lease, Tenure};
 use super::objects::{Objects, Over, Written};
 use super::settings::Shared;
 use crate::Result;
-use crate::seal::{Sealing, is_sealed};
+use crate::seal::Sealing;
 use crate::state::lock::{Holder, Waiting};
 
 /// The objects of one state.
@@ -37,14 +36,11 @@ impl Bucket {
         self.objects.url(document)
     }
 
-    pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
+    /// A document, and when it was written.
+    pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let found = self.objects.get(document)?;
         self.know(document, found.as_ref().map(|object| object.version.clone()));
-        Ok(found.map(|object| Found {
-            sealed: is_sealed(&object.bytes),
-            bytes: object.bytes,
-            written: object.written,
-        }))
+        Ok(found.map(|object| (object.bytes, object.written)))
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
@@ -55,17 +51,24 @@ impl Bucket {
                 self.know(document, Some(version));
                 Ok(())
             }
-            Written::Conflict => Err(io::Error::other(format!(
-                "'{}' is not what it was when this run read it: something else writes there",
-                self.url(document)
-            ))),
+            Written::Conflict => Err(self.changed(document)),
         }
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
-        self.objects.delete(document)?;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(document).cloned();
+        if !self.objects.delete(document, known.as_ref())? {
+            return Err(self.changed(document));
+        }
         self.know(document, None);
         Ok(())
+    }
+
+    fn changed(&self, document: &str) -> io::Error {
+        io::Error::other(format!(
+            "'{}' is not what it was when this run read it: something else writes there",
+            self.url(document)
+        ))
     }
 
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
@@ -94,15 +97,13 @@ impl Bucket {
         Ok(lease)
     }
 
-    /// Makes the state another version of itself, with one empty line more or less at its end: a run that lost its
-    /// lease and does not know it yet cannot write over it any more.
+    /// Makes the state another version of itself, with one more empty line at its end until it is written anew: a run
+    /// that lost its lease and does not know it yet cannot write over it any more. Never back to what it was, since a
+    /// version is the digest of its content in some buckets.
     pub(super) fn fence(&self) -> io::Result<()> {
-        let Some(mut found) = self.read("")? else { return Ok(()) };
-        match found.bytes.ends_with(b"\n\n") {
-            true => drop(found.bytes.pop()),
-            false => found.bytes.push(b'\n'),
-        }
-        self.write("", &found.bytes)
+        let Some((mut bytes, _)) = self.read("")? else { return Ok(()) };
+        bytes.push(b'\n');
+        self.write("", &bytes)
     }
 
     pub(super) fn check_lease(&self) -> Result<()> {
@@ -112,9 +113,15 @@ impl Bucket {
         }
     }
 
-    pub(super) fn watch_calls(&self) -> Result<()> {
+    pub(super) fn confirm_lease(&self) -> Result<()> {
+        // Nothing of the tenure is locked while the server is asked.
+        let tenure = self.tenure().clone();
+        tenure.map_or(Ok(()), |tenure| tenure.confirm())
+    }
+
+    pub(super) fn prove_conditions(&self) -> Result<()> {
         match &*self.tenure() {
-            Some(tenure) => tenure.watch_calls(),
+            Some(tenure) => tenure.prove_conditions(),
             None => Ok(()),
         }
     }

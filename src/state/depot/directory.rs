@@ -6,11 +6,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{BACKUP, Found, JOURNAL, VERSIONS};
+use super::{BACKUP, JOURNAL, VERSIONS};
 use crate::durable::{
     parent, remove_durably, sweep_temporaries, sync_parent, temporary_path, write_atomically,
 };
-use crate::seal::is_sealed;
 use crate::{Error, Result};
 
 /// The directory of a state file.
@@ -61,14 +60,15 @@ impl Directory {
         Err(io::Error::other("too many symbolic links"))
     }
 
-    pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
+    /// A document, and when it was written.
+    pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let path = self.path(document);
         match fs::read(&path) {
             Ok(bytes) => {
                 // Only a version's time is ever shown; one that another run just removed has none.
                 let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
                 let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
-                Ok(Some(Found { sealed: is_sealed(&bytes), bytes, written }))
+                Ok(Some((bytes, written)))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

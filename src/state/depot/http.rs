@@ -5,11 +5,15 @@ use std::pin::Pin;
 use std::time::SystemTime;
 
 use axum::body::{Body, to_bytes};
-use object_store::ClientOptions;
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
     HttpService,
 };
+use object_store::{ClientOptions, UpdateVersion};
+
+use super::address::Service;
 
 /// The largest body, in bytes: a state is some KiB, and an answer of a CPI has a limit of its own.
 const LIMIT: usize = 64 << 20;
@@ -17,6 +21,29 @@ const LIMIT: usize = 64 << 20;
 /// When the server says that it answered: what its clock shows, to which it also dates objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerTime(pub(super) SystemTime);
+
+tokio::task_local! {
+    /// On which condition objects are deleted meanwhile: the libraries' deletions know none.
+    static CONDITION: Option<(HeaderName, HeaderValue)>;
+}
+
+/// Does what `deletes` on condition that the object is still this version of it, where the service can tell: those of
+/// S3 and of Google, whose signatures leave the header alone, can.
+pub(super) async fn on_condition<T>(
+    service: Service,
+    version: &UpdateVersion,
+    deletes: impl Future<Output = T>,
+) -> T {
+    let condition = match (service, &version.e_tag, &version.version) {
+        (Service::S3, Some(tag), _) => Some((IF_MATCH, tag)),
+        (Service::Gs, _, Some(generation)) => {
+            Some((HeaderName::from_static("x-goog-if-generation-match"), generation))
+        }
+        _ => None,
+    };
+    let condition = condition.and_then(|(name, value)| Some((name, value.parse().ok()?)));
+    CONDITION.scope(condition, deletes).await
+}
 
 /// Makes requests by this client.
 #[derive(Debug, Clone)]
@@ -40,9 +67,20 @@ impl HttpService for Requests {
     {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let condition = CONDITION.try_with(Clone::clone).ok().flatten();
+            let condition = condition.filter(|_| parts.method == Method::DELETE);
             let body = to_bytes(Body::new(body), LIMIT)
                 .await
                 .map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
+            if let Some((name, value)) = condition {
+                let mut parts = parts.clone();
+                parts.headers.insert(name, value);
+                let response = self.make(parts, &body).map_err(failed)?;
+                // Some servers of this protocol cannot do so, and say it.
+                if response.status() != StatusCode::NOT_IMPLEMENTED {
+                    return Ok(response);
+                }
+            }
             self.make(parts, &body).map_err(failed)
         })
     }

@@ -2,7 +2,7 @@
 //! CPI's processes, which outlive the run as well, and puts them into the bucket, where the next run finds them, on
 //! whichever machine that is. Meanwhile it goes on with the run's lease.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -16,15 +16,39 @@ use super::lease::Lease;
 use super::objects::{Objects, Over};
 use super::settings::Shared;
 use crate::seal::Sealing;
-use crate::state::calls::{self, Call, Progress};
+use crate::state::calls::{self, Call, Progress, Watched};
 use crate::{Error, Result};
 
 /// What a run that ends in order says to it.
 const DONE: &[u8] = b"done";
 /// How long a whole answer must stand before it counts although something still holds its file.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long it tries to reach a bucket that cannot be reached.
+/// How long it tries to reach a bucket that cannot be reached: the lease has run out long since, but what it has to tell
+/// spares whoever comes next a search.
 const INSISTENCE: Duration = Duration::from_secs(3600);
+/// How long it waits before it tries again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+impl Objects {
+    /// Tries until it succeeds, or for as long as that can be of use: what is denied, or not there at all, for no longer
+    /// than the lease lasts, in which it may still become so.
+    fn insist<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+
+        let begun = Instant::now();
+        loop {
+            let error = match attempt() {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let in_vain = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
+            if begun.elapsed() > if in_vain { self.shared.lease } else { INSISTENCE } {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
 
 /// What it is told when it starts.
 #[derive(Serialize, Deserialize)]
@@ -102,36 +126,41 @@ pub fn keep() -> Result<()> {
     if rest == DONE {
         return Ok(());
     }
+    // Before anything else: whoever killed the run may be about to remove its files.
+    let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(Call::watch).collect();
     let objects = Arc::new(Objects::open(&order.shared)?);
-    let begun = Instant::now();
-    let lease = loop {
-        match Lease::inherit(&objects, order.owner, &order.calls) {
-            Ok(lease) => break lease,
-            Err(error) if begun.elapsed() > INSISTENCE => return Err(error),
-            Err(_) => std::thread::sleep(Duration::from_secs(2)),
-        }
-    };
-    for call in calls::announced(&order.calls) {
-        publish(&objects, &order.sealing, &call)?;
-        call.is_published();
+    let lease = objects
+        .insist(|| Lease::inherit(&objects, order.owner, &order.calls))
+        .map_err(|error| Error::io(format!("going on with the lease of '{}'", objects.url("")), error))?;
+    let mut kept = Ok(());
+    for call in calls {
+        let published = call.map_err(failed).and_then(|call| publish(&objects, &order.sealing, &call));
+        kept = kept.and(published);
     }
-    // It goes with the calls' being known.
-    drop(lease);
-    Ok(())
+    match &kept {
+        // It goes with the calls' being known.
+        Ok(()) => drop(lease),
+        Err(_) => lease.into_iter().for_each(Lease::let_run_out),
+    }
+    kept
 }
 
 /// Puts what became of a call into the bucket, once that is known.
-fn publish(objects: &Objects, sealing: &Sealing, call: &Call) -> Result<()> {
+fn publish(objects: &Objects, sealing: &Sealing, watched: &Watched) -> Result<()> {
+    let call = watched.call();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let mut whole_since = None;
     let (kind, bytes) = loop {
-        match call.progress().map_err(failed)? {
-            Progress::NeverAsked => break (calls::UNASKED, Vec::new()),
-            Progress::Ended(bytes) => break (calls::ANSWER, bytes),
-            Progress::Pending => {}
+        match watched.progress().map_err(failed)? {
+            Some(Progress::NeverAsked) => break (calls::UNASKED, Vec::new()),
+            Some(Progress::Ended(bytes)) => break (calls::ANSWER, bytes),
+            Some(Progress::Pending) => {}
+            None => {
+                return Err(failed(io::Error::other("its files were removed before it was known")));
+            }
         }
         // A process that the CPI started and left running holds the file as well; the answer is whole without it.
-        let bytes = call.answer_so_far().map_err(failed)?;
+        let bytes = watched.answer_so_far().map_err(failed)?;
         if serde_json::from_slice::<serde_json::Value>(&bytes).is_err() {
             whole_since = None;
         } else if whole_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
@@ -140,14 +169,18 @@ fn publish(objects: &Objects, sealing: &Sealing, call: &Call) -> Result<()> {
         std::thread::sleep(Duration::from_millis(50));
     };
     let bytes = sealing.seal(&bytes).map_err(failed)?;
-    let document = calls::document(call.request_id(), kind);
-    let begun = Instant::now();
-    loop {
-        match objects.put(&document, &bytes, &Over::Nothing) {
+    let document = |kind| calls::document(call.request_id(), kind);
+    objects
+        .insist(|| {
+            // Another run may have settled it meanwhile: then the answer would stay there for good. That a call was
+            // never made may arrive before its announcement does.
+            if kind == calls::ANSWER && objects.get(&document(calls::INTENT))?.is_none() {
+                return Ok(());
+            }
             // One that is there already is the same.
-            Ok(_) => return Ok(()),
-            Err(error) if begun.elapsed() > INSISTENCE => return Err(failed(error)),
-            Err(_) => std::thread::sleep(Duration::from_secs(2)),
-        }
-    }
+            objects.put(&document(kind), &bytes, &Over::Nothing).map(drop)
+        })
+        .map_err(failed)?;
+    call.is_published();
+    Ok(())
 }

@@ -4,6 +4,8 @@
 //! is. The holder goes by its own clock, from before it asked for the renewal, one that neither stands still while the
 //! machine sleeps nor is set; and it takes its lease for lost a good while before anybody else may.
 
+use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +26,8 @@ use crate::{Error, ErrorKind, Result, notation};
 
 /// Servers date objects to the second.
 const GRAIN: Duration = Duration::from_secs(2);
+/// What a lease may last, in seconds: whatever an object says, nobody is kept out for longer.
+pub(super) const LENGTHS: RangeInclusive<u64> = 3..=3600;
 
 /// What the object says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,8 +49,8 @@ struct Text {
 pub(in crate::state) struct Lease {
     tenure: Arc<Tenure>,
     renewing: Option<JoinHandle<()>>,
-    /// Another's lease had run out.
-    pub(super) taken_over: bool,
+    /// Whose lease had run out, if it was taken over.
+    pub(in crate::state) taken_over: Option<String>,
 }
 
 /// A lease that this process holds, or held.
@@ -59,6 +63,8 @@ pub(super) struct Tenure {
     /// Wakes whoever renews it.
     over: Condvar,
     keeper: Mutex<Option<Keeper>>,
+    /// The server was seen to heed conditions.
+    proven: Mutex<bool>,
 }
 
 #[derive(Debug)]
@@ -101,23 +107,26 @@ impl Lease {
             let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
                 continue;
             };
-            if let Some(object) = &present {
+            let taken_over = present.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is taken over");
-            }
+                let text = serde_json::from_slice::<Text>(&object.bytes);
+                text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
+            });
             let good_until = begun + text.lasts();
             let terms = Terms { text, version, good_until, lost: None, over: false };
             let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
-            let renewing = Some(tenure.renew_in_background()?);
-            return Ok(Lease { tenure, renewing, taken_over: present.is_some() });
+            let renewing = Some(tenure.renew_in_background().map_err(failed)?);
+            let lease = Lease { tenure, renewing, taken_over };
+            lease.tenure.leave_behind()?;
+            return Ok(lease);
         }
     }
 
     /// Goes on with the lease of a run that is no more, if it is still that run's.
-    pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> Result<Option<Self>> {
+    pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
         // It starts no keeper of its own.
         let sealing = &Sealing::default();
-        let failed = |error| Error::io(format!("reading the lock of '{}'", objects.url("")), error);
-        let Some(object) = objects.get(LOCK).map_err(failed)? else { return Ok(None) };
+        let Some(object) = objects.get(LOCK)? else { return Ok(None) };
         let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
         let Some(mut text) = text else { return Ok(None) };
         text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
@@ -126,11 +135,16 @@ impl Lease {
         let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
         tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
-        Ok(Some(Lease { tenure, renewing, taken_over: false }))
+        Ok(Some(Lease { tenure, renewing, taken_over: None }))
     }
 
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
+    }
+
+    /// Ends without giving it back: it lasts as long as it lasts.
+    pub(super) fn let_run_out(self) {
+        self.tenure.terms().lost = Some("it is left to run out".to_owned());
     }
 }
 
@@ -148,7 +162,8 @@ impl Drop for Lease {
             Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
             keeper => {
                 let ours = tenure.terms().lost.is_none() && tenure.still_good();
-                if ours && let Err(error) = tenure.objects.delete(LOCK) {
+                let version = tenure.terms().version.clone();
+                if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "the lease stays until it runs out");
                 }
                 keeper.into_iter().for_each(Keeper::dismiss);
@@ -166,6 +181,7 @@ impl Tenure {
             terms: Mutex::new(terms),
             over: Condvar::new(),
             keeper: Mutex::default(),
+            proven: Mutex::default(),
         }
     }
 
@@ -195,23 +211,65 @@ impl Tenure {
             .with_hint("see that nobody else works on this environment, then run the same command again"))
     }
 
-    /// Starts what stays behind should this process be killed.
-    pub(super) fn watch_calls(&self) -> Result<()> {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = &self.objects.shared;
-        if let (None, Some(executable)) = (&*keeper, &shared.executable) {
-            let owner = self.terms().text.owner;
-            *keeper = Some(Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?);
+    /// As [`Tenure::check`], by asking the server as well: whoever has taken it by now may not have seen what was
+    /// announced before, and whoever takes it from now on has.
+    pub(super) fn confirm(&self) -> Result<()> {
+        self.check()?;
+        let present = self.objects.get(LOCK).map_err(|error| {
+            Error::io(
+                format!("looking whether this run still has the lease on '{}'", self.objects.url("")),
+                error,
+            )
+        })?;
+        let owner = self.terms().text.owner;
+        if let Err(why) = held_by(owner, present.as_ref()) {
+            self.terms().lost = Some(why);
         }
+        self.check()
+    }
+
+    /// Starts what stays behind should this process be killed: it gives the lease back, when what the calls that are
+    /// announced by then came to is known.
+    fn leave_behind(&self) -> Result<()> {
+        let shared = &self.objects.shared;
+        let Some(executable) = &shared.executable else { return Ok(()) };
+        let owner = self.terms().text.owner;
+        let started = Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?;
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
     }
 
-    fn renew_in_background(self: &Arc<Self>) -> Result<JoinHandle<()>> {
+    /// Makes sure, once, that the server heeds conditions, by two writes that it must refuse: one that takes every write
+    /// keeps nobody from anything. For whoever is about to have an effect, so that a run that has none does not pay for it.
+    pub(super) fn prove_conditions(&self) -> Result<()> {
+        let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        if *proven {
+            return Ok(());
+        }
+        let url = self.objects.url(LOCK);
+        let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
+        for (over, condition) in
+            [(Over::Nothing, "that it is not there"), (Over::This(never), "of its version")]
+        {
+            let text = Text {
+                expires: "when the server ignores conditions".to_owned(),
+                ..self.terms().text.clone()
+            };
+            let written = self.objects.put(LOCK, &text.bytes(), &over);
+            if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
+                return Err(Error::environment(format!(
+                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock there"
+                ))
+                .with_hint("keep the state with a service that writes on condition (If-Match, If-None-Match)"));
+            }
+        }
+        *proven = true;
+        Ok(())
+    }
+
+    fn renew_in_background(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let tenure = Arc::clone(self);
-        std::thread::Builder::new()
-            .name("lease".to_owned())
-            .spawn(move || tenure.keep_renewing())
-            .map_err(|error| Error::io("starting a thread that renews the lease", error))
+        std::thread::Builder::new().name("lease".to_owned()).spawn(move || tenure.keep_renewing())
     }
 
     fn keep_renewing(&self) {
@@ -248,16 +306,13 @@ impl Tenure {
             }
             Ok(Written::Conflict) => {
                 // An earlier renewal may have arrived without its answer.
-                let present = self.objects.get(LOCK).ok().flatten();
-                let found =
-                    present.as_ref().and_then(|found| serde_json::from_slice::<Text>(&found.bytes).ok());
+                let Ok(present) = self.objects.get(LOCK) else { return false };
+                let held = held_by(text.owner, present.as_ref());
                 let mut terms = self.terms();
-                match (found, present) {
-                    (Some(found), Some(object)) if found.owner == text.owner => {
-                        terms.version = object.version
-                    }
-                    (Some(found), _) => terms.lost = Some(format!("{} has it now", found.holder)),
-                    (None, _) => terms.lost = Some("somebody removed it".to_owned()),
+                match (held, present) {
+                    (Ok(()), Some(object)) => terms.version = object.version,
+                    (Ok(()), None) => {}
+                    (Err(why), _) => terms.lost = Some(why),
                 }
                 false
             }
@@ -280,12 +335,22 @@ impl Text {
     }
 
     fn lasts(&self) -> Duration {
-        Duration::from_secs(self.lasts_seconds)
+        Duration::from_secs(self.lasts_seconds.clamp(*LENGTHS.start(), *LENGTHS.end()))
     }
 
     fn bytes(&self) -> Vec<u8> {
         // Of strings and numbers alone, which always have a JSON form.
         serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Whether an object is the lease of this owner, or why it is not.
+fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
+    let Some(object) = present else { return Err("somebody removed it".to_owned()) };
+    match serde_json::from_slice::<Text>(&object.bytes) {
+        Ok(text) if text.owner == owner => Ok(()),
+        Ok(text) => Err(format!("{} has it now", text.holder)),
+        Err(_) => Err("somebody wrote something else over it".to_owned()),
     }
 }
 
@@ -345,5 +410,7 @@ mod tests {
         assert_eq!(left(b"damaged", Some(40)), Some(22), "as long as ours");
         assert_eq!(left(b"damaged", Some(62)), None);
         assert!(left(&text, None).is_some(), "a server without a clock");
+        let endless = String::from_utf8(text.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
+        assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than anybody may have it");
     }
 }

@@ -33,7 +33,7 @@ pub(super) use lease::Lease;
 pub use settings::Shared;
 
 use super::lock::{FileLock, Holder, Lock, Waiting};
-use crate::seal::Sealing;
+use crate::seal::{Kept, Sealing};
 use crate::{Error, Result};
 use bucket::Bucket;
 use directory::Directory;
@@ -63,8 +63,8 @@ enum Place {
 pub(super) struct Found {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
-    /// It was sealed there.
-    pub(super) sealed: bool,
+    /// How it is kept there.
+    pub(super) kept: Kept,
 }
 
 /// One document that belongs to a state.
@@ -185,51 +185,64 @@ impl Depot {
         Ok(Some(found))
     }
 
-    /// Whether the state is sealed, if there is one.
-    pub(super) fn is_sealed(&self) -> io::Result<Option<bool>> {
-        Ok(self.read_as_it_is("")?.map(|found| found.sealed))
+    /// How the state is kept, if there is one.
+    pub(super) fn kept(&self) -> io::Result<Option<Kept>> {
+        Ok(self.read_as_it_is("")?.map(|found| found.kept))
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<Found>> {
-        match &self.0.place {
+        let found = match &self.0.place {
             Place::Directory(directory) => directory.read(document),
             Place::Bucket(bucket) => bucket.read(document),
-        }
+        }?;
+        Ok(found.map(|(bytes, written)| Found { kept: self.0.sealing.kept(&bytes), bytes, written }))
     }
 
-    /// Sees to it that what is written is sealed if the state is, and that everything is if the state is to be: what
-    /// belongs to it first, so that a run that is killed meanwhile leaves that to the next. `sealed` is whether the state
-    /// is, if there is one. For the holder of the lock.
-    pub(super) fn settle_sealing(&self, sealed: Option<bool>) -> Result<()> {
+    /// Sees to it that what is written is sealed if the state is, and that everything is to whom it is to be if the state
+    /// is not: what belongs to it first, so that a run that is killed meanwhile leaves that to the next. `kept` is how the
+    /// state is, if there is one. For the holder of the lock.
+    pub(super) fn settle_sealing(&self, kept: Option<Kept>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
         let seals = self.0.sealing.seals();
-        if sealed == Some(true) && !seals {
-            return Err(Error::usage(format!(
-                "the state '{self}' is encrypted, and would be written in plain"
-            ))
-            .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
-        }
-        if sealed != Some(false) || !seals {
-            return Ok(());
-        }
+        let plain = match kept {
+            Some(Kept::ToOthers | Kept::AsWanted) if !seals => {
+                return Err(Error::usage(format!(
+                    "the state '{self}' is encrypted, and would be written in plain"
+                ))
+                .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
+            }
+            Some(Kept::Plain) if seals => true,
+            Some(Kept::ToOthers) => false,
+            Some(Kept::Plain | Kept::AsWanted) | None => return Ok(()),
+        };
         let mut documents = vec![BACKUP.to_owned()];
         for folder in [JOURNAL, VERSIONS] {
             for (name, _) in self.list(folder).map_err(failed)? {
-                if folder == JOURNAL && name.ends_with(".intent") {
+                if plain && folder == JOURNAL && name.ends_with(".intent") {
                     return Err(Error::usage(format!(
                         "a run was interrupted, and is to be finished before '{self}' is encrypted"
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
-                documents.extend(name.ends_with(".json").then(|| format!("{folder}/{name}")));
+                // What a killed writer left is swept later, and so are answers in plain, to calls that were settled.
+                if name.ends_with(".json") || (!plain && !name.ends_with(".tmp")) {
+                    documents.push(format!("{folder}/{name}"));
+                }
             }
         }
         documents.push(String::new());
         for document in documents {
-            if let Some(found) = self.read_as_it_is(&document).map_err(failed)?
-                && !found.sealed
-            {
-                self.write(&document, &found.bytes).map_err(failed)?;
+            let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
+            if found.kept == Kept::AsWanted {
+                continue;
+            }
+            match self.0.sealing.open(found.bytes) {
+                Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
+                // An earlier version, of a time when it was not for whoever runs this.
+                Err(error) if !document.is_empty() => {
+                    tracing::warn!(document, %error, "it stays encrypted to whom it was");
+                }
+                Err(error) => return Err(failed(error)),
             }
         }
         Ok(())
@@ -321,7 +334,7 @@ impl Depot {
             }
             Place::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.sealing, held)?;
-                if lease.taken_over {
+                if lease.taken_over.is_some() {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                 }
                 Ok(Lock::Lease(lease))
@@ -338,12 +351,21 @@ impl Depot {
         }
     }
 
-    /// Makes sure that the answer to a call that is about to be announced becomes known to other machines, too, should
-    /// this process not live to record it.
-    pub(super) fn watch_calls(&self) -> Result<()> {
+    /// As [`Depot::check_lock`], by asking the server as well. What this run announced before, every later holder of the
+    /// lock finds: so an effect between whose announcement and beginning this stands is known to whoever comes next,
+    /// whatever became of the lock meanwhile.
+    pub fn confirm_lock(&self) -> Result<()> {
         match &self.0.place {
             Place::Directory(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.watch_calls(),
+            Place::Bucket(bucket) => bucket.confirm_lease(),
+        }
+    }
+
+    /// Makes sure, before the first effect of a run, that what is a lock elsewhere is one there.
+    pub(super) fn prove_lock(&self) -> Result<()> {
+        match &self.0.place {
+            Place::Directory(_) => Ok(()),
+            Place::Bucket(bucket) => bucket.prove_conditions(),
         }
     }
 }

@@ -1,26 +1,25 @@
 //! The objects of a bucket: single requests, with errors that say which object and what to do.
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
-use tokio::runtime::Runtime;
 
-use super::http::ServerTime;
+use super::http::{ServerTime, on_condition};
 use super::settings::Shared;
 use crate::{Error, Result};
 
-/// How often a write is made whose outcome is not known.
+/// How often a write or a deletion is made whose outcome is not known.
 const ATTEMPTS: u32 = 3;
 
 /// A bucket.
 pub(super) struct Objects {
     pub(super) shared: Shared,
     store: Arc<dyn ObjectStore>,
-    runtime: Runtime,
 }
 
 /// An object as it was read.
@@ -57,12 +56,7 @@ impl fmt::Debug for Objects {
 
 impl Objects {
     pub(super) fn open(shared: &Shared) -> Result<Self> {
-        let store = shared.store()?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(|error| Error::io("preparing requests to a bucket", error))?;
-        Ok(Objects { shared: shared.clone(), store, runtime })
+        Ok(Objects { shared: shared.clone(), store: shared.store()? })
     }
 
     pub(super) fn url(&self, document: &str) -> String {
@@ -75,7 +69,7 @@ impl Objects {
 
     pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
         let path = self.path(document)?;
-        let read = self.runtime.block_on(async {
+        let read = wait(async {
             let found = self.store.get(&path).await?;
             let version =
                 UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
@@ -83,7 +77,7 @@ impl Objects {
             let now = found.extensions.get::<ServerTime>().map(|now| now.0);
             let bytes = found.bytes().await?.to_vec();
             Ok(Object { bytes, version, written, now })
-        });
+        })?;
         match read {
             Ok(object) => Ok(Some(object)),
             Err(object_store::Error::NotFound { source, .. }) if !is_bucket(&source.to_string()) => Ok(None),
@@ -98,35 +92,38 @@ impl Objects {
             Over::Nothing => PutMode::Create,
             Over::This(version) => PutMode::Update(version.clone()),
         };
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
+        let written = again("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
-            let payload = PutPayload::from(bytes.to_vec());
-            let written = self.runtime.block_on(self.store.put_opts(&path, payload, options));
-            match written {
-                Ok(result) => return Ok(Written::Done(result.into())),
-                // That may be an earlier attempt, whose answer did not get here.
-                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-                    return Ok(match self.get(document)? {
-                        Some(present) if present.bytes == bytes => Written::Done(present.version),
-                        _ => Written::Conflict,
-                    });
-                }
-                Err(error @ object_store::Error::Generic { .. }) if attempt < ATTEMPTS => {
-                    tracing::warn!(document, %error, "a write to the bucket is tried again");
-                    std::thread::sleep(Duration::from_millis(300) * attempt);
-                }
-                Err(error) => return Err(self.failed("writing", document, &error)),
+            wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
+        })?;
+        match written {
+            Ok(result) => Ok(Written::Done(result.into())),
+            // That may be an earlier attempt, whose answer did not get here.
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(match self.get(document)? {
+                    Some(present) if present.bytes == bytes => Written::Done(present.version),
+                    _ => Written::Conflict,
+                })
             }
+            Err(error) => Err(self.failed("writing", document, &error)),
         }
     }
 
-    /// Removes an object; that it does not exist is as good.
-    pub(super) fn delete(&self, document: &str) -> io::Result<()> {
+    /// Removes an object if it is still this version of it, as far as the service can tell, or whatever it is; that it
+    /// does not exist is as good. Returns whether nothing is left of it.
+    pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
-        match self.runtime.block_on(self.store.delete(&path)) {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        let deleted = again("deletion", document, || {
+            let deletion = self.store.delete(&path);
+            match version {
+                Some(version) => wait(on_condition(self.shared.address.service, version, deletion)),
+                None => wait(deletion),
+            }
+        })?;
+        match deleted {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
+            // Which it also is when there is none.
+            Err(object_store::Error::Precondition { .. }) => Ok(self.get(document)?.is_none()),
             Err(error) => Err(self.failed("removing", document, &error)),
         }
     }
@@ -134,7 +131,7 @@ impl Objects {
     /// The names below a folder, with when each was written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
-        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&path)));
+        let listed = wait(self.store.list_with_delimiter(Some(&path)))?;
         let listed = listed.map_err(|error| self.failed("listing", folder, &error))?;
         let names = listed
             .objects
@@ -146,7 +143,6 @@ impl Objects {
     fn failed(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
         use object_store::Error as E;
 
-        let advice = self.shared.advice();
         let mut cause = error.to_string();
         let mut next = std::error::Error::source(error);
         while let Some(source) = next {
@@ -156,31 +152,108 @@ impl Objects {
             }
             next = source.source();
         }
-        let (kind, why) = match error {
+        let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
+        let bucket = &self.shared.address.bucket;
+        let (kind, why, hint) = match error {
             _ if is_bucket(&cause) => (
                 io::ErrorKind::NotFound,
-                format!(
-                    "the bucket '{}' does not exist; create it, or correct its name",
-                    self.shared.address.bucket
-                ),
+                format!("the bucket '{bucket}' does not exist"),
+                "create it, or correct its name",
             ),
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-                (io::ErrorKind::PermissionDenied, format!("access is denied; {advice}"))
-            }
-            E::NotImplemented { .. } | E::NotSupported { .. } => (
-                io::ErrorKind::Unsupported,
-                "the server cannot write on condition, and without that there is no lock".to_owned(),
+            // Of who asks it for a role, because the environment has no credentials.
+            _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
+                io::ErrorKind::PermissionDenied,
+                "the environment has no credentials, and this machine has no role of its own".to_owned(),
+                self.shared.advice(),
             ),
-            _ => (
+            // In an answer to some requests the library does not know them.
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.shared.advice()),
+            _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.shared.advice()),
+            E::NotImplemented { .. } | E::NotSupported { .. } => unable(),
+            _ if says(&["501 Not Implemented"]) => unable(),
+            _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
-                format!("the server cannot be reached or does not do as asked; {advice}"),
+                "the server is too busy, and has been for a while".to_owned(),
+                "run the same command again later: it goes on from here",
             ),
+            _ if says(&["HTTP error: "]) => (
+                io::ErrorKind::Other,
+                "the server cannot be reached".to_owned(),
+                "see that the network is there, and the server, and what leads to it (HTTPS_PROXY, NO_PROXY)",
+            ),
+            _ => (io::ErrorKind::Other, "the server does not do as asked".to_owned(), self.shared.advice()),
         };
-        io::Error::new(kind, format!("{doing} '{}': {why}: {cause}", self.url(document)))
+        let what = format!("{doing} '{}': {why}", self.url(document));
+        io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))
     }
+}
+
+/// What a failure is: its kind, why, and what to do.
+type Failure = (io::ErrorKind, String, &'static str);
+
+fn denied(advice: &'static str) -> Failure {
+    (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
+}
+
+fn unable() -> Failure {
+    (
+        io::ErrorKind::Unsupported,
+        "the server cannot write on condition, and without that there is no lock".to_owned(),
+        "keep the state with a service that can",
+    )
+}
+
+/// What went wrong, with what the server said in XML as a person would say it.
+fn in_one_line(cause: &str) -> String {
+    let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
+    let (before, answer) = cause.split_at(at);
+    let said = |tag: &str| {
+        let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once("</")?.0.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let said: Vec<String> = [said("Code"), said("Message")].into_iter().flatten().collect();
+    format!("{before}{}", said.join(": "))
+}
+
+/// Makes a change until it is known what came of it, some times. Whoever makes it judges whether an earlier attempt was
+/// done, though its answer did not get here.
+fn again<T>(
+    what: &str,
+    document: &str,
+    mut attempt: impl FnMut() -> io::Result<object_store::Result<T>>,
+) -> io::Result<object_store::Result<T>> {
+    let mut number = 0;
+    loop {
+        number += 1;
+        match attempt()? {
+            Err(error @ object_store::Error::Generic { .. }) if number < ATTEMPTS => {
+                tracing::warn!(document, %error, "a {what} in the bucket is tried again");
+                std::thread::sleep(Duration::from_millis(300) * number);
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+}
+
+/// Waits for requests. Each of several threads that do so at a time has its own clock to be woken by.
+fn wait<F: Future>(requests: F) -> io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(requests))
 }
 
 /// Whether a server says that there is no such bucket.
 fn is_bucket(answer: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_is_one_line() {
+        let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n you</Message></Error>";
+        assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");
+        assert_eq!(in_one_line("403: <Error></Error>"), "403: ");
+        assert_eq!(in_one_line("io: connection refused"), "io: connection refused");
+    }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, Service};
 use super::http::Requests;
+use super::lease::LENGTHS;
 use crate::{Error, Result, artifact};
 
 /// How long one request may take.
@@ -58,7 +59,16 @@ impl Shared {
     /// Has a lease last so long unless it is renewed; between 3 seconds and an hour.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
-        Shared { lease: lease.clamp(Duration::from_secs(3), Duration::from_secs(3600)), ..self }
+        let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
+        Shared { lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)), ..self }
+    }
+
+    /// Tells this state from every other that somebody may work on from here: one bucket's name may be that of several
+    /// buckets, on as many servers or in as many accounts.
+    pub fn identity(&self) -> String {
+        let account = self.variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
+        let server = self.endpoint().map(|(_, url)| url.trim_end_matches('/').to_owned()).unwrap_or_default();
+        format!("{} {account} {server}", self.address)
     }
 
     /// What must not be shown.
@@ -70,8 +80,33 @@ impl Shared {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
         let own = self.variables.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
+        // Of a token that is a query, what signs it; of a key that is a document, the key itself.
+        let signatures = self.variables.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
+            let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
+            pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
+        });
+        let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
         let proxies = artifact::client(&self.variables, PATIENCE).map(|(_, secrets)| secrets);
-        own.chain(proxies.unwrap_or_default()).collect()
+        own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
+    }
+
+    /// The key of a Google service account, where the environment has it itself.
+    fn service_account(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(self.variable("GOOGLE_SERVICE_ACCOUNT_KEY")?).ok()
+    }
+
+    /// The server that is named in the place of the service's own, and what names it.
+    fn endpoint(&self) -> Option<(&'static str, String)> {
+        let names: &[&str] = match self.address.service {
+            Service::S3 => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
+            Service::Gs => &["GOOGLE_BASE_URL"],
+            Service::Az => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
+        };
+        let named = names.iter().find_map(|name| Some((*name, self.variable(name)?.to_owned())));
+        named.or_else(|| {
+            let url = self.service_account()?.get("gcs_base_url")?.as_str()?.to_owned();
+            Some(("GOOGLE_SERVICE_ACCOUNT_KEY", url))
+        })
     }
 
     fn variable(&self, wanted: &str) -> Option<&str> {
@@ -91,16 +126,16 @@ impl Shared {
                 base: 2.,
             },
         };
-        // What is http here was checked below.
+        // What is http here is checked below.
         let options = ClientOptions::new().with_allow_http(true);
         let known = |prefix: &'static str| {
             let of_service = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
             of_service.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
         };
+        self.check_endpoint()?;
         let bucket = &self.address.bucket;
         let built = match self.address.service {
             Service::S3 => {
-                self.check_endpoint()?;
                 let mut builder = AmazonS3Builder::new().with_region("us-east-1");
                 if let Some(region) = self.variable("AWS_DEFAULT_REGION") {
                     builder = builder.with_region(region);
@@ -112,6 +147,8 @@ impl Shared {
                 }
                 let builder = builder.with_bucket_name(bucket).with_client_options(options);
                 builder
+                    // One object at a time is deleted, which every server can, and some on condition.
+                    .with_disable_bulk_delete(true)
                     .with_retry(retry)
                     .with_http_connector(requests)
                     .build()
@@ -182,28 +219,34 @@ impl Shared {
 
     /// State and signatures must not cross a network for all to see.
     fn check_endpoint(&self) -> Result<()> {
-        let endpoints = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-        let Some((name, endpoint)) = endpoints.iter().find_map(|name| Some((name, self.variable(name)?)))
-        else {
-            return Ok(());
-        };
+        let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
         let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
-        let url = url::Url::parse(endpoint)
+        let url = url::Url::parse(&endpoint)
             .map_err(|error| unusable("it is no URL".to_owned()).with_source(error))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable(
+                "there are credentials in it, which have variables of their own".to_owned(),
+            ));
+        }
         let near = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
             None => return Err(unusable("it names no host".to_owned())),
         };
-        let allowed = self.variable("AWS_ALLOW_HTTP").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let allow = match self.address.service {
+            Service::S3 => "AWS_ALLOW_HTTP",
+            Service::Gs => "GOOGLE_ALLOW_HTTP",
+            Service::Az => "AZURE_ALLOW_HTTP",
+        };
+        let allowed = self.variable(allow).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         match url.scheme() {
             "https" => Ok(()),
             "http" if near || allowed => Ok(()),
             "http" => Err(unusable(
                 "it is http://, and the state would be there for the whole network to read".into(),
             )
-            .with_hint("use https://, or say AWS_ALLOW_HTTP=true")),
+            .with_hint(format!("use https://, or say {allow}=true"))),
             other => Err(unusable(format!("'{other}' is neither https nor http"))),
         }
     }
@@ -237,6 +280,25 @@ mod tests {
     }
 
     #[test]
+    fn what_signs_is_secret_in_each_of_its_forms() {
+        let sas = shared("az://c/k", &[("AZURE_STORAGE_SAS_TOKEN", "?sv=2025&sig=a%2Bb%3D")]);
+        assert!(sas.secrets().contains(&"a+b=".to_owned()), "{:?}", sas.secrets());
+        let key = shared("gs://b/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": "a\nb"}"#)]);
+        assert!(key.secrets().contains(&"a\nb".to_owned()), "{:?}", key.secrets());
+    }
+
+    #[test]
+    fn one_name_on_two_servers_is_of_two_states() {
+        let identity = |url: &str, name: &str, value: &str| shared(url, &[(name, value)]).identity();
+        let account = |name: &str| identity("az://c/k", "AZURE_STORAGE_ACCOUNT_NAME", name);
+        assert_ne!(account("production"), account("trial"));
+        let server = |url: &str| identity("s3://b/k", "AWS_ENDPOINT_URL", url);
+        assert_ne!(server("https://a"), server("https://b"));
+        assert_eq!(server("https://a"), server("https://a/"));
+        assert_ne!(server("https://a"), shared("s3://b/k", &[]).identity());
+    }
+
+    #[test]
     fn each_service_is_set_up_from_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
         let store = shared("s3://bucket/k", &keys).store().unwrap();
@@ -257,9 +319,21 @@ mod tests {
             ("http://s3.example.com", "whole network"),
             ("s3.example.com", "no URL"),
             ("ftp://s3.example.com", "neither https nor http"),
+            ("https://me:secret@s3.example.com", "credentials in it"),
         ] {
             let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store().unwrap_err();
-            assert!(error.chain().join(" ").contains(part), "{endpoint}: {error:?}");
+            let said = error.chain().join(" ");
+            assert!(said.contains(part) && !said.contains("secret"), "{endpoint}: {error:?}");
+        }
+        let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://gcs.lan"}"#;
+        for (url, name, endpoint) in [
+            ("az://c/k", "AZURE_STORAGE_ENDPOINT", "http://blobs.lan"),
+            ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
+            ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
+        ] {
+            let error = shared(url, &[(name, endpoint)]).store().unwrap_err();
+            let said = error.chain().join(" ");
+            assert!(said.contains(name) && said.contains("whole network"), "{error:?}");
         }
         for variables in [
             vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:9")],

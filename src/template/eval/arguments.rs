@@ -300,6 +300,7 @@ impl Interp {
     }
 }
 
+#[inline(always)]
 pub(super) fn set(env: &Rc<Env>, slot: u32, value: Value) {
     if let Some(place) = env.vars.borrow_mut().get_mut(slot as usize) {
         *place = value;

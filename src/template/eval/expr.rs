@@ -120,6 +120,7 @@ impl Interp {
         expr.map_or(Ok(Value::Nil), |expr| self.eval(expr, env))
     }
 
+    #[inline(always)]
     pub(super) fn local(&self, slot: Slot, env: &Rc<Env>) -> Value {
         env.up(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
     }

@@ -13,9 +13,10 @@ mod expr;
 mod pattern;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 pub(super) use arguments::Args;
 
@@ -100,9 +101,9 @@ pub(super) struct Interp {
     next_id: u64,
     /// The call being evaluated, for errors.
     pub(super) span: (u32, u32),
-    pub(super) classes: HashMap<Name, Rc<Class>>,
-    pub(super) globals: HashMap<Name, Value>,
-    pub(super) regexps: HashMap<(String, u8), Rc<Regex>>,
+    pub(super) classes: FxHashMap<Name, Rc<Class>>,
+    pub(super) globals: FxHashMap<Name, Value>,
+    pub(super) regexps: FxHashMap<(String, u8), Rc<Regex>>,
     /// Whether a template added methods to a class of Ruby's own.
     pub(super) patched: bool,
     pub(super) main: Value,
@@ -138,9 +139,9 @@ impl Interp {
             stack_base,
             next_id: 8,
             span: (0, 0),
-            classes: HashMap::new(),
-            globals: HashMap::new(),
-            regexps: HashMap::new(),
+            classes: FxHashMap::default(),
+            globals: FxHashMap::default(),
+            regexps: FxHashMap::default(),
             patched: false,
             main: Value::Nil,
             spec: Value::Nil,
@@ -227,27 +228,40 @@ impl Interp {
     }
 
     /// Counts work done.
+    #[inline(always)]
     pub(super) fn step(&mut self, count: u64) -> R<()> {
         self.steps += count;
         if self.steps > self.limits.steps {
-            let text = format!("the template ran for more than {} steps", self.limits.steps);
-            return Err(Flow::Stop(Box::new(Stop::Limit(text))));
+            return Err(self.ran_too_long());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn ran_too_long(&self) -> Flow {
+        let text = format!("the template ran for more than {} steps", self.limits.steps);
+        Flow::Stop(Box::new(Stop::Limit(text)))
     }
 
     /// Counts memory about to be used.
+    #[inline(always)]
     pub(super) fn charge(&mut self, bytes: usize) -> R<()> {
         self.memory = self.memory.saturating_add(bytes as u64);
         if self.memory > self.limits.memory {
-            let text =
-                format!("the template made more than {} MiB of values, all told", self.limits.memory >> 20);
-            return Err(Flow::Stop(Box::new(Stop::Limit(text))));
+            return Err(self.made_too_much());
         }
         Ok(())
     }
 
+    #[cold]
+    fn made_too_much(&self) -> Flow {
+        let text =
+            format!("the template made more than {} MiB of values, all told", self.limits.memory >> 20);
+        Flow::Stop(Box::new(Stop::Limit(text)))
+    }
+
     /// Refuses to go deeper than the stack allows. Ruby raises here as well.
+    #[inline(always)]
     pub(super) fn check_depth(&mut self) -> R<()> {
         let here = 0u8;
         let used = self.stack_base.abs_diff(std::ptr::from_ref(&here) as usize);

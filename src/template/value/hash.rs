@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
 use super::{Data, RString, Value};
 
@@ -15,7 +16,7 @@ pub(in crate::template) struct Key(pub(in crate::template) Value);
 /// A hash.
 #[derive(Default)]
 pub(in crate::template) struct RHash {
-    pub(in crate::template) map: RefCell<IndexMap<Key, Value>>,
+    pub(in crate::template) map: RefCell<IndexMap<Key, Value, FxBuildHasher>>,
     pub(in crate::template) default: RefCell<Option<Value>>,
     pub(in crate::template) default_proc: RefCell<Option<Value>>,
     pub(in crate::template) frozen: Cell<bool>,

@@ -1,11 +1,11 @@
 //! Objects, classes and methods.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{RHash, RString, Value};
 use crate::template::parse::ir::{Body, Name};
@@ -21,10 +21,10 @@ pub(in crate::template) struct Class {
     pub(in crate::template) is_module: bool,
     /// Around it lexically, for constants.
     pub(in crate::template) outer: Option<Rc<Class>>,
-    pub(in crate::template) methods: RefCell<HashMap<Name, Rc<Method>>>,
-    pub(in crate::template) singleton: RefCell<HashMap<Name, Rc<Method>>>,
-    pub(in crate::template) constants: RefCell<IndexMap<Name, Value>>,
-    pub(in crate::template) variables: RefCell<HashMap<Name, Value>>,
+    pub(in crate::template) methods: RefCell<FxHashMap<Name, Rc<Method>>>,
+    pub(in crate::template) singleton: RefCell<FxHashMap<Name, Rc<Method>>>,
+    pub(in crate::template) constants: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
+    pub(in crate::template) variables: RefCell<FxHashMap<Name, Value>>,
     pub(in crate::template) included: RefCell<Vec<Rc<Class>>>,
     pub(in crate::template) extended: RefCell<Vec<Rc<Class>>>,
     /// The members of a Struct, and whether they are given by keyword.
@@ -64,7 +64,7 @@ pub(in crate::template) enum MethodBody {
 pub(in crate::template) struct Object {
     pub(in crate::template) class: Rc<Class>,
     pub(in crate::template) id: u64,
-    pub(in crate::template) variables: RefCell<IndexMap<Name, Value>>,
+    pub(in crate::template) variables: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
     pub(in crate::template) data: RefCell<Data>,
     pub(in crate::template) frozen: Cell<bool>,
     pub(in crate::template) singleton: RefCell<Option<Rc<Class>>>,

@@ -12,9 +12,9 @@ use super::gate::{Ear, Gate};
 use super::machine::Bystander;
 use super::sweep::{Tally, full};
 use crate::support::Run;
+use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
-use crate::support::s3::Bucket;
 use crate::support::scripted::{Script, Speaks, until};
 
 /// The stages of a life.
@@ -97,7 +97,7 @@ impl<'t> Life<'t> {
         }
         if contract.is_shared() {
             // Long sweeps run beside other work, and are not in a hurry.
-            let lease = if full() { "40s" } else { "12s" };
+            let lease = if full() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
@@ -124,7 +124,7 @@ impl<'t> Life<'t> {
     /// The command of a stage.
     pub fn command(&self, stage: usize) -> Command {
         // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
-        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "120s"] } else { &[] };
+        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
             3 => ("create-env", Some("--recreate")),
@@ -212,7 +212,9 @@ impl<'t> Life<'t> {
         let told = run.stdout.clone() + &run.stderr;
         if run.code == 1 && told.contains("--forget-open-calls") {
             // A call that may have made something and has no answer: the run stops and says what to look for.
-            for needed in ["is not known", "look in the IaaS for"] {
+            let machine_gone = self.contract.is_shared() && disturbance.switches_off();
+            let who = if machine_gone { "it was made by `" } else { "" };
+            for needed in ["is not known", "look in the IaaS for", who] {
                 assert!(told.contains(needed), "{}: {needed} is not in {told}", self.place);
             }
             self.remove_what_is_unknown();

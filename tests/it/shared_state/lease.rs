@@ -1,48 +1,20 @@
 //! The lock of a shared state: a lease that has to be renewed.
 
-use std::process::{Child, Stdio};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
-use crate::support::Run;
+use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
+use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
-use crate::support::s3::Bucket;
-use crate::support::scripted::{Script, When, until};
+use crate::support::http::Server;
+use crate::support::scripted::{Script, Speaks, When, until};
 
-const LOCK: &str = "state.json.lock";
 const LEASE: &str = "6s";
-
-/// A run on the first machine that waits in the `create_vm`, before or after its effect.
-fn in_create_vm(hello: &Hello, when: When) -> Child {
-    // `info`, `create_stemcell`, `create_vm`.
-    hello.script(Script::at(3, when));
-    let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
-    let mut command = hello.command("create-env", &[]);
-    let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
-    hello.wait_until_held();
-    child
-}
-
-fn end_of(hello: &Hello, mut child: Child) -> Run {
-    let code = child.wait().unwrap().code().unwrap_or(-1);
-    Run { code, stdout: hello.world.read("stdout"), stderr: hello.world.read("stderr") }
-}
-
-fn lock(bucket: &Bucket) -> Value {
-    serde_json::from_str(&bucket.read(LOCK)).unwrap()
-}
-
-/// A lease of nobody who is there.
-fn foreign(lasts: u64) -> String {
-    json!({
-        "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env", "since": "2026-01-01T00:00:00Z",
-        "owner": "5f0c8a3e-0a2b-4b6e-8a52-1f0a3f6f9d10", "lasts_seconds": lasts, "renewals": 0,
-        // By a clock that is years behind.
-        "expires": "2020-01-01T00:00:00Z",
-    })
-    .to_string()
-}
 
 #[test]
 fn while_one_run_is_on_another_is_told_who_and_may_wait() {
@@ -119,7 +91,7 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
 
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::speaking(crate::support::scripted::Speaks::Local));
+    hello.script(Script::speaking(Speaks::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -136,8 +108,10 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
     // Whatever the holder's clock said about the end of it.
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
-    hello.create(&["--wait-for-lock", "30s"]).success();
+    let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    let told = "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
     // Whoever had it cannot write over the state any more, should it come back.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());
@@ -164,8 +138,133 @@ fn what_writes_without_a_lease_is_noticed() {
     assert!(run.stderr.contains("something else writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.change_machine();
-    hello.script(Script::speaking(crate::support::scripted::Speaks::Local));
+    hello.script(Script::speaking(Speaks::Local));
     hello.create(&["--wait-for-lock", "20s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
+}
+
+#[test]
+fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
+    let child = in_create_vm(&hello, When::Hold);
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    hello.change_machine();
+    let held = lock(&bucket);
+    let (pid, host, user) = (child.id(), held["host"].as_str().unwrap(), held["user"].as_str().unwrap());
+    let refused = hello.create(&["--wait-for-lock", "30s"]).failure(1);
+    for part in [
+        "has run out; it is taken over",
+        &format!("it was made by `create-env` on {user}@{host} (pid {pid}, since "),
+        &format!("if {host} is only cut off"),
+        "look in the IaaS for",
+        "--forget-open-calls",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let shown = hello.world.finish(hello.state_command(&["state", "show"])).success();
+    assert!(
+        shown.stdout.contains(&format!("by `create-env` on {user}@{host} (pid {pid}")),
+        "{}",
+        shown.stdout
+    );
+
+    let before = bucket.read("state.json");
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    hello.go();
+    end_of(&hello, child).failure(4);
+    assert_eq!(bucket.read("state.json"), before, "it writes nothing");
+    hello.wait_until_idle();
+    hello.wait_for_keeper();
+    // But what its call came to is known now.
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
+    let mut hello = Hello::new();
+    let bucket = Bucket { lease: "3s", ..Bucket::new() };
+    let (port, cut_off) = (bucket.port(), Arc::new(AtomicBool::new(false)));
+    let is_cut_off = Arc::clone(&cut_off);
+    let front = Server::start(move |request, _| match is_cut_off.load(Ordering::SeqCst) {
+        true => Vec::new(),
+        false => request.forward(port),
+    });
+    hello.share_in(Bucket { front: Some(front.url("")), ..bucket.clone() });
+    let child = in_create_vm(&hello, When::HoldDone);
+    cut_off.store(true, Ordering::SeqCst);
+    std::thread::sleep(Duration::from_secs(3));
+    hello.requests();
+    hello.go();
+    let run = end_of(&hello, child).failure(4);
+    assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
+    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    cut_off.store(false, Ordering::SeqCst);
+    hello.wait_for_keeper();
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&["--wait-for-lock", "30s"]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn of_several_that_find_a_lease_run_out_one_gets_it() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
+    hello.create(&[]).success();
+    bucket.put(LOCK, foreign(3).as_bytes());
+    // Until it has run out, and the server's clock has shown another second.
+    std::thread::sleep(Duration::from_secs(7));
+    // A recreate, which waits in its `delete_vm`, the third call after `info` and `has_vm`.
+    hello.script(Script::at(3, When::Hold));
+    let commands: Vec<Command> =
+        (0..4).map(|_| hello.command("create-env", &["--recreate", "--agent-timeout", "20s"])).collect();
+    let codes = std::thread::scope(|scope| {
+        let runs: Vec<_> =
+            commands.into_iter().map(|command| scope.spawn(|| hello.world.finish(command).code)).collect();
+        until("three are turned away", || runs.iter().filter(|run| run.is_finished()).count() == 3);
+        hello.wait_until_held();
+        hello.go();
+        let mut codes: Vec<i32> = runs.into_iter().map(|run| run.join().unwrap()).collect();
+        codes.sort_unstable();
+        codes
+    });
+    assert_eq!(codes, [0, 4, 4, 4]);
+    hello.script(Script::speaking(Speaks::Local));
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn who_takes_away_the_lock_by_hand_is_noticed_before_the_next_effect() {
+    let mut hello = Hello::new();
+    // It is not renewed while this test lasts.
+    let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
+    // In the `create_stemcell`.
+    let child = in_call(&hello, 2, When::HoldDone);
+    bucket.delete(LOCK);
+    bucket.put(LOCK, foreign(3600).as_bytes());
+    hello.requests();
+    hello.go();
+    let run = end_of(&hello, child).failure(4);
+    assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
+    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
+    hello.wait_for_keeper();
+    bucket.delete(LOCK);
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
 }

@@ -1,5 +1,55 @@
 //! A state in a bucket: commands that work on it, its lease, and what goes wrong on the way there. That a run that was
 //! killed is finished on another machine is in `crash::shared`.
 
+mod keeper;
 mod lease;
 mod place;
+mod services;
+mod trouble;
+
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::Run;
+use crate::support::bucket::Bucket;
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, When};
+
+const LOCK: &str = "state.json.lock";
+
+/// A run on the machine that is in use that waits in a call, counted from 1.
+fn in_call(hello: &Hello, number: usize, when: When) -> Child {
+    hello.script(Script::at(number, when));
+    let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
+    let mut command = hello.command("create-env", &[]);
+    let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
+    hello.wait_until_held();
+    child
+}
+
+/// The same in the `create_vm`, before or after its effect.
+fn in_create_vm(hello: &Hello, when: When) -> Child {
+    // `info`, `create_stemcell`, `create_vm`.
+    in_call(hello, 3, when)
+}
+
+fn end_of(hello: &Hello, mut child: Child) -> Run {
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    Run { code, stdout: hello.world.read("stdout"), stderr: hello.world.read("stderr") }
+}
+
+fn lock(bucket: &Bucket) -> Value {
+    serde_json::from_str(&bucket.read(LOCK)).unwrap()
+}
+
+/// A lease of nobody who is there.
+fn foreign(lasts: u64) -> String {
+    json!({
+        "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env", "since": "2026-01-01T00:00:00Z",
+        "owner": "5f0c8a3e-0a2b-4b6e-8a52-1f0a3f6f9d10", "lasts_seconds": lasts, "renewals": 0,
+        // By a clock that is years behind.
+        "expires": "2020-01-01T00:00:00Z",
+    })
+    .to_string()
+}

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::bucket::Bucket;
 use super::proxy::{self, Listener, Proxy};
-use super::s3::Bucket;
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
@@ -106,7 +106,7 @@ impl Hello {
 
     /// The same, in this one.
     pub fn share_in(&mut self, bucket: Bucket) -> Bucket {
-        let at = self.flags.iter().position(|flag| flag == "state.json").unwrap();
+        let at = self.flags.iter().position(|flag| flag == "--state").unwrap() + 1;
         self.flags[at] = bucket.url("state.json");
         self.bucket = Some(bucket.clone());
         std::fs::create_dir_all(self.world.root().join(MACHINES[1])).unwrap();

@@ -40,6 +40,25 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The same without headers of this name.
+    pub fn without(&self, header: &str) -> Request {
+        let headers = self.headers.iter().filter(|(name, _)| name != header).cloned().collect();
+        Request { headers, ..self.clone() }
+    }
+
+    /// What a server on loopback answers to it.
+    pub fn forward(&self, port: u16) -> Vec<u8> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut head = format!("{}\r\nconnection: close\r\n", self.line);
+        for (name, value) in self.headers.iter().filter(|(name, _)| name != "connection") {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(&[head.as_bytes(), b"\r\n", &self.body].concat()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
+    }
+
     /// The path with its query.
     pub fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()

@@ -12,6 +12,7 @@
 // Each area of tests uses its own part of this.
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
+pub mod bucket;
 pub mod hello;
 pub mod hostile;
 pub mod http;
@@ -22,7 +23,6 @@ mod leftovers;
 mod normalise;
 pub mod proxy;
 pub mod pty;
-pub mod s3;
 pub mod scripted;
 pub mod tarballs;
 pub mod tgt;

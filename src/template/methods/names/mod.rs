@@ -4,10 +4,10 @@
 
 mod facts;
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use facts::FACTS;
+use rustc_hash::FxHashMap;
 
 /// One class or module.
 pub(in crate::template) struct ClassFact {
@@ -60,11 +60,11 @@ pub(in crate::template) type Arity = (usize, Option<usize>);
 /// How many arguments a method takes that instances of a class have by it, its modules or its superclasses. None
 /// where it is not known.
 pub(in crate::template) fn arity(class: &'static str, name: &str) -> Option<Arity> {
-    type Arities = HashMap<&'static str, Arity>;
-    static KNOWN: LazyLock<RwLock<HashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
+    type Arities = FxHashMap<&'static str, Arity>;
+    static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(class).cloned();
     let arities = known.unwrap_or_else(|| {
-        let mut arities = HashMap::new();
+        let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);
         KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(class, Arc::clone(&arities));
@@ -73,7 +73,7 @@ pub(in crate::template) fn arity(class: &'static str, name: &str) -> Option<Arit
     arities.get(name).copied()
 }
 
-fn collect_arities(class: &'static str, into: &mut HashMap<&'static str, Arity>) {
+fn collect_arities(class: &'static str, into: &mut FxHashMap<&'static str, Arity>) {
     let Some(fact) = fact(class) else { return };
     for method in fact.methods.split(' ') {
         let (name, count) = method.split_once(':').unwrap_or((method, "0+"));

@@ -1,0 +1,81 @@
+//! What stays behind of a run that is killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{LOCK, in_call, in_create_vm, lock};
+use crate::support::bucket::Bucket;
+use crate::support::hello::Hello;
+use crate::support::http::{self, Server};
+use crate::support::scripted::{Script, Speaks, When, until};
+
+#[test]
+fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
+    let mut hello = Hello::new();
+    let bucket = hello.share();
+    let mut child = in_create_vm(&hello, When::Hold);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("something goes on with the lease", || {
+        lock(&bucket)["command"].as_str().unwrap().contains("which ended")
+    });
+    std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
+    // It looks for the answer now and then.
+    std::thread::sleep(Duration::from_millis(500));
+    hello.go();
+    hello.wait_for_keeper();
+    hello.wait_until_idle();
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn it_does_not_wait_for_a_bucket_that_is_no_more() {
+    let mut hello = Hello::new();
+    let bucket = Bucket { lease: "3s", ..Bucket::new() };
+    let port = bucket.port();
+    let gone = Arc::new(AtomicBool::new(false));
+    let is_gone = Arc::clone(&gone);
+    let front = Server::start(move |request, _| match is_gone.load(Ordering::SeqCst) {
+        true => http::answer("404 Not Found", &[], b"<Error><Code>NoSuchBucket</Code></Error>"),
+        false => request.forward(port),
+    });
+    hello.share_in(Bucket { front: Some(front.url("")), ..bucket });
+    let mut child = in_create_vm(&hello, When::HoldDone);
+    gone.store(true, Ordering::SeqCst);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begun = Instant::now();
+    hello.go();
+    hello.wait_for_keeper();
+    assert!(begun.elapsed() > Duration::from_secs(3), "as long as the lease lasts: {:?}", begun.elapsed());
+    hello.wait_until_idle();
+    // Its answer is on this machine all the same.
+    gone.store(false, Ordering::SeqCst);
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&["--wait-for-lock", "30s"]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_run_that_is_killed_before_it_calls_anything_gives_its_lease_back() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
+    // In the `info`.
+    let mut child = in_call(&hello, 1, When::Hold);
+    assert!(bucket.keys().contains(&LOCK.to_owned()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    hello.go();
+    until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
+    hello.wait_for_keeper();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}

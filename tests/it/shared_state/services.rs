@@ -1,0 +1,142 @@
+//! A life of an environment whose state is with a service other than S3, on two machines.
+
+use serde_json::Value;
+
+use super::{LOCK, end_of, foreign, in_call};
+use crate::support::bucket::{Bucket, SECRET, Service};
+use crate::support::hello::Hello;
+use crate::support::scripted::{Script, Speaks, When};
+
+#[test]
+fn azure_keeps_a_state() {
+    live(Service::Azure);
+}
+
+#[test]
+fn google_keeps_a_state() {
+    live(Service::Google);
+}
+
+fn live(service: Service) {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "6s", ..Bucket::of(service) });
+    let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
+
+    // Killed on one machine, finished on the other.
+    hello.script(Script::at(3, When::After));
+    hello.create(&[]).failure(-1);
+    hello.wait_until_idle();
+    hello.wait_for_keeper();
+    assert!(bucket.keys().iter().any(|key| key.ends_with(".answer")), "{:?}", bucket.keys());
+    hello.change_machine();
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    let journal: Vec<_> = bucket.keys().into_iter().filter(|key| key.contains(".journal/")).collect();
+    assert!(journal.is_empty(), "an answer may hold secrets: {journal:?}");
+
+    // What looks at it, and what changes it.
+    hello.change_machine();
+    let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    assert!(state(&hello, &["state", "show"]).success().stdout.contains(&vm));
+    let kept = state(&hello, &["state", "backup", "--keep"]).success().stdout;
+    let number = kept.split('\'').nth(1).unwrap();
+    let url = format!("{}.versions/{number}.json", bucket.url("state.json"));
+    let listed = state(&hello, &["--json", "state", "backup"]).success();
+    let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    assert!(listed.iter().any(|version| version["path"] == *url), "{listed:?}");
+    state(&hello, &["state", "backup", "--restore", number, "--yes"]).success();
+    assert!(hello.create(&[]).success().stdout.contains("Nothing changed"));
+
+    // Its lease: somebody else's is respected until it runs out, by the server's clock.
+    bucket.put(LOCK, foreign(3).as_bytes());
+    let refused = hello.create(&[]).failure(4);
+    assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
+    let before = bucket.read("state.json");
+    hello.create(&["--wait-for-lock", "30s"]).success();
+    assert_ne!(bucket.read("state.json"), before, "whoever had it cannot write over it");
+
+    // Whoever writes without one is noticed.
+    hello.script(Script::at(3, When::HoldDone));
+    let changed = bucket.read("state.json") + " ";
+    let recreate = hello.command("create-env", &["--recreate"]);
+    let run = std::thread::scope(|scope| {
+        let run = scope.spawn(|| hello.world.finish(recreate));
+        hello.wait_until_held();
+        bucket.put("state.json", changed.as_bytes());
+        hello.go();
+        run.join().unwrap()
+    });
+    let refused = run.failure(1);
+    assert!(refused.stderr.contains("something else writes there"), "{}", refused.stderr);
+    assert_eq!(bucket.read("state.json"), changed);
+    hello.wait_for_keeper();
+    hello.script(Script::speaking(Speaks::Local));
+    hello.change_machine();
+    hello.create(&["--wait-for-lock", "30s"]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+    // But for the scratch directory of the run that was killed, in which a CPI might still read.
+    assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
+}
+
+#[test]
+fn a_lock_that_is_stolen_stops_a_run_there_as_well() {
+    for service in [Service::Azure, Service::Google] {
+        let mut hello = Hello::new();
+        let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
+        let child = in_call(&hello, 2, When::HoldDone);
+        bucket.put(LOCK, foreign(3600).as_bytes());
+        hello.requests();
+        hello.go();
+        let run = end_of(&hello, child).failure(4);
+        assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
+        assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+        bucket.delete(LOCK);
+        hello.wait_for_keeper();
+        hello.script(Script::speaking(Speaks::Local));
+        hello.change_machine();
+        hello.create(&[]).success();
+        hello.delete(&[]).success();
+    }
+}
+
+#[test]
+fn azures_credentials_are_needed_and_never_shown() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket::of(Service::Azure));
+    let show = |name: &str, value: &str| {
+        let mut command = hello.state_command(&["state", "show", "--verbose", "--verbose", "--verbose"]);
+        command.env_remove("AZURE_STORAGE_ACCOUNT_KEY").env(name, value);
+        hello.world.finish(command)
+    };
+    // Another key than the account's.
+    let wrong = "d3Jvbmctd3Jvbmctd3Jvbmc=";
+    let refused = show("AZURE_STORAGE_ACCOUNT_KEY", wrong).failure(1);
+    for part in ["access is denied", "AZURE_STORAGE_ACCOUNT_KEY"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    assert!(!refused.stderr.contains(wrong), "{}", refused.stderr);
+    // A token in the place of the key.
+    bucket.put("state.json", br#"{"director_id": "the-director"}"#);
+    let shown = show("AZURE_STORAGE_SAS_TOKEN", bucket.token()).success();
+    assert!(shown.stdout.contains("the-director"), "{}", shown.stdout);
+    let unsigned = bucket.token().split("&sig=").next().unwrap();
+    let spoilt = format!("{unsigned}&sig=Y2FuYXJ5LXNpZ25hdHVyZQ%3D%3D");
+    let refused = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).failure(1);
+    assert!(refused.stderr.contains("access is denied"), "{}", refused.stderr);
+    for run in [&shown, &refused] {
+        let told = run.stdout.clone() + &run.stderr;
+        for secret in [SECRET, "Y2FuYXJ5LXNpZ25hdHVyZQ", "sig="] {
+            assert!(!told.contains(secret), "{secret}: {told}");
+        }
+    }
+    let missing = Bucket { name: "no-such-container".into(), ..bucket.clone() };
+    let mut command = hello.world.monopile(["state", "show", "--state", &missing.url("a.json")]);
+    missing.let_in(&mut command);
+    let absent = hello.world.finish(command).failure(1);
+    assert!(absent.stderr.contains("'no-such-container' does not exist"), "{}", absent.stderr);
+}

@@ -1,0 +1,115 @@
+//! A bucket whose server is in trouble: what passes is waited for, and what does not is told with what to do.
+
+use std::time::{Duration, Instant};
+
+use super::{LOCK, foreign};
+use crate::support::bucket::{Bucket, Service};
+use crate::support::hello::Hello;
+use crate::support::http::{self, Server};
+
+/// A server before the bucket's own that does with a request what `answer` makes of it: how many there were before it,
+/// and what the bucket's own would answer.
+fn front(
+    bucket: &Bucket,
+    answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
+) -> (Server, Bucket) {
+    let port = bucket.port();
+    let server = Server::start(move |request, before| answer(before, &|| request.forward(port)));
+    let bucket = Bucket { front: Some(server.url("")), ..bucket.clone() };
+    (server, bucket)
+}
+
+fn error(status: &str, code: &str) -> Vec<u8> {
+    let body =
+        format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>it says {code}</Message></Error>");
+    http::answer(status, &[("Content-Type", "application/xml")], body.as_bytes())
+}
+
+#[test]
+fn what_passes_is_waited_for() {
+    let mut hello = Hello::new();
+    // Every third request is turned away, of every seventh the answer is lost.
+    let (server, bucket) = front(&Bucket::new(), |before, forward| match before {
+        before if before % 3 == 1 => error("503 Slow Down", "SlowDown"),
+        before if before % 7 == 4 => {
+            forward();
+            Vec::new()
+        }
+        _ => forward(),
+    });
+    hello.share_in(bucket);
+    hello.create(&[]).success();
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert!(server.requests().len() > 40, "{}", server.requests().len());
+}
+
+#[test]
+fn what_does_not_pass_is_told_and_nothing_was_done() {
+    let mut hello = Hello::new();
+    let direct = hello.share();
+    for (status, code, parts) in [
+        ("403 Forbidden", "SignatureDoesNotMatch", ["access is denied", "AWS_SECRET_ACCESS_KEY"]),
+        ("400 Bad Request", "ExpiredToken", ["ExpiredToken", "AWS_SESSION_TOKEN"]),
+        ("301 Moved Permanently", "PermanentRedirect", ["region", "AWS_REGION"]),
+        ("501 Not Implemented", "NotImplemented", ["NotImplemented", "write on condition"]),
+        ("500 Internal Server Error", "InternalError", ["InternalError", "does not do as asked"]),
+    ] {
+        let (_server, bucket) = front(&direct, move |_, _| error(status, code));
+        hello.share_in(bucket);
+        let begun = Instant::now();
+        let run = hello.create(&[]).failure(1);
+        assert!(begun.elapsed() < Duration::from_secs(90), "{code}: {:?}", begun.elapsed());
+        for part in parts {
+            assert!(run.stderr.contains(part), "{code}: {part}: {}", run.stderr);
+        }
+        assert!(!hello.world.exists("requests.jsonl"), "{code}: the CPI was called");
+    }
+    assert_eq!(direct.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
+    for ignored in ["if-match", "if-none-match"] {
+        let mut hello = Hello::new();
+        let direct = hello.share();
+        let port = direct.port();
+        let server = Server::start(move |request, _| request.without(ignored).forward(port));
+        hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
+        let run = hello.create(&[]).failure(1);
+        for part in
+            ["in spite of the condition", "so nothing is a lock there", "a service that writes on condition"]
+        {
+            assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+        }
+        assert_eq!(Hello::methods(&hello.requests()), ["info"], "{ignored}");
+    }
+}
+
+#[test]
+fn a_removal_that_arrives_late_takes_nothing_from_whoever_came_next() {
+    for service in [Service::S3, Service::Google] {
+        let mut hello = Hello::new();
+        let direct = hello.share_in(Bucket::of(service));
+        hello.create(&[]).success();
+        let theirs = "{\"director_id\": \"theirs\"}";
+        let (port, bucket) = (direct.port(), direct.clone());
+        let server = Server::start(move |request, _| {
+            let removes = |key: &str| {
+                request.line.starts_with("DELETE ") && request.path().replace("%2E", ".").ends_with(key)
+            };
+            if removes("/state.json") {
+                bucket.put("state.json", theirs.as_bytes());
+            } else if removes(LOCK) {
+                bucket.put(LOCK, foreign(3600).as_bytes());
+            }
+            request.forward(port)
+        });
+        hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
+        let run = hello.delete(&[]).failure(1);
+        assert!(run.stderr.contains("something else writes there"), "{service:?}: {}", run.stderr);
+        assert_eq!((direct.read("state.json"), direct.read(LOCK)), (theirs.to_owned(), foreign(3600)));
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+        direct.delete(LOCK);
+    }
+}

@@ -1,0 +1,219 @@
+//! Buckets on servers on loopback, one server of each service for all tests of this process, with which they end:
+//!
+//! - S3: moto's;
+//! - Azure: Azurite, Microsoft's own for tests, which checks signatures;
+//! - Google: moto's behind a few lines of ours that speak Google's dialect, for no registry has one that does.
+//!
+//! `tests/run` installs them below the target directory, from PyPI and npm.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::World;
+
+/// What signs requests; nobody may ever see it. In base64, as Azure's keys are.
+pub const SECRET: &str = "bW9ub3BpbGUtY2FuYXJ5LXNlY3JldA==";
+
+/// Azure's account; in one of this name, the account is in the path of a URL.
+const ACCOUNT: &str = "devstoreaccount1";
+
+/// Whose protocol a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    S3,
+    Azure,
+    Google,
+}
+
+/// A server. It ends with this process, whose end of its standard input that closes.
+struct Server {
+    port: u16,
+    /// What lets a test in, behind the `?` of a URL.
+    query: String,
+    _child: Child,
+}
+
+/// A bucket of one test.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    pub service: Service,
+    pub endpoint: String,
+    /// What stands before it for commands, if anything does.
+    pub front: Option<String>,
+    pub name: String,
+    /// How long a lease lasts there.
+    pub lease: &'static str,
+}
+
+fn server(service: Service) -> &'static Server {
+    static SERVERS: [OnceLock<Server>; 3] = [const { OnceLock::new() }; 3];
+    SERVERS[service as usize].get_or_init(|| {
+        let support = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support");
+        let tool = |name: &str, program: &str| -> PathBuf {
+            let tool = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools").join(name);
+            assert!(tool.join(program).exists(), "nothing in '{}': tests/run installs it", tool.display());
+            tool
+        };
+        let mut command = match service {
+            Service::S3 | Service::Google => {
+                let mut python = Command::new(tool("s3", "bin/python").join("bin/python"));
+                python.arg(support.join("s3/serve.py"));
+                python.arg(if service == Service::S3 { "s3" } else { "gs" });
+                python
+            }
+            Service::Azure => {
+                let mut node = Command::new("node");
+                node.arg(support.join("azure/serve.js"))
+                    .arg(tool("azure", "node_modules"))
+                    .args([ACCOUNT, SECRET]);
+                node
+            }
+        };
+        use std::os::unix::process::CommandExt;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (port, query) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        Server { port: port.parse().unwrap(), query: query.to_owned(), _child: child }
+    })
+}
+
+impl Bucket {
+    /// A new one of S3.
+    pub fn new() -> Bucket {
+        Bucket::of(Service::S3)
+    }
+
+    /// A new one.
+    pub fn of(service: Service) -> Bucket {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let endpoint = format!("http://127.0.0.1:{}", server(service).port);
+        let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::SeqCst));
+        // A machine that runs many tests at a time may be slow to renew one.
+        let bucket = Bucket { service, endpoint, front: None, name, lease: "12s" };
+        let query = if service == Service::Azure { "restype=container" } else { "" };
+        bucket.ask("PUT", "", query, Some(b"")).unwrap();
+        bucket
+    }
+
+    /// The port of its server.
+    pub fn port(&self) -> u16 {
+        server(self.service).port
+    }
+
+    /// The URL of a state in it.
+    pub fn url(&self, key: &str) -> String {
+        let scheme = match self.service {
+            Service::S3 => "s3",
+            Service::Azure => "az",
+            Service::Google => "gs",
+        };
+        format!("{scheme}://{}/{key}", self.name)
+    }
+
+    /// Lets a command get at it.
+    pub fn let_in(&self, command: &mut Command) {
+        command.env("MONOPILE_STATE_LEASE", self.lease);
+        let endpoint = self.front.as_ref().unwrap_or(&self.endpoint);
+        match self.service {
+            Service::S3 => command
+                .env("AWS_ENDPOINT_URL", endpoint)
+                .env("AWS_ACCESS_KEY_ID", "AKIATESTS")
+                .env("AWS_SECRET_ACCESS_KEY", SECRET)
+                .env("AWS_REGION", "eu-central-1"),
+            Service::Azure => command
+                .env("AZURE_STORAGE_ENDPOINT", format!("{endpoint}/{ACCOUNT}"))
+                .env("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+                .env("AZURE_STORAGE_ACCOUNT_KEY", SECRET),
+            Service::Google => {
+                let key = serde_json::json!({
+                    "private_key": SECRET, "private_key_id": "tests", "client_email": "tests@example.com",
+                    "gcs_base_url": endpoint, "disable_oauth": true,
+                });
+                command.env("GOOGLE_SERVICE_ACCOUNT_KEY", key.to_string())
+            }
+        };
+    }
+
+    /// A token that lets a command get at it without the key, where the service has such (Azure's SAS).
+    pub fn token(&self) -> &'static str {
+        &server(self.service).query
+    }
+
+    fn ask(&self, method: &str, path: &str, query: &str, body: Option<&[u8]>) -> Option<Vec<u8>> {
+        let root = if self.service == Service::Azure { format!("/{ACCOUNT}") } else { String::new() };
+        let query = format!("{query}&{}", server(self.service).query);
+        let url = format!("{}{root}/{}{path}?{}", self.endpoint, self.name, query.trim_matches('&'));
+        let mut request = ureq::http::Request::builder().method(method).uri(url.trim_end_matches('?'));
+        request = match self.service {
+            Service::Azure => {
+                request.header("x-ms-version", "2021-12-02").header("x-ms-blob-type", "BlockBlob")
+            }
+            // It looks whether a request is signed, and not how.
+            Service::S3 | Service::Google => request.header("authorization", "AWS tests:unsigned"),
+        };
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        let mut response = match body {
+            Some(body) => agent.run(request.body(body).unwrap()),
+            None => agent.run(request.body(()).unwrap()),
+        }
+        .unwrap();
+        let bytes = response.body_mut().read_to_vec().unwrap();
+        response.status().is_success().then_some(bytes)
+    }
+
+    /// An object.
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.ask("GET", &format!("/{key}"), "", None)
+    }
+
+    /// An object that is there, as text.
+    pub fn read(&self, key: &str) -> String {
+        String::from_utf8(self.get(key).unwrap_or_else(|| panic!("no object '{key}'"))).unwrap()
+    }
+
+    /// Makes or replaces an object.
+    pub fn put(&self, key: &str, bytes: &[u8]) {
+        self.ask("PUT", &format!("/{key}"), "", Some(bytes)).unwrap();
+    }
+
+    /// Removes an object.
+    pub fn delete(&self, key: &str) {
+        self.ask("DELETE", &format!("/{key}"), "", None).unwrap();
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<String> {
+        let (query, tag) = match self.service {
+            Service::Azure => ("restype=container&comp=list", "<Name>"),
+            Service::S3 | Service::Google => ("list-type=2", "<Key>"),
+        };
+        let listed = String::from_utf8(self.ask("GET", "", query, None).unwrap()).unwrap();
+        let keys = listed.split(tag).skip(1);
+        keys.map(|rest| rest.split("</").next().unwrap().to_owned()).filter(|key| *key != self.name).collect()
+    }
+
+    /// Copies all of it into the working directory of a world, in the place of what was copied before.
+    pub fn mirror(&self, state: &str, world: &World) {
+        for entry in std::fs::read_dir(world.path("")).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(state) {
+                let path = entry.path();
+                let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+            }
+        }
+        for key in self.keys() {
+            if let Some(bytes) = self.get(&key) {
+                world.write(&key, bytes);
+            }
+        }
+    }
+}
