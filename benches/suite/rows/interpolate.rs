@@ -32,7 +32,9 @@ fn measure(suite: &Suite) -> Findings {
         let mut contenders = vec![Contender::new("monopile interpolate", || {
             Sample::of(&process::run(&mut command(Path::new(MONOPILE), &inputs)))
         })];
-        if let Some(bosh) = &suite.bosh {
+        // It takes more than ten times as long for four times as much.
+        let bosh = suite.bosh.as_ref().filter(|_| scale == 1);
+        if let Some(bosh) = bosh {
             contenders.push(Contender::new("bosh interpolate", || {
                 Sample::of(&process::run(&mut command(bosh, &inputs)))
             }));
@@ -45,7 +47,7 @@ fn measure(suite: &Suite) -> Findings {
                 ours.then(|| process::instructions(&command(Path::new(MONOPILE), &inputs))).flatten();
             findings.figure(figure.with_instructions(counted));
         }
-        let same = suite.bosh.as_ref().map(|bosh| outputs_agree(bosh, &inputs));
+        let same = bosh.map(|bosh| outputs_agree(bosh, &inputs));
         if same == Some(false) {
             findings.note(format!("×{scale}: what monopile and bosh put out differs"));
         }
