@@ -45,6 +45,14 @@ impl<A: FromArgMatches> FromArgMatches for Later<A> {
     }
 }
 
+/// What is said to a command line that asks for nothing but the version, as programs do to see whether this one is
+/// there: no grammar is needed for that.
+pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
+    let [_, word] = words else { return None };
+    let is_asked = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
+    is_asked.then_some(concat!("monopile ", env!("CARGO_PKG_VERSION"), "\n"))
+}
+
 /// The grammar with all commands described.
 pub(super) fn whole() -> Command {
     describing(|_| true)
@@ -95,6 +103,18 @@ mod tests {
             );
             assert!(command.get_about().is_some(), "help does not say what {name} is for");
         }
+    }
+
+    #[test]
+    fn the_version_is_what_the_grammar_says_it_is() {
+        for (flag, is_version) in
+            [("-v", true), ("-V", true), ("--version", true), ("-h", false), ("-vv", false)]
+        {
+            let words = ["monopile", flag].map(OsString::from);
+            let said = said(whole(), &words).unwrap_err();
+            assert_eq!(version(&words), is_version.then_some(said.as_str()), "{flag}");
+        }
+        assert_eq!(version(&["monopile", "plan", "-v"].map(OsString::from)), None);
     }
 
     /// Whatever is typed, the commands that are not described make no difference.

@@ -62,6 +62,7 @@ mod vars;
 mod vm_args;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -344,6 +345,11 @@ fn run() -> ExitCode {
     }
     if let Some(code) = complete::try_answer(&args) {
         return code;
+    }
+    if let Some(text) = grammar::version(&args) {
+        // A closed standard output is no failure of it.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return ExitCode::SUCCESS;
     }
     let (cli, remarks) =
         match env_file::understand(&grammar::for_words(&args).args(globals::ignored()), &args) {
