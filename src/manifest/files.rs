@@ -33,6 +33,8 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
                 failed(error)
             }
         })?;
+        let size = file.metadata().map_or(0, |metadata| metadata.len().min(LIMIT));
+        bytes.reserve(usize::try_from(size).unwrap_or_default() + 1);
         file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
     }
     if bytes.len() as u64 > LIMIT {

@@ -107,10 +107,10 @@ impl<'a> Resolver<'a> {
 
     /// The value of a variable, if it has one; `place` is where it is asked for.
     pub fn resolve(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
-        self.used.insert(name.to_owned());
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
             None => {
+                self.used.insert(name.to_owned());
                 let value = self.find(name, place)?;
                 self.cache.insert(name.to_owned(), value.clone());
                 value
@@ -212,7 +212,7 @@ impl<'a> Resolver<'a> {
             Data::String(text) => {
                 if let Some(reference) = syntax::whole(text) {
                     if let Some(value) = self.value(&reference, &node.position)? {
-                        *node = placed(&value, &node.position);
+                        *node = placed(value, &node.position);
                     }
                 } else if text.contains("((") {
                     let replaced = self.inside(text, &node.position)?;
@@ -398,8 +398,8 @@ fn cannot_be_generated(definition: &Definition) -> String {
 
 /// `value` as it stands at `place`: errors about it point to where it is used, errors about what is inside
 /// it to where that was written, if it was written anywhere.
-fn placed(value: &Node, place: &Position) -> Node {
-    let mut node = fill_positions(value.clone(), place);
+fn placed(value: Node, place: &Position) -> Node {
+    let mut node = fill_positions(value, place);
     node.position = place.clone();
     node
 }
@@ -411,10 +411,8 @@ fn fill_positions(mut node: Node, place: &Position) -> Node {
     node.data = match node.data {
         Data::Seq(items) => Data::Seq(items.into_iter().map(|item| fill_positions(item, place)).collect()),
         Data::Map(map) => Data::Map(
-            map.iter()
-                .map(|(key, value)| {
-                    (fill_positions(key.clone(), place), fill_positions(value.clone(), place))
-                })
+            map.into_iter()
+                .map(|(key, value)| (fill_positions(key, place), fill_positions(value, place)))
                 .collect(),
         ),
         other => other,

@@ -1,14 +1,16 @@
 //! From text to [`Node`]s: follows aliases and merge keys and resolves scalars.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::scalar::{self, Plain};
-use super::tree::{self, Id, Kind, MAX_DEPTH, Place, Tree};
+use super::tree::{self, Id, Kind, MAX_DEPTH, Place, Raw, Tree};
 use super::{Data, Mapping, Node, Position};
 use crate::Error;
 use base64::Engine;
+use foldhash::fast::RandomState;
 
 /// How many bytes of text aliases may repeat.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
@@ -60,7 +62,10 @@ pub fn load(text: &str, source: &Path) -> crate::Result<Node> {
 }
 
 fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
-    let tree = tree::parse(text)?;
+    tree::parse(text, |tree| decode(tree, source))?
+}
+
+fn decode(tree: &Tree<'_>, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
     if tree.more {
         tracing::warn!(file = %source.display(), "only the first of several YAML documents is read");
     }
@@ -72,7 +77,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
     };
     let mut decoder = Decoder {
         open: vec![false; tree.nodes.len()],
-        tree: &tree,
+        tree,
         source,
         decoded: 0,
         from_aliases: 0,
@@ -84,7 +89,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, LoadError> {
 }
 
 struct Decoder<'a> {
-    tree: &'a Tree,
+    tree: &'a Tree<'a>,
     source: &'a Arc<PathBuf>,
     /// Per node of the tree, whether it is being decoded further up the stack.
     open: Vec<bool>,
@@ -97,9 +102,9 @@ struct Decoder<'a> {
 
 /// A mapping under construction. Keys set by a merge may be set again, keys written here may not.
 #[derive(Default)]
-struct Entries {
+struct Entries<'t> {
     entries: Vec<(Node, Node)>,
-    index: HashMap<Key, Slot>,
+    index: HashMap<Key<'t>, Slot, RandomState>,
 }
 
 struct Slot {
@@ -109,18 +114,18 @@ struct Slot {
 
 /// A scalar as a hash key.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) enum Key {
+pub(super) enum Key<'t> {
     Null,
     Bool(bool),
     Int(i64),
     UInt(u64),
     Float(u64),
-    String(String),
+    String(Cow<'t, str>),
 }
 
-impl Key {
+impl<'t> Key<'t> {
     /// None for collections, and for NaN, which equals nothing.
-    pub(super) fn of(data: &Data) -> Option<Key> {
+    pub(super) fn of(data: &'t Data) -> Option<Self> {
         Some(match data {
             Data::Null => Key::Null,
             Data::Bool(flag) => Key::Bool(*flag),
@@ -129,16 +134,33 @@ impl Key {
             Data::Float(float) if float.is_nan() => return None,
             // Both zeros are one key.
             Data::Float(float) => Key::Float((float + 0.0).to_bits()),
-            Data::String(text) => Key::String(text.clone()),
+            Data::String(text) => Key::String(text.into()),
             Data::Seq(_) | Data::Map(_) => return None,
         })
     }
+
+    fn into_owned(self) -> Key<'static> {
+        match self {
+            Key::Null => Key::Null,
+            Key::Bool(flag) => Key::Bool(flag),
+            Key::Int(int) => Key::Int(int),
+            Key::UInt(int) => Key::UInt(int),
+            Key::Float(bits) => Key::Float(bits),
+            Key::String(text) => Key::String(text.into_owned().into()),
+        }
+    }
 }
 
-impl Entries {
+impl<'t> Entries<'t> {
     /// Sets a key, or gives it back with the place of the earlier entry that forbids it.
-    fn set(&mut self, key: Node, value: Node, merged: bool) -> Result<(), (Node, Position)> {
-        let Some(hash) = Key::of(&key.data) else {
+    fn set(
+        &mut self,
+        key: Node,
+        hash: Option<Key<'t>>,
+        value: Node,
+        merged: bool,
+    ) -> Result<(), (Node, Position)> {
+        let Some(hash) = hash else {
             self.entries.push((key, value));
             return Ok(());
         };
@@ -168,7 +190,7 @@ fn name(key: &Node) -> String {
     }
 }
 
-impl Decoder<'_> {
+impl<'a> Decoder<'a> {
     fn position(&self, id: Id) -> Position {
         let Place { line, column } = self.tree.nodes[id].place;
         Position { source: Some(Arc::clone(self.source)), line, column }
@@ -255,7 +277,7 @@ impl Decoder<'_> {
         result
     }
 
-    fn mapping(&mut self, id: Id, into: &mut Entries, merged: bool) -> Result<(), LoadError> {
+    fn mapping(&mut self, id: Id, into: &mut Entries<'a>, merged: bool) -> Result<(), LoadError> {
         self.enter(id)?;
         let Kind::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
         for (key, value) in entries {
@@ -267,8 +289,9 @@ impl Decoder<'_> {
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(self.error(*key, format!("a {} cannot be a key", key_node.kind())));
             }
+            let hash = self.hash(*key, &key_node);
             let value_node = self.node(*value)?;
-            if let Err((key_node, first)) = into.set(key_node, value_node, merged) {
+            if let Err((key_node, first)) = into.set(key_node, hash, value_node, merged) {
                 let problem = format!(
                     "{} is set already at line {}, column {}",
                     name(&key_node),
@@ -282,6 +305,16 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// A key for the index. It lies in the document where the key does.
+    fn hash(&self, id: Id, key: &Node) -> Option<Key<'a>> {
+        match (&key.data, &self.tree.nodes[id]) {
+            (Data::String(_), Raw { kind: Kind::Scalar { text, .. }, tag: None, .. }) => {
+                Some(Key::String(text.as_ref().into()))
+            }
+            (data, _) => Key::of(data).map(Key::into_owned),
+        }
+    }
+
     fn is_merge(&self, key: Id) -> bool {
         let raw = &self.tree.nodes[key];
         match &raw.kind {
@@ -293,7 +326,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn merge(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
+    fn merge(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), LoadError> {
         match &self.tree.nodes[id].kind {
             Kind::Seq(items) => {
                 // Earlier mappings win, and the last one set wins.
@@ -306,7 +339,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn merge_one(&mut self, id: Id, into: &mut Entries) -> Result<(), LoadError> {
+    fn merge_one(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), LoadError> {
         self.count(id)?;
         match &self.tree.nodes[id].kind {
             Kind::Map(_) => self.mapping(id, into, true),

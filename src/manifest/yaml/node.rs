@@ -239,6 +239,15 @@ impl FromIterator<(Node, Node)> for Mapping {
     }
 }
 
+impl IntoIterator for Mapping {
+    type Item = (Node, Node);
+    type IntoIter = std::vec::IntoIter<(Node, Node)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
 impl Mapping {
     /// An empty mapping.
     pub fn new() -> Self {

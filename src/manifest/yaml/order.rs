@@ -14,21 +14,30 @@ pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
     merge_sort(entries)
 }
 
-fn merge_sort<'a>(mut left: Vec<(&'a Node, &'a Node)>) -> Vec<(&'a Node, &'a Node)> {
-    if left.len() < 2 {
-        return left;
+/// Merges runs of one entry to runs of two, of four, and so on.
+fn merge_sort<'a>(mut entries: Vec<(&'a Node, &'a Node)>) -> Vec<(&'a Node, &'a Node)> {
+    let mut merged = Vec::with_capacity(entries.len());
+    let mut run = 1;
+    while run < entries.len() {
+        for runs in entries.chunks(2 * run) {
+            let (mut left, mut right) = runs.split_at(run.min(runs.len()));
+            while let ([a, left_rest @ ..], [b, right_rest @ ..]) = (left, right) {
+                if compare(b.0, a.0) == Ordering::Less {
+                    merged.push(*b);
+                    right = right_rest;
+                } else {
+                    merged.push(*a);
+                    left = left_rest;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(&mut entries, &mut merged);
+        merged.clear();
+        run *= 2;
     }
-    let right = merge_sort(left.split_off(left.len() / 2));
-    let left = merge_sort(left);
-    let mut merged = Vec::with_capacity(left.len() + right.len());
-    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-        let next = if compare(b.0, a.0) == Ordering::Less { right.next() } else { left.next() };
-        merged.extend(next);
-    }
-    merged.extend(left);
-    merged.extend(right);
-    merged
+    entries
 }
 
 fn compare(a: &Node, b: &Node) -> Ordering {

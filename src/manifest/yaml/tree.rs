@@ -33,17 +33,17 @@ impl From<Marker> for Place {
 }
 
 /// A node as written.
-pub(crate) struct Raw {
+pub(crate) struct Raw<'t> {
     pub place: Place,
     pub tag: Option<String>,
-    pub kind: Kind,
+    pub kind: Kind<'t>,
 }
 
 /// What a [`Raw`] is.
-pub(crate) enum Kind {
+pub(crate) enum Kind<'t> {
     /// Text, and whether it may resolve to something else than a string.
     Scalar {
-        text: String,
+        text: Cow<'t, str>,
         plain: bool,
     },
     Alias(Id),
@@ -53,24 +53,34 @@ pub(crate) enum Kind {
 
 /// A document.
 #[derive(Default)]
-pub(crate) struct Tree {
-    pub nodes: Vec<Raw>,
+pub(crate) struct Tree<'t> {
+    pub nodes: Vec<Raw<'t>>,
     /// None for a document without content.
     pub root: Option<Id>,
     /// Whether more documents follow.
     pub more: bool,
 }
 
-/// Reads the first document of a text.
-pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
+/// Reads the first document of a text, and hands it on: its scalars lie in the text where they can, and that may be a
+/// mended one.
+pub(crate) fn parse<T>(text: &str, use_tree: impl FnOnce(&Tree<'_>) -> T) -> Result<T, LoadError> {
     // A line break of YAML 1.1 that the parser does not know.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
     let mut indented = HashMap::new();
     let mut reread = 0;
     loop {
-        let outcome = Builder::default().read(&text);
-        if let Err(Failure::Parser(error)) = &outcome
+        let unindent = |place: &mut Place| {
+            place.column -= indented.get(&place.line).copied().unwrap_or(0).min(place.column - 1);
+        };
+        let failure = match Builder::default().read(&text) {
+            Ok(mut tree) => {
+                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.place));
+                return Ok(use_tree(&tree));
+            }
+            Err(failure) => failure,
+        };
+        if let Failure::Parser(error) = &failure
             && reread < MAX_REREAD
             && let Some((patched, width)) = mend(&text, error)
         {
@@ -79,23 +89,12 @@ pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
             text = Cow::Owned(patched);
             continue;
         }
-        let unindent = |place: &mut Place| {
-            place.column -= indented.get(&place.line).copied().unwrap_or(0).min(place.column - 1);
+        let (mut place, problem) = match failure {
+            Failure::Parser(error) => (Place::from(*error.marker()), error.info()),
+            Failure::Here(place, problem) => (place, problem),
         };
-        return match outcome {
-            Ok(mut tree) => {
-                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.place));
-                Ok(tree)
-            }
-            Err(failure) => {
-                let (mut place, problem) = match failure {
-                    Failure::Parser(error) => (Place::from(*error.marker()), error.info()),
-                    Failure::Here(place, problem) => (place, problem),
-                };
-                unindent(&mut place);
-                Err(LoadError::at(place, problem))
-            }
-        };
+        unindent(&mut place);
+        return Err(LoadError::at(place, problem));
     }
 }
 
@@ -139,14 +138,14 @@ struct Open {
 }
 
 #[derive(Default)]
-struct Builder {
-    tree: Tree,
+struct Builder<'t> {
+    tree: Tree<'t>,
     open: Vec<Open>,
     anchors: HashMap<usize, Id>,
 }
 
-impl Builder {
-    fn read(mut self, text: &str) -> Result<Tree, Failure> {
+impl<'t> Builder<'t> {
+    fn read(mut self, text: &'t str) -> Result<Tree<'t>, Failure> {
         let mut options = granit_parser::options! {
             flow_nesting_limit: MAX_DEPTH,
             block_nesting_limit: MAX_DEPTH,
@@ -165,14 +164,13 @@ impl Builder {
         Ok(self.tree)
     }
 
-    fn event(&mut self, event: Event<'_>, span: &Span, text: &str) -> Result<(), Failure> {
+    fn event(&mut self, event: Event<'t>, span: &Span, text: &str) -> Result<(), Failure> {
         let (kind, tag, anchor) = match event {
-            Event::Scalar(content, style, anchor, tag) => {
-                let mut content = content.into_owned();
+            Event::Scalar(mut content, style, anchor, tag) => {
                 // A block scalar that the end of the file cuts off has no last line break.
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if block && content.ends_with('\n') && is_cut_off(span, text) {
-                    content.pop();
+                    content.to_mut().pop();
                 }
                 let plain = tag.is_none() && style == ScalarStyle::Plain;
                 if plain && is_half_key(span, text) {

@@ -47,23 +47,21 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
         symbolize_names: flag("symbolize_names"),
     };
     it.charge(text.len().saturating_mul(4))?;
-    let tree = match tree::parse(&text) {
-        Ok(tree) => tree,
-        Err(error) => {
-            let text =
-                format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
-            return Err(it.error("Psych::SyntaxError", text));
+    let loaded = tree::parse(&text, |tree| match tree.root {
+        Some(root) => Loader { tree, allowed, made: HashMap::new() }.node(it, root),
+        None => {
+            let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
+            Ok(option("fallback").unwrap_or(nothing))
         }
-    };
-    let Some(root) = tree.root else {
-        let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
-        return Ok(option("fallback").unwrap_or(nothing));
-    };
-    Loader { tree: &tree, allowed, made: HashMap::new() }.node(it, root)
+    });
+    loaded.unwrap_or_else(|error| {
+        let text = format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
+        Err(it.error("Psych::SyntaxError", text))
+    })
 }
 
 struct Loader<'a> {
-    tree: &'a Tree,
+    tree: &'a Tree<'a>,
     allowed: Allowed,
     /// What aliases may mean.
     made: HashMap<Id, Value>,
