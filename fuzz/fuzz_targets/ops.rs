@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use monopile::manifest::ops;
+use monopile::manifest::ops::{self, Ops};
 use monopile::manifest::yaml::{self, Node};
 
 static DOCUMENT: LazyLock<Node> = LazyLock::new(|| {
@@ -26,7 +26,11 @@ fuzz_target!(|text: &str| {
         ["type: remove", "type: replace, value: {n: [m]}", "type: test, value: 1", "type: test, absent: true"]
     {
         let file = format!("- {{{op}, path: '{quoted}'}}\n");
-        let _ = ops::apply(DOCUMENT.clone(), &file, Path::new("ops.yml"));
+        apply(&file);
     }
-    let _ = ops::apply(DOCUMENT.clone(), text, Path::new("ops.yml"));
+    apply(text);
 });
+
+fn apply(text: &str) {
+    let _ = Ops::load(text, Path::new("ops.yml")).and_then(|ops| ops.apply(DOCUMENT.clone()));
+}

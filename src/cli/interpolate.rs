@@ -34,6 +34,8 @@ impl InterpolateArgs {
         };
         let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options)?;
         loaded.tell(&session.reporter);
+        // The process ends here: to take a large tree apart would only take time.
+        std::mem::forget(loaded);
         Ok(Finished::Output(text.into_bytes()))
     }
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
 use super::deployment::Az;
+use super::ops::{self, Ops};
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::yaml::{self, Data, Node};
-use super::{CpiConfig, Deployment, Inputs, files, ops, secrets};
+use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use crate::seal::Sealing;
 use crate::ui::Reporter;
 use crate::{Error, Result};
@@ -257,11 +258,21 @@ fn leave_zones(config: &mut Node) -> Option<String> {
 
 /// The manifest with its ops files applied, its variables not filled in.
 pub fn outline(inputs: &Inputs) -> Result<Node> {
-    let root = yaml::load(&files::read(&inputs.manifest, "manifest")?, &inputs.manifest)?;
-    inputs.ops_files.iter().try_fold(root, |root, path| {
-        let text = files::read(path, "ops file")?;
-        ops::apply(root, &text, path)
-    })
+    let manifest = files::read(&inputs.manifest, "manifest")?;
+    let load = || yaml::load(&manifest, &inputs.manifest);
+    if inputs.ops_files.is_empty() {
+        return load();
+    }
+    // Files are read in order, for one of them may be standard input, and parsed side by side.
+    let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
+    let (root, ops) = std::thread::scope(|scope| {
+        let load_ops =
+            |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
+        let ops = scope.spawn(move || texts.into_iter().map(load_ops).collect::<Vec<_>>());
+        let root = load();
+        (root, ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    ops.into_iter().try_fold(root?, |root, ops| ops?.apply(root))
 }
 
 /// The store that was named; else the default one, if something declared has to be generated.

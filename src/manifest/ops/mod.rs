@@ -22,10 +22,3 @@ mod walk;
 pub use definition::{Op, Ops};
 pub use path::{Modifier, ParseError, Path, Token};
 pub use walk::{PathError, PathErrorKind, find};
-
-use super::yaml::Node;
-
-/// Applies the operations of an ops file, given as text, to a document. `source` names the file.
-pub fn apply(root: Node, text: &str, source: &std::path::Path) -> crate::Result<Node> {
-    Ops::load(text, source)?.apply(root)
-}

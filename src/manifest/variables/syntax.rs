@@ -34,7 +34,7 @@ impl<'a> Reference<'a> {
 pub fn references(text: &str) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(offset) = text[from..].find("((") {
+    while let Some(offset) = text[from..].find('(') {
         let start = from + offset;
         match reference_at(text, start) {
             Some(reference) => {

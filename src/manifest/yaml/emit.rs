@@ -416,8 +416,8 @@ impl Traits {
 fn is_harmless(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'/')
-        && bytes.last() != Some(&b' ')
-        && bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b':' | b'#'))
+        && bytes.last().is_some_and(|last| matches!(last, b'!'..=b'~') && *last != b':')
+        && bytes.array_windows().all(|pair| matches!(pair[0], b' '..=b'~') && !matches!(pair, b": " | b" #"))
 }
 
 fn is_break(character: char) -> bool {
