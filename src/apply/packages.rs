@@ -4,7 +4,7 @@
 //! uploaded as source, compiled there as soon as what it needs is, and then downloaded and kept. Uploads go on
 //! while others compile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -27,12 +27,14 @@ use crate::{Error, Result};
 /// The packages that the jobs need, each after those it needs.
 pub(super) struct Packages<'r> {
     nodes: Vec<Node<'r>>,
+    /// Where they are in that, by name.
+    numbers: HashMap<&'r str, usize>,
 }
 
 struct Node<'r> {
     package: &'r Package,
     release: &'r str,
-    /// The packages it is compiled with: its dependencies and theirs.
+    /// The packages it is compiled with: its dependencies and theirs, each after those it needs.
     compiled_with: Vec<usize>,
     key: Key,
     /// How many packages wait for it, one after the other.
@@ -83,7 +85,7 @@ impl<'r> Packages<'r> {
         for job in &deployment.group.jobs {
             jobs.entry(&job.release).or_default().push(&job.name);
         }
-        let mut packages = Packages { nodes: Vec::new() };
+        let mut packages = Packages { nodes: Vec::new(), numbers: HashMap::new() };
         for (release, jobs) in jobs {
             let release = find(releases, release)?;
             release.check_compiled_for(&stemcell.operating_system, &stemcell.version)?;
@@ -95,28 +97,29 @@ impl<'r> Packages<'r> {
 
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
         let wanted = format!("{}/{}", stemcell.operating_system, stemcell.version);
+        let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(wanted.as_str());
+        let compiled: HashMap<&str, &Package> = release
+            .compiled_packages
+            .iter()
+            .filter(fitting)
+            .map(|package| (package.name.as_str(), package))
+            .collect();
         for package in release.package_levels(jobs)?.into_iter().flatten() {
             // A package may come compiled for several stemcells.
-            let package = release
-                .compiled_packages
-                .iter()
-                .find(|other| {
-                    other.name == package.name && other.compiled_for.as_deref() == Some(wanted.as_str())
-                })
-                .unwrap_or(package);
-            let compiled_with = release
-                .dependencies(package)?
-                .into_iter()
-                .map(|dependency| {
-                    self.nodes
-                        .iter()
-                        .position(|node| node.package.name == dependency.name)
-                        .ok_or_else(|| Error::invalid(format!("there is no package '{}'", dependency.name)))
-                })
-                .collect::<Result<Vec<_>>>()?;
+            let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
+            let mut compiled_with = BTreeSet::new();
+            for name in &package.dependencies {
+                let below = *self
+                    .numbers
+                    .get(name.as_str())
+                    .ok_or_else(|| Error::invalid(format!("there is no package '{name}'")))?;
+                compiled_with.insert(below);
+                compiled_with.extend(&self.nodes[below].compiled_with);
+            }
+            let compiled_with = Vec::from_iter(compiled_with);
             let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
             let key = Key::new(stemcell, &package.name, &package.fingerprint, &keys);
-            match self.nodes.iter().find(|node| node.package.name == package.name) {
+            match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
                 // Releases share packages: the same source on the same ground is the same package.
                 Some(known) if known.key == key => {}
                 Some(known) => {
@@ -129,6 +132,7 @@ impl<'r> Packages<'r> {
                     ));
                 }
                 None => {
+                    self.numbers.insert(&package.name, self.nodes.len());
                     self.nodes.push(Node { package, release: &release.name, compiled_with, key, height: 0 });
                 }
             }

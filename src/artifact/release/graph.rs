@@ -1,16 +1,21 @@
 //! The dependency graph of packages: which are needed, in which order, and which need themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::Package;
 use crate::{Error, Result};
 
-/// Looks a package up by name.
-pub(super) type Find<'f, 'p> = &'f dyn Fn(&str) -> Option<&'p Package>;
-
 /// What `roots` and their dependencies are, in levels: a package's level is one above its highest
-/// dependency. Sorted by name within a level.
-pub(super) fn levels<'p>(roots: &[&str], find: Find<'_, 'p>) -> Result<Vec<Vec<&'p Package>>> {
+/// dependency. Sorted by name within a level. Of packages of the same name the first counts.
+pub(super) fn levels<'p>(
+    roots: &[&str],
+    packages: impl IntoIterator<Item = &'p Package>,
+) -> Result<Vec<Vec<&'p Package>>> {
+    let mut by_name: HashMap<&str, &'p Package> = HashMap::new();
+    for package in packages {
+        by_name.entry(&package.name).or_insert(package);
+    }
+    let find = |name: &str| by_name.get(name).copied();
     let mut needed: BTreeMap<&'p str, &'p Package> = BTreeMap::new();
     let mut open = Vec::new();
     for root in roots {
@@ -23,22 +28,35 @@ pub(super) fn levels<'p>(roots: &[&str], find: Find<'_, 'p>) -> Result<Vec<Vec<&
             }
         }
     }
-    let mut levels = Vec::new();
-    let mut placed: BTreeSet<&str> = BTreeSet::new();
-    while !needed.is_empty() {
-        let ready: Vec<&'p Package> = needed
-            .values()
-            .copied()
-            .filter(|package| package.dependencies.iter().all(|name| placed.contains(name.as_str())))
-            .collect();
-        if ready.is_empty() {
-            return Err(Error::invalid(format!("packages need themselves: {}", cycle(&needed))));
+    let mut above: HashMap<&str, Vec<&'p Package>> = HashMap::new();
+    for package in needed.values() {
+        for name in &package.dependencies {
+            above.entry(name).or_default().push(package);
         }
+    }
+    // How many dependencies have not been placed yet.
+    let mut lacks: HashMap<&str, usize> =
+        needed.iter().map(|(name, package)| (*name, package.dependencies.len())).collect();
+    let mut ready: Vec<&'p Package> =
+        needed.values().copied().filter(|package| package.dependencies.is_empty()).collect();
+    let mut levels = Vec::new();
+    while !ready.is_empty() {
+        let mut next = Vec::new();
         for package in &ready {
             needed.remove(package.name.as_str());
-            placed.insert(&package.name);
+            for user in above.get(package.name.as_str()).into_iter().flatten() {
+                let Some(lacks) = lacks.get_mut(user.name.as_str()) else { continue };
+                *lacks -= 1;
+                if *lacks == 0 {
+                    next.push(*user);
+                }
+            }
         }
-        levels.push(ready);
+        next.sort_by(|a, b| a.name.cmp(&b.name));
+        levels.push(std::mem::replace(&mut ready, next));
+    }
+    if !needed.is_empty() {
+        return Err(Error::invalid(format!("packages need themselves: {}", cycle(&needed))));
     }
     Ok(levels)
 }

@@ -1,6 +1,6 @@
 //! Opens a release: the tarball or the source form into one layout on disk, and that layout into [`Release`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -158,10 +158,11 @@ impl Loader<'_> {
 
     /// Every dependency exists, among `packages` or `others`, and none leads back.
     fn check_dependencies(&self, packages: &[Package], others: &[Package]) -> Result<()> {
-        let find = |name: &str| packages.iter().chain(others).find(|package| package.name == name);
+        let known: HashSet<&str> =
+            packages.iter().chain(others).map(|package| package.name.as_str()).collect();
         for package in packages {
             for dependency in &package.dependencies {
-                if find(dependency).is_none() {
+                if !known.contains(dependency.as_str()) {
                     let names: Vec<&str> = packages.iter().map(|known| known.name.as_str()).collect();
                     let owner = format!("the package '{}'", package.name);
                     return Err(missing_package(&owner, dependency, &names, self.what));
@@ -169,7 +170,8 @@ impl Loader<'_> {
             }
         }
         let roots: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-        graph::levels(&roots, &find).context(|| format!("{} has a wrong package graph", self.what))?;
+        graph::levels(&roots, packages.iter().chain(others))
+            .context(|| format!("{} has a wrong package graph", self.what))?;
         Ok(())
     }
 

@@ -154,7 +154,12 @@ impl Release {
 
     /// The package of this name: the compiled one if there is one, else the source.
     pub fn package(&self, name: &str) -> Option<&Package> {
-        self.compiled_packages.iter().chain(&self.packages).find(|package| package.name == name)
+        self.all_packages().find(|package| package.name == name)
+    }
+
+    /// Of two packages of the same name the one that counts comes first.
+    fn all_packages(&self) -> impl Iterator<Item = &Package> {
+        self.compiled_packages.iter().chain(&self.packages)
     }
 
     /// The packages that `jobs` need, dependencies included: level by level, each level needing only
@@ -167,13 +172,13 @@ impl Release {
         for name in jobs {
             roots.extend(self.job(name)?.packages.iter().map(String::as_str));
         }
-        graph::levels(&roots, &|name| self.package(name))
+        graph::levels(&roots, self.all_packages())
     }
 
     /// The packages that `package` was or is to be compiled with: its dependencies and theirs.
     pub fn dependencies(&self, package: &Package) -> Result<Vec<&Package>> {
         let roots: Vec<&str> = package.dependencies.iter().map(String::as_str).collect();
-        Ok(graph::levels(&roots, &|name| self.package(name))?.into_iter().flatten().collect())
+        Ok(graph::levels(&roots, self.all_packages())?.into_iter().flatten().collect())
     }
 
     /// Checks that the compiled packages are for this stemcell. Nothing to check in a source release.
