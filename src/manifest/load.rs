@@ -1,6 +1,7 @@
 //! Manifest, ops files and variables to one tree.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use time::OffsetDateTime;
 
@@ -14,6 +15,9 @@ use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use crate::seal::Sealing;
 use crate::ui::Reporter;
 use crate::{Error, Result};
+
+/// What the main thread has as well, in bytes: documents are read by recursion, as deep as they nest.
+const STACK: usize = 8 << 20;
 
 /// How long before a certificate expires a warning is given.
 const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
@@ -265,14 +269,17 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
     }
     // Files are read in order, for one of them may be standard input, and parsed side by side.
     let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
-    let (root, ops) = std::thread::scope(|scope| {
-        let load_ops =
-            |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
-        let ops = scope.spawn(move || texts.into_iter().map(load_ops).collect::<Vec<_>>());
-        let root = load();
-        (root, ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    ops.into_iter().try_fold(root?, |root, ops| ops?.apply(root))
+    let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
+    let (root, ops) = thread::scope(|scope| {
+        let ops = thread::Builder::new()
+            .name("ops".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || texts.into_iter().map(load_ops).collect::<Vec<_>>())
+            .map_err(|error| Error::io("starting a thread for ops files", error))?;
+        let root = load()?;
+        Ok::<_, Error>((root, ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+    })?;
+    ops.into_iter().try_fold(root, |root, ops| ops?.apply(root))
 }
 
 /// The store that was named; else the default one, if something declared has to be generated.

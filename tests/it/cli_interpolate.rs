@@ -30,6 +30,19 @@ fn the_product_is_on_standard_output_with_its_secrets() {
 }
 
 #[test]
+fn an_ops_file_may_nest_as_deep_as_a_manifest() {
+    let world = World::new();
+    world.write("m.yml", "a: 1\n");
+    // The operation itself is two levels, and so is what it is put in.
+    let deep = |levels: usize| format!("{}1{}", "{a: ".repeat(levels), "}".repeat(levels));
+    for (levels, code) in [(497, 0), (499, 3), (100_000, 3)] {
+        world.write("ops.yml", format!("- {{type: replace, path: /deep?, value: {}}}\n", deep(levels)));
+        let run = world.run(["int", "m.yml", "-o", "ops.yml"]);
+        assert_eq!(run.code, code, "{levels}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn json_does_not_touch_the_product() {
     let world = World::new();
     world.write("m.yml", "a: 1\n");
