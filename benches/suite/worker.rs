@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+use base::timing::Clock;
+use engine::agent::{Agent, Endpoint};
 use flate2::bufread::MultiGzDecoder;
-use monopile::agent::{Agent, Endpoint};
-use monopile::timing::Clock;
 
 use crate::rows::packages;
 

@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 
-use crate::notation::hex;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// A hash function, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,19 +203,19 @@ impl Digest {
 }
 
 /// A writer whose bytes are hashed on their way.
-pub(crate) struct HashingWriter<W> {
+pub struct HashingWriter<W> {
     inner: W,
     hasher: Hasher,
 }
 
 impl<W: Write> HashingWriter<W> {
     /// Hashes with these functions what goes to `inner`.
-    pub(crate) fn new(inner: W, algorithms: &[Algorithm]) -> Self {
+    pub fn new(inner: W, algorithms: &[Algorithm]) -> Self {
         HashingWriter { inner, hasher: Hasher::new(algorithms) }
     }
 
     /// The writer, flushed, and the digest of all that went through.
-    pub(crate) fn finish(mut self) -> io::Result<(W, Digest)> {
+    pub fn finish(mut self) -> io::Result<(W, Digest)> {
         self.inner.flush()?;
         Ok((self.inner, self.hasher.finish()))
     }
@@ -269,13 +268,13 @@ impl Hasher {
     pub fn finish(self) -> Digest {
         let mut parts = Vec::with_capacity(3);
         if let Some(hasher) = self.sha1 {
-            parts.push((Algorithm::Sha1, hex(&hasher.finalize())));
+            parts.push((Algorithm::Sha1, hex::encode(&hasher.finalize())));
         }
         if let Some(hasher) = self.sha256 {
-            parts.push((Algorithm::Sha256, hex(&hasher.finalize())));
+            parts.push((Algorithm::Sha256, hex::encode(&hasher.finalize())));
         }
         if let Some(hasher) = self.sha512 {
-            parts.push((Algorithm::Sha512, hex(&hasher.finalize())));
+            parts.push((Algorithm::Sha512, hex::encode(&hasher.finalize())));
         }
         Digest { parts }
     }
@@ -364,7 +363,7 @@ mod tests {
         let expected: Digest = format!("{SHA1};sha256:{}", "0".repeat(64)).parse().unwrap();
         let actual = Digest::of(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
         let error = expected.check(&actual, "release 'x'").unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
         let text = error.to_string();
         assert!(
             text.contains("release 'x'") && text.contains(SHA256) && text.contains("sha256:000"),

@@ -14,8 +14,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::manifest::yaml;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// Largest document that is read. The release manifest of cf-deployment's largest release has 300 KiB.
 pub(super) const MAX_DOCUMENT: u64 = 8 << 20;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::release::{Job, Package, Release};
 use super::{Identity, Source, stemcell};
-use crate::Result;
+use base::Result;
 
 /// A release, its jobs and packages by name.
 #[derive(Debug, Clone, Serialize)]

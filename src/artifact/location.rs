@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::url::HttpUrl;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The `url` of a stemcell or release. Displays without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::digest::{Algorithm, Digest};
 use super::documents::{self, MAX_DOCUMENT, StemcellManifest};
 use super::release::{self, Release};
 use super::{Source, stemcell};
-use crate::ui::{Stage, Unit};
-use crate::{Error, Result};
+use base::events::{Stage, Unit};
+use base::{Error, Result};
 
 /// What changes in a stemcell.
 #[derive(Debug, Clone, Default)]

@@ -13,8 +13,8 @@ use super::archive::{self, ArchiveError, Options};
 use super::digest::{Algorithm, Digest};
 use super::documents::{self, MAX_DOCUMENT, StemcellManifest};
 use super::{Identity, Source, Stamp, source_form};
-use crate::ui::{Stage, Unit};
-use crate::{Error, Result};
+use base::events::{Stage, Unit};
+use base::{Error, Result};
 
 pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";

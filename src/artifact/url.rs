@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::notation::percent_decode;
+use base::encoding::percent_decode;
 
 /// An `http://` or `https://` URL that shows itself without user, password and query.
 #[derive(Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::notation::{basic_authorization, percent_decode};
-use crate::{Error, Result};
+use base::encoding::{basic_authorization, percent_decode};
+use base::{Error, Result};
 
 /// The largest answer, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::apply::Environment;
+use engine::apply::Environment;
 
 /// How to speak with the agent.
 #[derive(Debug, Clone, Args)]

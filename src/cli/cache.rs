@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use super::finish::Finished;
 use super::session::Session;
 use super::table::Table;
-use crate::artifact::cache::{self, Entry, Pruned};
-use crate::manifest::vars_store::command::parse_duration;
-use crate::{Result, ui};
+use artifact::cache::{self, Entry, Pruned};
+use base::Result;
+use manifest::vars_store::command::parse_duration;
 
 #[derive(Debug, Clone, Args)]
 pub struct CacheArgs {
@@ -60,13 +60,13 @@ impl CacheArgs {
 fn show(entries: &[Entry]) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
-        let (size, url) = (ui::bytes(entry.size), entry.url.clone().unwrap_or_default());
+        let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());
         table.row([entry.kind.clone(), entry.name.clone(), size, entry.used.clone(), url]);
     }
     let total = entries.iter().map(|entry| entry.size).sum();
-    format!("{}\n{} entries, {}\n", table.print(), entries.len(), ui::bytes(total))
+    format!("{}\n{} entries, {}\n", table.print(), entries.len(), base::text::bytes(total))
 }
 
 fn tell(pruned: Pruned) -> String {
-    format!("{} removed, {} freed; {} kept\n", pruned.removed, ui::bytes(pruned.bytes), pruned.kept)
+    format!("{} removed, {} freed; {} kept\n", pruned.removed, base::text::bytes(pruned.bytes), pruned.kept)
 }

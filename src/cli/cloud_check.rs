@@ -10,8 +10,9 @@ use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use super::table::Table;
-use crate::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
-use crate::{Result, ui};
+use crate::ui;
+use base::Result;
+use engine::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
 
 #[derive(Debug, Clone, Args)]
 #[command(

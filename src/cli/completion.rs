@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::complete;
 use super::finish::Finished;
-use crate::Result;
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct CompletionArgs {

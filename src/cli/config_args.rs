@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::paths;
-use crate::manifest::Inputs;
+use manifest::Inputs;
 
 /// Configs beside the manifest.
 #[derive(Debug, Clone, Args)]

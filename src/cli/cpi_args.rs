@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 
 use super::duration;
-use crate::apply::Environment;
-use crate::cpi::HIGHEST_API_VERSION;
+use engine::apply::Environment;
+use engine::cpi::HIGHEST_API_VERSION;
 
 /// Which version of the CPI API to speak.
 #[derive(Debug, Clone, Args)]

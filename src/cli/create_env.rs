@@ -8,7 +8,8 @@ use super::DeployArgs;
 use super::finish::Finished;
 use super::plan;
 use super::session::Session;
-use crate::{Error, Result, apply};
+use base::{Error, Result};
+use engine::apply;
 
 #[derive(Debug, Clone, Args)]
 pub struct CreateEnvArgs {

@@ -8,7 +8,9 @@ use super::environment_args::EnvironmentArgs;
 use super::finish::Finished;
 use super::session::Session;
 use super::{AgentArgs, StoppingArgs, duration};
-use crate::{Error, Result, apply, ui};
+use crate::ui;
+use base::{Error, Result};
+use engine::apply;
 
 #[derive(Debug, Clone, Args)]
 pub struct DeleteEnvArgs {
@@ -56,7 +58,7 @@ impl DeleteEnvArgs {
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.forget_open_calls,
-            templates: self.on.templates,
+            templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
         apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)

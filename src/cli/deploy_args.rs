@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
 use super::session::{Session, Surroundings};
 use super::{AgentArgs, StoppingArgs, duration};
-use crate::plan::Strategy;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
 
 /// What is to be deployed, and how.
 #[derive(Debug, Clone, Args)]
@@ -25,7 +26,7 @@ pub struct DeployArgs {
 
     /// How a change comes to a VM that exists
     #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
-    update_strategy: Strategy,
+    update_strategy: UpdateStrategy,
 
     /// Move the data of persistent disks to new ones
     #[arg(long)]
@@ -60,13 +61,13 @@ impl DeployArgs {
             inputs,
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
-            strategy: self.update_strategy,
+            strategy: self.update_strategy.into(),
             plan: None,
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
-            templates: self.on.templates,
+            templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
         Ok((request, surroundings))

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::choices::Templates;
 use super::session::{Session, Surroundings};
 use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs};
-use crate::Result;
-use crate::manifest::Inputs;
-use crate::template::Mode;
+use base::Result;
+use manifest::Inputs;
 
 /// An environment and its CPIs.
 #[derive(Debug, Clone, Args)]
@@ -24,7 +24,7 @@ pub struct EnvironmentArgs {
 
     /// What renders job templates
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    pub(super) templates: Mode,
+    pub(super) templates: Templates,
 
     /// Where the CPI's packages are installed, instead of the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::run_log::RunLog;
 use super::session::Session;
-use crate::timing::Counts;
-use crate::ui::{self, Event, Reporter};
-use crate::{ErrorKind, Result};
+use crate::ui;
+use base::events::{Event, Reporter};
+use base::timing::Counts;
+use base::{ErrorKind, Result};
 
 /// What a command that succeeded leaves to be shown.
 pub(super) enum Finished {
@@ -18,14 +19,14 @@ pub(super) enum Finished {
     /// The command's product, for standard output as it is.
     Output(Vec<u8>),
     /// The command's product, and what is wrong with what it shows.
-    Finding(Vec<u8>, crate::Error),
+    Finding(Vec<u8>, base::Error),
     /// A product that says itself how it went, and the exit code that says the same.
     Verdict(Vec<u8>, u8),
 }
 
 impl Finished {
     /// The same product, with what is wrong with what it shows.
-    pub(super) fn but(self, error: crate::Error) -> Self {
+    pub(super) fn but(self, error: base::Error) -> Self {
         match self {
             Finished::Output(bytes) | Finished::Finding(bytes, _) | Finished::Verdict(bytes, _) => {
                 Finished::Finding(bytes, error)
@@ -37,7 +38,7 @@ impl Finished {
     /// A document for programs, on standard output.
     pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
         let mut text = serde_json::to_string_pretty(document)
-            .map_err(|error| crate::Error::environment("the result has no JSON form").with_source(error))?;
+            .map_err(|error| base::Error::environment("the result has no JSON form").with_source(error))?;
         text.push('\n');
         Ok(Finished::Output(text.into_bytes()))
     }
@@ -129,7 +130,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
-        let sink: Arc<dyn ui::Sink> = ui::renderer(
+        let sink: Arc<dyn base::events::Sink> = ui::renderer(
             ui::Options {
                 format: ui::Format::Json,
                 color: false,
@@ -138,7 +139,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
                 verbose: false,
                 product: false,
             },
-            ui::Redactor::default(),
+            base::redact::Redactor::default(),
         )
         .sink();
         Reporter::new(sink).emit(Event::RunFinished {
@@ -164,7 +165,7 @@ fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(crate::Error::io("writing to standard output", error))
+            Err(base::Error::io("writing to standard output", error))
         }
         _ => Ok(()),
     }

@@ -8,9 +8,9 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 
 use super::{duration, paths};
-use crate::Result;
-use crate::apply::visit::{Errand, Gateway, Login, Ssh, Way};
-use crate::manifest::Inputs;
+use base::Result;
+use engine::apply::visit::{Errand, Gateway, Login, Ssh, Way};
+use manifest::Inputs;
 
 /// How the VM's sshd is reached, and as whom.
 #[derive(Debug, Clone, Args)]

@@ -9,8 +9,8 @@ use super::finish::Finished;
 use super::session::Session;
 use super::table::Table;
 use super::{PlaceArgs, paths};
-use crate::history::{self, Fate, Plan, Run};
-use crate::{Result, ui};
+use base::Result;
+use engine::history::{self, Fate, Plan, Run};
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -90,12 +90,13 @@ fn at_length(runs: &[Run], with_state: bool) -> String {
         if let Some(plan) = &record.plan {
             lines.push(format!("  {}", planned(plan)));
             let steps = plan.steps.iter().enumerate();
-            lines.extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, ui::clean(&step.what))));
+            lines
+                .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
         }
         lines.extend(came_of(run).map(|line| format!("  {line}")));
         lines.extend(record.end.iter().flat_map(|end| &end.steps).map(|step| {
             let outcome = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
-            format!("    {} ({}{outcome})", ui::clean(&step.name), duration(step.elapsed_ms))
+            format!("    {} ({}{outcome})", base::text::clean(&step.name), duration(step.elapsed_ms))
         }));
         let log = record.log.as_ref().filter(|log| log.exists());
         lines.extend(log.map(|log| format!("  Log: {}", log.display())));
@@ -105,11 +106,11 @@ fn at_length(runs: &[Run], with_state: bool) -> String {
 }
 
 fn planned(plan: &Plan) -> String {
-    format!("Plan: {}", ui::clean(&plan.headline))
+    format!("Plan: {}", base::text::clean(&plan.headline))
 }
 
 fn duration(milliseconds: u64) -> String {
-    ui::duration(Duration::from_millis(milliseconds))
+    base::text::duration(Duration::from_millis(milliseconds))
 }
 
 fn took(run: &Run) -> String {
@@ -132,7 +133,7 @@ fn came_of(run: &Run) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
             let first = end.summary.lines().next().filter(|line| !line.is_empty());
-            first.map(|line| ui::clean(line).into_owned())
+            first.map(|line| base::text::clean(line).into_owned())
         }
         (None, Fate::Running) => Some(format!("process {}", run.record.pid)),
         (None, _) => Some("it ended without a word; run the command again to go on from there".to_owned()),

@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::table::Table;
 use super::{paths, session::Session};
-use crate::Result;
-use crate::artifact::inspect::ReleaseReport;
-use crate::artifact::{Source, release};
+use artifact::inspect::ReleaseReport;
+use artifact::{Source, release};
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct InspectLocalReleaseArgs {

@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::table::Table;
 use super::{paths, session::Session};
-use crate::Result;
-use crate::artifact::inspect::StemcellReport;
-use crate::artifact::{Cache, Kind, Source};
+use artifact::inspect::StemcellReport;
+use artifact::{Cache, Kind, Source};
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct InspectLocalStemcellArgs {

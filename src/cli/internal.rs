@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::{logging, paths};
-use crate::{Error, Result, artifact, builtin, state};
+use base::{Error, Result};
+use engine::protocol::BuiltinCpi;
+use engine::state;
 
 #[derive(Debug, Parser)]
 #[command(name = "monopile")]
@@ -82,22 +84,22 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
 
 fn run(command: InternalCommand) -> Result<()> {
     match command {
-        InternalCommand::CpiExec { name, config } => match name.as_str() {
-            "local" => builtin::local::run(
+        InternalCommand::CpiExec { name, config } => match BuiltinCpi::named(&name) {
+            Some(BuiltinCpi::Local) => builtin::local::run(
                 &config,
                 &paths::executable()?,
                 std::io::stdin().lock(),
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
-            "ironic" => builtin::ironic::run(
+            Some(BuiltinCpi::Ironic) => builtin::ironic::run(
                 &config,
                 std::io::stdin().lock(),
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
-            other => Err(Error::usage(format!("there is no built-in CPI '{other}'"))
-                .with_hint(format!("the built-in CPIs are: {}", builtin::CPIS.join(", ")))),
+            None => Err(Error::usage(format!("there is no built-in CPI '{name}'"))
+                .with_hint(format!("the built-in CPIs are: {}", BuiltinCpi::names(", ")))),
         },
         InternalCommand::SshProxy { proxy, host, port } => {
             let url = std::fs::read_to_string(&proxy)

@@ -4,8 +4,8 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{ManifestArgs, session::Session};
-use crate::Result;
-use crate::manifest::{self, Options};
+use base::Result;
+use manifest::{self, Options};
 
 #[derive(Debug, Clone, Args)]
 pub struct InterpolateArgs {

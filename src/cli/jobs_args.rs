@@ -7,7 +7,8 @@ use clap::Args;
 use super::duration;
 use super::session::{Session, Surroundings};
 use super::vm_args::VmArgs;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
 
 /// An environment whose VM runs.
 #[derive(Debug, Clone, Args)]

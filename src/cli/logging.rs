@@ -20,7 +20,8 @@ use tracing_subscriber::registry::LookupSpan;
 use super::globals::{Globals, LogFormat};
 use super::paths;
 use super::run_log::RunLog;
-use crate::ui::{Redactor, Renderer};
+use crate::ui::Renderer;
+use base::redact::Redactor;
 
 /// Installs the log for a run, and what goes into the run's own log, if it has one.
 pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
@@ -105,7 +106,7 @@ struct Seconds;
 
 impl FormatTime for Seconds {
     fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
-        writer.write_str(&crate::notation::now())
+        writer.write_str(&base::encoding::now())
     }
 }
 

@@ -12,8 +12,8 @@ use super::finish::Finished;
 use super::session::Session;
 use super::vm_args::VmArgs;
 use super::{duration, paths};
-use crate::apply::visit::{self, LogKind, Logs};
-use crate::{Error, Result, ui};
+use base::{Error, Result};
+use engine::apply::visit::{self, LogKind, Logs};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
@@ -86,7 +86,7 @@ impl LogsArgs {
             return match session.globals.json {
                 true => Finished::json(&saved),
                 false => Ok(Finished::Output(
-                    format!("{} ({})\n", saved.path.display(), ui::bytes(saved.bytes)).into_bytes(),
+                    format!("{} ({})\n", saved.path.display(), base::text::bytes(saved.bytes)).into_bytes(),
                 )),
             };
         }

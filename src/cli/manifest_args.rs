@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
 use super::{paths, sealing};
-use crate::manifest::Inputs;
+use manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
 #[derive(Debug, Clone, Args)]

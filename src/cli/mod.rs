@@ -7,6 +7,7 @@
 mod agent_args;
 mod baremetal;
 mod cache;
+mod choices;
 mod cloud_check;
 mod complete;
 mod completion;
@@ -67,9 +68,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::Result;
-use crate::artifact::Algorithm;
-use crate::state::Kind;
+use artifact::Algorithm;
+use base::Result;
+use engine::state::Kind;
 use env_file::CommandLine;
 use finish::Finished;
 use globals::Globals;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::state::Address;
-use crate::{Error, Result};
+use base::{Error, Result};
+use engine::state::Address;
 
 /// The user's home directory: `$HOME`, or the password database's.
 pub(super) fn home() -> Option<PathBuf> {

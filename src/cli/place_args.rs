@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::StateArgs;
 use super::env_file::EnvFileArgs;
 use super::session::{Session, Surroundings};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The state of a manifest that is not read.
 #[derive(Debug, Clone, Args)]

@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use super::DeployArgs;
 use super::finish::Finished;
 use super::session::Session;
-use crate::apply::{self, Action, Forecast};
-use crate::durable::write_atomically;
-use crate::{Error, Result};
+use base::files::durable::write_atomically;
+use base::{Error, Result};
+use engine::apply::{self, Action, Forecast};
 
 /// The exit code of `plan --detailed-exitcode` when there is something to do.
 pub const CHANGES: u8 = 7;

@@ -5,7 +5,8 @@ use clap::Args;
 use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
 
 #[derive(Debug, Clone, Args)]
 pub struct RecreateArgs {

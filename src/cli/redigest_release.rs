@@ -6,9 +6,9 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{inspect_local_release, paths, session::Session};
-use crate::Result;
-use crate::artifact::inspect::ReleaseReport;
-use crate::artifact::{Algorithm, Source, rewrite};
+use artifact::inspect::ReleaseReport;
+use artifact::{Algorithm, Source, rewrite};
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct RedigestReleaseArgs {

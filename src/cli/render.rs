@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use super::choices::Templates;
 use super::finish::Finished;
 use super::{ConfigArgs, ManifestArgs, paths, session::Session};
-use crate::apply::{self, File};
-use crate::template::Mode;
-use crate::ui::Redactor;
-use crate::{Error, Result};
+use base::redact::Redactor;
+use base::{Error, Result};
+use engine::apply::{self, File};
 
 #[derive(Debug, Clone, Args)]
 pub struct RenderArgs {
@@ -40,7 +40,7 @@ pub struct RenderArgs {
 
     /// What renders job templates
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
+    templates: Templates,
 }
 
 impl RenderArgs {
@@ -49,7 +49,7 @@ impl RenderArgs {
         let request = apply::RenderJob {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             job: self.job,
-            templates: self.templates,
+            templates: self.templates.into(),
         };
         let surroundings = session.surroundings(state, None, false)?;
         let mut files = apply::render_job(&request, &surroundings.environment)?;

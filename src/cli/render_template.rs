@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::choices::Templates;
 use super::{finish::Finished, paths};
-use crate::template::{Context, Mode, ModeRenderer, Renderer};
-use crate::{Error, Result};
+use base::{Error, Result};
+use engine::templates;
+use erb::Renderer;
 
 #[derive(Debug, Clone, Args)]
 pub struct RenderTemplateArgs {
@@ -20,7 +22,7 @@ pub struct RenderTemplateArgs {
 
     /// What renders the template
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
+    templates: Templates,
 }
 
 impl RenderTemplateArgs {
@@ -34,9 +36,10 @@ impl RenderTemplateArgs {
         let wrong = format!("'{}' is no evaluation context", self.context.display());
         let json = serde_json::from_str(&read(&self.context)?)
             .map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
-        let context = Context::from_json(&json).map_err(|error| error.context(wrong))?;
-        let renderer = ModeRenderer::new(self.templates, &paths::environment())?;
+        let context = templates::context(&json).map_err(|error| error.context(wrong))?;
+        let renderer = templates::renderer(self.templates.into(), &paths::environment())?;
         let name = self.template.display().to_string();
-        Ok(Finished::Output(renderer.render(&name, &read(&self.template)?, &context)?))
+        let rendered = renderer.render(&name, &read(&self.template)?, &context);
+        Ok(Finished::Output(rendered.map_err(|error| templates::failure(error, &context))?))
     }
 }

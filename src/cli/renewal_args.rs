@@ -7,8 +7,9 @@ use clap::Args;
 use super::environment_args::EnvironmentArgs;
 use super::session::{Session, Surroundings};
 use super::{AgentArgs, StoppingArgs, duration};
-use crate::plan::Strategy;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
+use engine::plan::Strategy;
 
 /// What is deployed, and how a new VM for it is made.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +47,7 @@ impl RenewalArgs {
             verify: true,
             agent_timeout: self.boot_timeout,
             forget_open_calls: self.forget_open_calls,
-            templates: self.on.templates,
+            templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
         Ok((request, surroundings))

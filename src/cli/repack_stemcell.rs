@@ -6,9 +6,9 @@ use clap::{Args, ValueHint};
 
 use super::finish::Finished;
 use super::{paths, session::Session};
-use crate::Result;
-use crate::artifact::Source;
-use crate::artifact::rewrite::{self, StemcellChanges};
+use artifact::Source;
+use artifact::rewrite::{self, StemcellChanges};
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct RepackStemcellArgs {

@@ -6,7 +6,8 @@ use super::StoppingArgs;
 use super::finish::Finished;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
 
 #[derive(Debug, Clone, Args)]
 pub struct RestartArgs {

@@ -14,9 +14,12 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::durable::{Replacement, create_private, newest_first, sweep_temporaries, temporary_path};
-use crate::ui::{Event, Outcome, Redactor, Sink};
-use crate::{Error, Result, notation};
+use base::files::durable::{Replacement, create_private, newest_first, sweep_temporaries, temporary_path};
+use base::{Error, Result, encoding};
+use base::{
+    events::{Event, Outcome, Sink},
+    redact::Redactor,
+};
 
 /// How many logs are kept.
 const KEPT: usize = 20;
@@ -72,7 +75,7 @@ impl RunLog {
     /// Adds a line with the time before it.
     fn line(&self, level: &str, text: &str) {
         if self.file.get().is_some() {
-            self.write(&format!("{} {level:>5} {text}", notation::now()));
+            self.write(&format!("{} {level:>5} {text}", encoding::now()));
         }
     }
 

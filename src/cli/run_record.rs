@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::Result;
-use crate::history::{self, Plan, Running, Step};
-use crate::plan::ToldStep;
-use crate::ui::{Event, Outcome, Redactor, Report, Sink, StageId, StageTaken, StepTaken};
+use base::Result;
+use base::events::AnnouncedStep;
+use base::{
+    events::{Event, Outcome, Report, Sink, StageId, StageTaken, StepTaken},
+    redact::Redactor,
+};
+use engine::history::{self, Plan, Running, Step};
 
 /// How deep below a stage of the run itself a step may be that is recorded.
 const DEPTH: usize = 1;
@@ -105,8 +108,8 @@ impl RunRecord {
     }
 
     /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.
-    fn plan(&self, headline: &str, steps: &[ToldStep]) {
-        let step = |told: &ToldStep| ToldStep {
+    fn plan(&self, headline: &str, steps: &[AnnouncedStep]) {
+        let step = |told: &AnnouncedStep| AnnouncedStep {
             step: told.step.clone(),
             what: self.hide(&told.what),
             reason: self.hide(&told.reason),

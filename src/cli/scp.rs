@@ -8,8 +8,8 @@ use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
-use crate::apply::visit::{self, Errand, Place};
-use crate::{Error, Result};
+use base::{Error, Result};
+use engine::apply::visit::{self, Errand, Place};
 
 #[derive(Debug, Clone, Args)]
 #[command(

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::paths;
-use crate::locked::Locked;
-use crate::{Error, Result, tree};
+use base::files::Locked;
+use base::{Error, Result, files};
 
 const PREFIX: &str = "monopile-";
 const LOCK: &str = ".lock";
@@ -70,7 +70,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if self.stays {
             self.directory.disable_cleanup(true);
-        } else if let Err(error) = tree::remove(self.directory.path()) {
+        } else if let Err(error) = files::remove_tree(self.directory.path()) {
             // Packaging scripts may leave what is not theirs to remove.
             tracing::warn!(path = %self.directory.path().display(), %error, "scratch space stays behind");
         }
@@ -83,7 +83,7 @@ fn sweep(base: &Path) {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was killed");
-            if let Err(error) = tree::remove(&entry.path()) {
+            if let Err(error) = files::remove_tree(&entry.path()) {
                 tracing::warn!(path = %entry.path().display(), %error, "it could not be removed");
             }
         }

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use super::globals::Globals;
 use super::paths;
-use crate::seal::Sealing;
-use crate::{Error, Result};
+use base::encryption::Sealing;
+use base::{Error, Result};
 
 static SEALING: OnceLock<Sealing> = OnceLock::new();
 

@@ -1,5 +1,5 @@
 //! What a command runs in: the renderer, the redactor, the clock, and on demand the
-//! [`Environment`](crate::apply::Environment) that the library asks for.
+//! [`Environment`](engine::apply::Environment) that the library asks for.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,13 @@ use super::scratch::Scratch;
 use super::{duration, logging, paths, sealing, signals};
 use sha2::{Digest, Sha256};
 
-use crate::apply::{Ask, Confirm, Environment, Paths};
-use crate::artifact::Cache;
-use crate::state::{Address, Depot, Shared};
-use crate::timing::Clock;
-use crate::ui::{self, Redactor, Reporter};
-use crate::{Error, Result};
+use crate::ui;
+use artifact::Cache;
+use base::timing::Clock;
+use base::{Error, Result};
+use base::{events::Reporter, redact::Redactor};
+use engine::apply::{Ask, Confirm, Environment, Paths};
+use engine::state::{Address, Depot, Shared};
 
 /// How a command behaves towards who called it.
 #[derive(Debug, Clone, Copy)]
@@ -156,7 +157,7 @@ impl Session {
     }
 
     /// What was done up to now, by a command whose product is not something else; `failed` if that is why it ends.
-    pub(super) fn report(&self, failed: bool) -> Option<ui::Report> {
+    pub(super) fn report(&self, failed: bool) -> Option<base::events::Report> {
         self.log().filter(|_| !self.product)?;
         self.record.report(failed)
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Result;
-use crate::ui::Reporter;
+use base::Result;
+use base::events::Reporter;
 
 /// Starts counting. Low byte: how many; next byte: the number of the first signal. What it means for a run that can
 /// change the world is told; for a command that only looks it is the usual way to end.
@@ -18,7 +18,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
         watched.push(SIGHUP);
     }
     let mut signals = signal_hook::iterator::Signals::new(watched)
-        .map_err(|error| crate::Error::io("installing signal handlers", error))?;
+        .map_err(|error| base::Error::io("installing signal handlers", error))?;
     let counted = Arc::new(AtomicUsize::new(0));
     let (count, reporter) = (Arc::clone(&counted), reporter.cloned());
     std::thread::Builder::new()
@@ -40,7 +40,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
                 }
             }
         })
-        .map_err(|error| crate::Error::io("starting the signal thread", error))?;
+        .map_err(|error| base::Error::io("starting the signal thread", error))?;
     Ok(counted)
 }
 

@@ -6,8 +6,8 @@ use super::finish::Finished;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
-use crate::Result;
-use crate::apply::visit::{self, Errand};
+use base::Result;
+use engine::apply::visit::{self, Errand};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]

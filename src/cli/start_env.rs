@@ -5,7 +5,8 @@ use clap::Args;
 use super::finish::Finished;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
-use crate::{Result, apply};
+use base::Result;
+use engine::apply;
 
 #[derive(Debug, Clone, Args)]
 pub struct StartEnvArgs {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::{duration, paths};
-use crate::apply::Environment;
-use crate::{Error, Result};
+use base::{Error, Result};
+use engine::apply::Environment;
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]

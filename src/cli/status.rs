@@ -6,16 +6,17 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use serde_json::Value;
 
+use super::choices::Templates;
 use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
 use super::session::{Session, Surroundings};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
-use crate::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
-use crate::state::{Depot, State};
-use crate::template::Mode;
-use crate::ui::{self, Reporter};
-use crate::{Error, Result};
+use crate::ui;
+use base::events::Reporter;
+use base::{Error, Result};
+use engine::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
+use engine::state::{Depot, State};
 
 /// Days before its end from which on a certificate is pointed at.
 const EXPIRES_SOON: i64 = 30;
@@ -60,7 +61,7 @@ pub struct StatusArgs {
 
     /// What renders job templates of the CPI
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
+    templates: Templates,
 
     #[command(flatten)]
     cpi: CpiArgs,
@@ -78,7 +79,7 @@ impl StatusArgs {
         let request = StatusOf {
             inputs,
             ask_cpi: !self.no_cpi,
-            templates: self.templates,
+            templates: self.templates.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
             history: Session::history_dir().ok(),
@@ -179,7 +180,7 @@ fn shown(status: &Status) -> String {
     if !status.runs.is_empty() {
         sections.push(history::shown(&status.runs, false, false));
     }
-    ui::clean(&sections.join("\n")).into_owned()
+    base::text::clean(&sections.join("\n")).into_owned()
 }
 
 fn vm(status: &Status) -> String {
@@ -231,24 +232,24 @@ fn load(vitals: &Value) -> String {
     for (name, at) in [("memory", "/mem"), ("swap", "/swap")] {
         let kb: Option<u64> = text(&format!("{at}/kb")).and_then(|kb| kb.parse().ok());
         if let (Some(percent), Some(kb)) = (text(&format!("{at}/percent")), kb) {
-            parts.push(format!("{name} {percent}% ({})", ui::bytes(kb.saturating_mul(1024))));
+            parts.push(format!("{name} {percent}% ({})", base::text::bytes(kb.saturating_mul(1024))));
         }
     }
     for disk in ["system", "ephemeral"] {
         parts.extend(text(&format!("/disk/{disk}/percent")).map(|percent| format!("{disk} disk {percent}%")));
     }
     let uptime = vitals.pointer("/uptime/secs").and_then(Value::as_u64);
-    parts.extend(uptime.map(|seconds| format!("up {}", ui::duration(Duration::from_secs(seconds)))));
+    parts.extend(uptime.map(|seconds| format!("up {}", base::text::duration(Duration::from_secs(seconds)))));
     parts.join(", ")
 }
 
 fn processes(status: &Status) -> Option<String> {
     let mut table = Table::new(["Process", "State", "Uptime", "Memory", "CPU"]);
     for process in &status.processes {
-        let uptime = process.uptime_seconds.map(|seconds| ui::duration(Duration::from_secs(seconds)));
+        let uptime = process.uptime_seconds.map(|seconds| base::text::duration(Duration::from_secs(seconds)));
         let memory = process.memory_kb.map(|kb| {
             let share = process.memory_percent.map(|percent| format!(" ({percent:.1}%)")).unwrap_or_default();
-            format!("{}{share}", ui::bytes(kb.saturating_mul(1024)))
+            format!("{}{share}", base::text::bytes(kb.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
         let state = marked(process.state == "running", &process.state);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use crate::apply::Stopping;
+use engine::apply::Stopping;
 
 /// How jobs are stopped.
 #[derive(Debug, Clone, Args)]

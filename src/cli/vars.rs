@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueHint};
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::Finished;
 use super::{paths, sealing, session::Session};
-use crate::Result;
-use crate::manifest::Inputs;
-use crate::manifest::vars_store::command::{self, Request};
+use base::Result;
+use manifest::Inputs;
+use manifest::vars_store::command::{self, Request};
 
 #[derive(Debug, Clone, Args)]
 pub struct VarsArgs {

@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::session::{Session, Surroundings};
 use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
-use crate::Result;
-use crate::manifest::Inputs;
+use base::Result;
+use manifest::Inputs;
 
 /// An environment whose VM runs.
 #[derive(Debug, Clone, Args)]

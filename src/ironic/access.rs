@@ -6,7 +6,8 @@ use rustls_pki_types::CertificateDer;
 use serde::Deserialize;
 
 use super::version::Microversion;
-use crate::{Error, Result, trust};
+use base::{Error, Result};
+use net::tls_roots;
 
 /// How to reach Ironic, in the words of OpenStack's clients (`OS_ENDPOINT` and so on). Also the form in which
 /// the `ironic` CPI is configured.
@@ -147,7 +148,7 @@ impl Settings {
         let roots = match &self.cacert {
             None => None,
             Some(pem) => Some(
-                trust::pem_roots(pem)
+                tls_roots::pem_roots(pem)
                     .ok_or_else(|| Error::invalid("`cacert` holds no certificate in PEM"))?,
             ),
         };

@@ -11,7 +11,7 @@ use super::error::{IronicError, Refusal, reason};
 use super::keystone;
 use super::version::{HEADER, Microversion, NEWEST};
 use super::wire::{self, Answer};
-use crate::notation::basic_authorization;
+use base::encoding::basic_authorization;
 
 /// How long a node that another request has locked is waited for. Ironic itself waits about two seconds each time.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
@@ -185,6 +185,10 @@ impl Client {
         wire::exchange(&self.http, method, &format!("{}{path}", self.base), &headers, body)
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/it/support/http.rs"]
+mod http;
 
 #[cfg(test)]
 #[path = "client_tests.rs"]

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
+use super::http::{Request, Server, answer};
 use super::*;
-use crate::artifact::http::{Request, Server, answer};
-use crate::ironic::{Collection, Filter, Object, Patch, Settings};
+use crate::{Collection, Filter, Object, Patch, Settings};
 
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];

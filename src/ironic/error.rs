@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::version::Microversion;
-use crate::Error;
+use base::Error;
 
 /// A failed exchange with Ironic, or with the Keystone in front of it.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::access::Access;
 use super::error::IronicError;
-use crate::trust;
+use net::tls_roots;
 
 /// The largest answer, in bytes: a page of nodes with all they have.
 const ANSWER_LIMIT: u64 = 64 * 1024 * 1024;
@@ -20,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// An HTTP client that trusts what the access says.
 pub(super) fn agent(access: &Access) -> ureq::Agent {
-    let roots = access.roots.clone().unwrap_or_else(trust::system_roots);
+    let roots = access.roots.clone().unwrap_or_else(tls_roots::system_roots);
     let roots: Vec<Certificate<'static>> =
         roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
     let tls = TlsConfig::builder()

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::reader::{Field, Problems};
-use super::yaml::Node;
-use crate::{Error, Result};
+use base::{Error, Result};
+use yaml::Node;
 
 /// Every CPI of the config.
 #[derive(Debug, Clone, Default)]
@@ -160,7 +160,6 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::yaml;
 
     fn parse(text: &str) -> Result<CpiConfig> {
         CpiConfig::parse(&yaml::load(text, std::path::Path::new("cpis.yml")).unwrap())

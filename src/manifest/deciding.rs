@@ -3,9 +3,9 @@
 //! A CPI config is no part of it: credentials change, and CPIs are renamed, without a deploy. To which CPI the
 //! availability zone belongs is compared with the state instead.
 
-use super::yaml::{self, Data, Node};
 use super::{Deployment, Loaded};
-use crate::Result;
+use base::Result;
+use yaml::{self, Data, Node};
 
 /// The text whose digest the state keeps.
 pub fn deciding(loaded: &Loaded) -> Result<String> {

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The largest manifest, ops file or vars file that is read, in bytes.
 pub const LIMIT: u64 = 64 * 1024 * 1024;

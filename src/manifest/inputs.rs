@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::yaml::Node;
-use crate::seal::Sealing;
+use base::encryption::Sealing;
+use yaml::Node;
 
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
 /// caller; nothing here is read before [`super::load`].

@@ -1,7 +1,7 @@
 //! A manifest as a list of leaves, so that two of them can be compared place by place.
 
 use super::ops::{Path, Token};
-use super::yaml::{Data, Node};
+use yaml::{Data, Node};
 
 /// A scalar, or a list or mapping that is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn token(items: &[Node], number: usize) -> Token {
 fn text(node: &Node) -> String {
     match node.to_json() {
         Ok(value) => value.to_string(),
-        Err(_) => super::yaml::emit(node).trim().to_owned(),
+        Err(_) => yaml::emit(node).trim().to_owned(),
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<(String, String)> {
-        let root = super::super::yaml::load(text, std::path::Path::new("m.yml")).unwrap();
+        let root = yaml::load(text, std::path::Path::new("m.yml")).unwrap();
         leaves(&root).into_iter().map(|leaf| (leaf.path, leaf.value)).collect()
     }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn every_path_leads_back_to_its_leaf() {
         let text = "a: {b/c: 1, 'd:e': [x, [y, z]], 5: ~}\nlist:\n- {name: 'n/m', v: 1.5}\n";
-        let root = super::super::yaml::load(text, std::path::Path::new("m.yml")).unwrap();
+        let root = yaml::load(text, std::path::Path::new("m.yml")).unwrap();
         for leaf in leaves(&root) {
             if leaf.path == "/a/5" {
                 continue; // An ops path takes this for an index.

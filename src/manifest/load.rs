@@ -10,11 +10,11 @@ use super::ops::{self, Ops};
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
-use super::yaml::{self, Data, Node};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
-use crate::seal::Sealing;
-use crate::ui::Reporter;
-use crate::{Error, Result};
+use base::encryption::Sealing;
+use base::events::Reporter;
+use base::{Error, Result};
+use yaml::{self, Data, Node};
 
 /// What the main thread has as well, in bytes: documents are read by recursion, as deep as they nest.
 const STACK: usize = 8 << 20;
@@ -178,7 +178,8 @@ pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let store = path.and_then(|path| Store::open(path, &inputs.sealing).ok());
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
-    let raw = files::read(&inputs.manifest, "manifest").and_then(|text| yaml::load(&text, &inputs.manifest));
+    let raw =
+        files::read(&inputs.manifest, "manifest").and_then(|text| Ok(yaml::load(&text, &inputs.manifest)?));
     let configs = [(&inputs.cpi_config, CPI_CONFIG), (&inputs.cloud_config, CLOUD_CONFIG)];
     let mut documents: Vec<Node> =
         configs.iter().filter_map(|(path, what)| read_config(path.as_ref()?, what).ok()).collect();
@@ -265,7 +266,7 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
     let manifest = files::read(&inputs.manifest, "manifest")?;
     let load = || yaml::load(&manifest, &inputs.manifest);
     if inputs.ops_files.is_empty() {
-        return load();
+        return Ok(load()?);
     }
     // Files are read in order, for one of them may be standard input, and parsed side by side.
     let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::manifest::yaml::{Data, Node};
+use yaml::{Data, Node};
 
 /// What is wrong so far. Cheap to pass around by mutable reference.
 #[derive(Default)]
@@ -15,18 +15,18 @@ impl Problems {
     }
 
     /// The result of a validation that made `value` of the manifest.
-    pub(super) fn into_result<T>(self, value: Option<T>) -> crate::Result<T> {
+    pub(super) fn into_result<T>(self, value: Option<T>) -> base::Result<T> {
         self.into_result_of("the manifest", value)
     }
 
     /// The result of a validation that made `value` of what is called `what`.
-    pub(super) fn into_result_of<T>(self, what: &str, value: Option<T>) -> crate::Result<T> {
+    pub(super) fn into_result_of<T>(self, what: &str, value: Option<T>) -> base::Result<T> {
         match (value, self.0.as_slice()) {
             (Some(value), []) => Ok(value),
             (_, [only]) => {
-                Err(crate::Error::invalid(format!("{what} is not valid")).with_source(only.clone()))
+                Err(base::Error::invalid(format!("{what} is not valid")).with_source(only.clone()))
             }
-            (_, many) => Err(crate::Error::invalid(format!("{what} is not valid: {} problems", many.len()))
+            (_, many) => Err(base::Error::invalid(format!("{what} is not valid: {} problems", many.len()))
                 .with_source(many.join("\n"))),
         }
     }

@@ -1,7 +1,7 @@
 //! What must not be shown of variables' values.
 
-use super::yaml::{Data, Node};
-use crate::notation::percent_decode;
+use base::encoding::percent_decode;
+use yaml::{Data, Node};
 
 /// Every text and number below `values`, and the single lines of texts of several lines. Certificates and
 /// public keys are public and stay out.

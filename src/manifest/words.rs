@@ -1,6 +1,6 @@
 //! Words that errors share.
 
-use super::yaml::Node;
+use yaml::Node;
 
 /// What a node is, with its article: `a string`, `an integer`.
 pub fn a_kind(node: &Node) -> String {

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::StageId;
 use super::styled::Styled;
 use super::text::{self, Color};
 use super::tree::{Running, Tree};
+use base::events::StageId;
 
 /// On terminals of fewer columns there is no bar, and on those of fewer than the second a short one.
 const WIDE: usize = 72;
@@ -100,7 +100,7 @@ impl Space {
     fn usual(self, stage: &Running, now: Instant) -> Styled {
         match usual(stage, now).filter(|_| self.wide()) {
             Some(usual) => {
-                Styled::default().colored(Color::Dim, format!("  usually {}", text::duration(usual)))
+                Styled::default().colored(Color::Dim, format!("  usually {}", base::text::duration(usual)))
             }
             None => Styled::default(),
         }
@@ -161,7 +161,7 @@ fn usual(stage: &Running, now: Instant) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::Unit;
+    use base::events::Unit;
     use unicode_width::UnicodeWidthStr;
 
     /// A deploy with an upload and two compilations at work, for a while.

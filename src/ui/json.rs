@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::renderer::Screen;
 use super::text::{self, Lines};
-use super::{Event, Sink};
+use base::events::{Event, Sink};
 
 /// The version of the format. Fields may be added within a version; consumers skip what they do not know.
 const VERSION: u32 = 1;
@@ -45,7 +45,7 @@ impl Screen for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::Outcome;
+    use base::events::Outcome;
 
     #[test]
     fn outcome_and_event_lie_flat() {

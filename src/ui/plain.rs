@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::renderer::{Options, Screen};
+use super::summary;
 use super::text::{self, Color, Lines, paint};
 use super::tree::Tree;
-use super::{Event, Outcome, Report, Sink, summary};
+use base::events::{Event, Outcome, Report, Sink};
 
 /// How often a long stage shows a sign of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
@@ -63,7 +64,7 @@ impl Inner {
     fn time(&self) -> String {
         match self.lines.product {
             true => String::new(),
-            false => format!("{} ", paint(self.options.color, Color::Dim, &crate::notation::now())),
+            false => format!("{} ", paint(self.options.color, Color::Dim, &base::encoding::now())),
         }
     }
 
@@ -74,8 +75,8 @@ impl Inner {
             Event::StageStarted { id, parent, name, usual } => {
                 let stage = state.tree.start(*id, *parent, name, *usual);
                 let usual = usual.filter(|usual| *usual >= WORTH_SAYING);
-                let usual =
-                    usual.map_or_else(String::new, |usual| format!(" usually {}", text::duration(usual)));
+                let usual = usual
+                    .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
                 if !state.watched {
                     state.watched = true;
@@ -88,7 +89,7 @@ impl Inner {
                 }
             }
             Event::StageLog { id, line } => {
-                let line = text::clean_line(line);
+                let line = base::text::clean_line(line);
                 if let Some(stage) = state.tree.get_mut(*id) {
                     if self.options.verbose {
                         stage.shown = Instant::now();
@@ -99,10 +100,12 @@ impl Inner {
             }
             Event::StageFinished { id, outcome, elapsed } => {
                 if let Some(stage) = state.tree.finish(*id) {
-                    let time = text::duration(*elapsed);
+                    let time = base::text::duration(*elapsed);
                     let outcome = match outcome {
                         Outcome::Done => format!("{} in {time}", paint(color, Color::Green, "done")),
-                        Outcome::Skipped { reason } => format!("skipped ({})", text::clean_line(reason)),
+                        Outcome::Skipped { reason } => {
+                            format!("skipped ({})", base::text::clean_line(reason))
+                        }
                         Outcome::Failed => format!("{} after {time}", paint(color, Color::Red, "failed")),
                     };
                     self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
@@ -111,20 +114,20 @@ impl Inner {
             // What a person reads of it are the stages, and the summary of the plan before.
             Event::Planned { .. } | Event::StepBegun { .. } => {}
             Event::Note { text } => {
-                self.lines.news(&format!("{}note: {}", self.time(), text::clean(text)));
+                self.lines.news(&format!("{}note: {}", self.time(), base::text::clean(text)));
             }
             Event::Warning { text } => {
                 let label = paint(color, Color::Yellow, "warning:");
-                self.lines.trouble(&format!("{}{label} {}", self.time(), text::clean(text)));
+                self.lines.trouble(&format!("{}{label} {}", self.time(), base::text::clean(text)));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.report(report.as_deref(), log.as_deref(), *exit_code);
                 let label = paint(color, Color::Green, "Succeeded");
-                let summary = text::clean(summary);
+                let summary = base::text::clean(summary);
                 self.lines.news(&format!(
                     "{}{label} in {}: {summary}",
                     self.time(),
-                    text::duration(*elapsed)
+                    base::text::duration(*elapsed)
                 ));
             }
             Event::RunFinished { errors, hints, exit_code, report, log, .. } => {
@@ -145,9 +148,10 @@ impl Inner {
 
     fn show_signs_of_life(&self, state: &mut State) {
         for stage in state.tree.take_quiet(SIGN_OF_LIFE) {
-            let mut line = format!("{}: still running after {}", stage.name, text::duration(stage.elapsed()));
+            let mut line =
+                format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
             if let Some(usual) = stage.usual {
-                line.push_str(&format!(", usually {}", text::duration(usual)));
+                line.push_str(&format!(", usually {}", base::text::duration(usual)));
             }
             if let Some(amount) = stage.amount(Instant::now()) {
                 line.push_str(&format!(", {amount}"));
@@ -186,14 +190,15 @@ impl Sink for Plain {
 
 impl Screen for Plain {
     fn log_line(&self, line: &str) {
-        self.inner.lines.trouble(&text::clean(line));
+        self.inner.lines.trouble(&base::text::clean(line));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::{Format, Reporter, Unit};
+    use crate::ui::Format;
+    use base::events::{Reporter, Unit};
 
     /// What a run with two nested stages shows, without the times.
     fn shown(verbose: bool, product: bool) -> String {

@@ -13,9 +13,10 @@ use super::canvas::{self, Canvas};
 use super::frame::{self, Space, StepOn};
 use super::renderer::{Options, Screen};
 use super::styled::{Styled, TIE};
+use super::summary;
 use super::text::{self, Color, Lines};
 use super::tree::Tree;
-use super::{Event, Outcome, Sink, StageId, summary};
+use base::events::{Event, Outcome, Sink, StageId};
 
 /// How often the live part is redrawn when nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -152,10 +153,11 @@ impl Progress {
             state.heading = stage.parent;
         }
         let detail = match outcome {
-            Outcome::Skipped { reason } => format!("({})", text::clean_line(reason)),
+            Outcome::Skipped { reason } => format!("({})", base::text::clean_line(reason)),
             Outcome::Done | Outcome::Failed => {
-                let bytes = stage.bytes().map(|done| format!("{}, ", text::bytes(done))).unwrap_or_default();
-                format!("{bytes}{}", text::duration(elapsed)).replace(' ', &TIE.to_string())
+                let bytes =
+                    stage.bytes().map(|done| format!("{}, ", base::text::bytes(done))).unwrap_or_default();
+                format!("{bytes}{}", base::text::duration(elapsed)).replace(' ', &TIE.to_string())
             }
         };
         let line = Styled::plain("  ".repeat(stage.depth))
@@ -167,7 +169,7 @@ impl Progress {
 
     /// The whole of a text that may have lines of its own.
     fn text(&self, text: &str) -> Kept {
-        text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
+        base::text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
     }
 
     fn finish_run(&self, event: &Event) {
@@ -187,8 +189,8 @@ impl Progress {
         if *success {
             let line = Styled::default().colored(Color::Green, "Succeeded").and(format!(
                 " in {}: {}",
-                text::duration(*elapsed),
-                text::clean_line(summary)
+                base::text::duration(*elapsed),
+                base::text::clean_line(summary)
             ));
             self.keep(&vec![(line, 2)], false);
         } else {
@@ -222,7 +224,7 @@ impl Sink for Progress {
                 Kept::new()
             }
             Event::StageLog { id, line } => {
-                let line = text::clean_line(line);
+                let line = base::text::clean_line(line);
                 let Some(stage) = state.tree.get_mut(*id) else { return };
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
@@ -231,7 +233,8 @@ impl Sink for Progress {
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepBegun { number, count, what, .. } => {
-                state.step = Some(StepOn { number: *number, count: *count, what: text::clean_line(what) });
+                state.step =
+                    Some(StepOn { number: *number, count: *count, what: base::text::clean_line(what) });
                 Kept::new()
             }
             Event::Planned { .. } => Kept::new(),
@@ -258,14 +261,15 @@ impl Sink for Progress {
 impl Screen for Progress {
     fn log_line(&self, line: &str) {
         let _order = lock(&self.order);
-        self.bar.suspend(|| self.lines.trouble(&text::clean(line)));
+        self.bar.suspend(|| self.lines.trouble(&base::text::clean(line)));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::{Format, Reporter, Unit};
+    use crate::ui::Format;
+    use base::events::{Reporter, Unit};
 
     /// What stays on the screen of a run whose stages overlap. The live part is off: tests have no terminal.
     fn kept(unicode: bool) -> String {

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use crate::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result};
 
 /// Asks a yes-or-no question on standard error; no is the default. Ctrl-C is
-/// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
+/// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     #[cfg(unix)]
     let guard = guard::Guard::new()?;
@@ -55,7 +55,7 @@ mod guard {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::{Handle, Signals};
 
-    use crate::{Error, Result};
+    use base::{Error, Result};
 
     /// How long a Ctrl-C that the prompt has read takes to become its error, amply.
     const GRACE: Duration = Duration::from_millis(300);

@@ -6,8 +6,9 @@ use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
 use super::text::Lines;
-use super::{Event, Outcome, Redactor, Report, Sink, StageTaken, StepTaken};
-use crate::plan::ToldStep;
+use base::events::AnnouncedStep;
+use base::events::{Event, Outcome, Report, Sink, StageTaken, StepTaken};
+use base::redact::Redactor;
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +101,7 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             elapsed: *elapsed,
         },
         Event::Planned { headline, steps } => {
-            let step = |told: &ToldStep| ToldStep {
+            let step = |told: &AnnouncedStep| AnnouncedStep {
                 step: told.step.clone(),
                 what: hide(&told.what),
                 reason: hide(&told.reason),
@@ -163,7 +164,7 @@ mod tests {
             },
             Event::Planned {
                 headline: secret(),
-                steps: vec![ToldStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
+                steps: vec![AnnouncedStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
             Event::StepBegun { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
             Event::Note { text: secret() },

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::styled::{Styled, TIE};
-use super::text::{self, Color};
-use super::{Report, StageTaken};
-use crate::ErrorKind;
+use super::text::Color;
+use base::ErrorKind;
+use base::events::{Report, StageTaken};
 
 /// How many stages are shown: those that took longest.
 const STAGES: usize = 12;
@@ -35,9 +35,9 @@ pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8) -> Vec<Li
     if !places.is_empty() {
         lines.push(heading("Where to look"));
         lines.extend(
-            places
-                .iter()
-                .map(|(name, path)| (Styled::plain(format!("  {name:<5} {}", text::clean_line(path))), 8)),
+            places.iter().map(|(name, path)| {
+                (Styled::plain(format!("  {name:<5} {}", base::text::clean_line(path))), 8)
+            }),
         );
     }
     lines
@@ -51,11 +51,11 @@ fn heading(text: &str) -> Line {
 fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let what = format!("  {}. {}", number + 1, text::clean_line(&step.what));
+        let what = format!("  {}. {}", number + 1, base::text::clean_line(&step.what));
         let line = match before.replace(&step.reason) == Some(&step.reason) {
             true => Styled::plain(what),
             false => {
-                let reason = format!(" {}", text::clean_line(&step.reason));
+                let reason = format!(" {}", base::text::clean_line(&step.reason));
                 Styled::plain(format!("{what}:")).colored(Color::Dim, reason)
             }
         };
@@ -80,7 +80,7 @@ fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
     let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
     let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
     if !short.is_empty() {
-        let took = text::duration(short.iter().map(elapsed).sum());
+        let took = base::text::duration(short.iter().map(elapsed).sum());
         let ones = if short.len() == 1 { "one" } else { "ones" };
         lines.push((Styled::plain(format!("{took:>TIME$}    {} shorter {ones}", short.len())), TIME + 6));
     }
@@ -89,12 +89,12 @@ fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
 
 fn line(stage: &StageTaken, undone: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
-    let took = text::duration(stage.elapsed);
-    let name = text::clean_line(&stage.name);
+    let took = base::text::duration(stage.elapsed);
+    let name = base::text::clean_line(&stage.name);
     let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
     let line = match stage.usual.filter(|usual| *usual >= SHORT) {
         Some(usual) => {
-            let usual = format!("(usually {})", text::duration(usual)).replace(' ', &TIE.to_string());
+            let usual = format!("(usually {})", base::text::duration(usual)).replace(' ', &TIE.to_string());
             line.and(" ").colored(Color::Dim, usual)
         }
         None => line,
@@ -110,7 +110,7 @@ fn line(stage: &StageTaken, undone: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::StepTaken;
+    use base::events::StepTaken;
 
     #[test]
     fn a_failed_run_says_how_far_it_came() {

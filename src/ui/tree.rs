@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::{StageId, Unit, text};
+use super::text;
+use base::events::{StageId, Unit};
 
 /// The rate of bytes is that of so long: one that stalls shows it.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ impl Running {
         let (done, total, unit) = self.progress?;
         let amount = text::amount(done, total, unit);
         match self.rate(now).filter(|_| unit == Unit::Bytes) {
-            Some(rate) => Some(format!("{amount}, {}/s", text::bytes(rate))),
+            Some(rate) => Some(format!("{amount}, {}/s", base::text::bytes(rate))),
             None => Some(amount),
         }
     }
@@ -112,7 +113,7 @@ impl Tree {
         };
         let now = Instant::now();
         let running = Running {
-            name: text::clean_line(name),
+            name: base::text::clean_line(name),
             depth,
             parent,
             has_children: false,

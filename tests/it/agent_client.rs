@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monopile::agent::{Agent, AgentError, Before, Drained, Endpoint};
-use monopile::timing::Clock;
-use monopile::{Error, ErrorKind};
+use base::timing::Clock;
+use base::{Error, ErrorKind};
+use engine::agent::{Agent, AgentError, Before, Drained, Endpoint};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monopile::artifact::archive::{self, Options};
-use monopile::artifact::{Release, Source, release, stemcell};
-use monopile::ui::{Event, Reporter, Sink, Stage};
+use artifact::archive::{self, Options};
+use artifact::{Release, Source, release, stemcell};
+use base::events::{Event, Reporter, Sink, Stage};
 
 struct Silent;
 

@@ -5,9 +5,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use monopile::manifest::ops::{self, Ops};
-use monopile::manifest::yaml::{self, Node};
+use manifest::ops::{self, Ops};
 use proptest::prelude::*;
+use yaml::{self, Node};
 
 const DOCUMENT: &str = "\
 name: bosh
@@ -194,11 +194,11 @@ fn document() -> Node {
 }
 
 /// Applies an ops file.
-fn apply_to(root: Node, ops: &str) -> monopile::Result<Node> {
+fn apply_to(root: Node, ops: &str) -> base::Result<Node> {
     Ops::load(ops, Path::new("change.yml"))?.apply(root)
 }
 
-fn apply(ops: &str) -> monopile::Result<Node> {
+fn apply(ops: &str) -> base::Result<Node> {
     apply_to(document(), ops)
 }
 
@@ -210,7 +210,7 @@ fn op(kind: &str, path: &str, value: Option<&str>) -> String {
 /// The error of an ops file: message, causes and hints.
 fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
     let error = apply(ops).expect_err(ops);
-    assert_eq!(error.kind(), monopile::ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
     (error.chain(), error.hints().to_vec())
 }
 

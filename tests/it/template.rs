@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use monopile::template::{Context, RenderError, Renderer, native::NativeRenderer};
+use erb::{Context, RenderError, Renderer, native::NativeRenderer};
 use serde_json::{Value, json};
 
 struct Case {

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use monopile::ui::Redactor;
+use base::redact::Redactor;
 
 use super::Row;
 use crate::Suite;

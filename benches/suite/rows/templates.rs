@@ -9,9 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use monopile::template::native::NativeRenderer;
-use monopile::template::ruby::RubyRenderer;
-use monopile::template::{Context, Renderer};
+use erb::native::NativeRenderer;
+use erb::ruby::RubyRenderer;
+use erb::{Context, Renderer};
 
 use super::Row;
 use crate::Suite;

@@ -28,7 +28,7 @@ pub use path::NameError;
 pub use unpack::{read_member, unpack_file, unpack_stream};
 
 use super::digest::{Algorithm, Digest};
-use crate::Error;
+use base::Error;
 
 /// How much an archive may hold.
 #[derive(Debug, Clone, Copy)]
@@ -171,8 +171,8 @@ impl ArchiveError {
     /// This as an error about `archive`, a description such as "the stemcell '/x.tgz'".
     pub fn about(self, archive: &str) -> Error {
         let kind = match self {
-            ArchiveError::Read(_) | ArchiveError::Write { .. } => crate::ErrorKind::Environment,
-            _ => crate::ErrorKind::InvalidInput,
+            ArchiveError::Read(_) | ArchiveError::Write { .. } => base::ErrorKind::Environment,
+            _ => base::ErrorKind::InvalidInput,
         };
         let error = Error::new(kind, format!("{archive} cannot be unpacked"));
         let error = match &self {

@@ -9,8 +9,8 @@ use flate2::{Compression, GzBuilder, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
-use crate::artifact::digest::{Algorithm, Digest, HashingWriter};
-use crate::{Error, Result};
+use crate::digest::{Algorithm, Digest, HashingWriter};
+use base::{Error, Result};
 
 /// What becomes an entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use tar::EntryType;
 
 use super::*;
-use crate::ErrorKind;
-use crate::artifact::hostile::{self, Case};
-use crate::artifact::tarballs::{Tar, gzip, sha1, sha256};
+use crate::hostile::{self, Case};
+use crate::tarballs::{Tar, gzip, sha1, sha256};
+use base::ErrorKind;
 
 struct Scratch {
     dir: tempfile::TempDir,
@@ -25,11 +25,11 @@ impl Scratch {
         self.dir.path().join("work").join("out")
     }
 
-    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> crate::Result<Unpacked> {
+    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> base::Result<Unpacked> {
         unpack_stream(archive, "the test archive", &self.dest(), None, options)
     }
 
-    fn unpack(&self, archive: &[u8]) -> crate::Result<Unpacked> {
+    fn unpack(&self, archive: &[u8]) -> base::Result<Unpacked> {
         self.unpack_with(archive, &Options::default())
     }
 

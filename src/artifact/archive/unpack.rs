@@ -13,9 +13,9 @@ use tar::EntryType;
 
 use super::reader::{Budget, Entries, Entry, read_error};
 use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
-use crate::artifact::digest::{Algorithm, Digest, Hasher, HashingReader};
-use crate::artifact::overlap::{self, CopyError, ReadAhead, WORTH_A_THREAD};
-use crate::{Error, Result};
+use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
+use crate::overlap::{self, CopyError, ReadAhead, WORTH_A_THREAD};
+use base::{Error, Result};
 
 /// Directories known to be real ones; emptied when it grows beyond this, so that memory stays flat.
 const KNOWN_DIRECTORIES: usize = 10_000;

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, DIGESTS, Kind, key, write_whole};
-use crate::artifact::Stamp;
-use crate::artifact::digest::{Algorithm, Digest, Hasher};
-use crate::artifact::overlap::{ReadAhead, WORTH_A_THREAD};
-use crate::{Error, Result};
+use crate::Stamp;
+use crate::digest::{Algorithm, Digest, Hasher};
+use crate::overlap::{ReadAhead, WORTH_A_THREAD};
+use base::{Error, Result};
 
 /// Largest entry that is read.
 const MAX_ENTRY: u64 = 64 << 10;

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::digests::Known;
 use super::{Cache, DOWNLOADS, PARTIAL, key, write_whole};
-use crate::artifact::Stamp;
-use crate::artifact::digest::{Algorithm, Digest};
-use crate::{Error, Result};
+use crate::Stamp;
+use crate::digest::{Algorithm, Digest};
+use base::{Error, Result};
 
 /// What stands beside a download.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl About {
 
 impl Cache {
     /// The download that is said to have this digest. It must be verified before it is used.
-    pub(in crate::artifact) fn find(&self, expected: &Digest) -> Option<PathBuf> {
+    pub(crate) fn find(&self, expected: &Digest) -> Option<PathBuf> {
         let directory = self.root.join(DOWNLOADS);
         let algorithm = expected.strongest();
         let digits = expected.hex(algorithm)?;
@@ -45,12 +45,12 @@ impl Cache {
     }
 
     /// Where a download that `key_text` identifies is put while it is incomplete.
-    pub(in crate::artifact) fn partial(&self, key_text: &str) -> Result<PathBuf> {
+    pub(crate) fn partial(&self, key_text: &str) -> Result<PathBuf> {
         Ok(self.directory(PARTIAL)?.join(key(key_text.as_bytes())))
     }
 
     /// Takes a complete download, with this verified digest that has SHA-256 in it, into the cache.
-    pub(in crate::artifact) fn adopt(&self, body: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
+    pub(crate) fn adopt(&self, body: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
         let digits = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::environment("a download was not hashed by SHA-256"))?;
@@ -75,14 +75,14 @@ impl Cache {
     }
 
     /// Notes that a download was used.
-    pub(in crate::artifact) fn touch(&self, path: &Path) {
+    pub(crate) fn touch(&self, path: &Path) {
         let about = File::options().append(true).open(path.with_extension("json"));
         // Otherwise it is pruned earlier than it need be.
         let _ = about.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Removes a download that is not what it should be.
-    pub(in crate::artifact) fn discard(&self, path: &Path) {
+    pub(crate) fn discard(&self, path: &Path) {
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(path.with_extension("json"));
     }

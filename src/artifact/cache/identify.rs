@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Cache;
 use super::digests::{Known, Named};
-use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
-use crate::ui::{Reporter, Unit};
-use crate::{Error, Result};
+use crate::digest::{Algorithm, Digest};
+use crate::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
+use base::events::{Reporter, Unit};
+use base::{Error, Result};
 
 /// From this size on reading a file takes long enough to be shown.
 const WORTH_A_STAGE: u64 = 64 << 20;

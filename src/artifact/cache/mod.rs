@@ -19,8 +19,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::digest::{Algorithm, Digest};
-use crate::locked::Locked;
-use crate::{Error, Result};
+use base::files::Locked;
+use base::{Error, Result};
 
 pub use identify::Kind;
 pub use upkeep::{Entry, Pruned, list, prune};
@@ -75,7 +75,7 @@ fn lock_exclusively(root: &Path) -> Result<Locked> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(Error::new(
-            crate::ErrorKind::Locked,
+            base::ErrorKind::Locked,
             format!("the cache '{}' is in use by another run", root.display()),
         )
         .with_hint("wait until it has ended")),
@@ -94,7 +94,7 @@ fn key(text: &[u8]) -> String {
 
 /// Writes a file that appears complete or not at all.
 fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    crate::durable::write_atomically(path, content)
+    base::files::durable::write_atomically(path, content)
         .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))
 }
 

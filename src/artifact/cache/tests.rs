@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::ErrorKind;
-use crate::artifact::tarballs::{JobTarball, ReleaseTarball, sha1, sha256, sha512};
-use crate::artifact::{Identity, Source};
-use crate::ui::{Event, Reporter, Sink};
+use crate::tarballs::{JobTarball, ReleaseTarball, sha1, sha256, sha512};
+use crate::{Identity, Source};
+use base::ErrorKind;
+use base::events::{Event, Reporter, Sink};
 
 struct Silent;
 

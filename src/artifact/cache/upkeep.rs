@@ -9,9 +9,9 @@ use walkdir::WalkDir;
 
 use super::downloads::About;
 use super::{DIGESTS, digests, lock_exclusively};
-use crate::artifact::Stamp;
-use crate::notation::rfc3339;
-use crate::{Error, Result, tree};
+use crate::Stamp;
+use base::encoding::rfc3339;
+use base::{Error, Result, files};
 
 /// What stands beside something and goes with it: what is known of it, and its lock.
 const BESIDE: [&str; 3] = ["json", "etag", "lock"];
@@ -88,7 +88,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         for end in BESIDE {
             let _ = fs::remove_file(entry.path.with_extension(end));
         }
-        tree::remove(&entry.path)
+        files::remove_tree(&entry.path)
             .map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
         pruned.removed += 1;
         pruned.bytes += entry.size;

@@ -17,12 +17,13 @@ use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::Interrupted;
 use super::wire::{Dialer, Unresolved};
-use crate::artifact::archive::Limits;
-use crate::artifact::digest::{Algorithm, Digest, Hasher};
-use crate::artifact::url::HttpUrl;
-use crate::notation::basic_authorization;
-use crate::ui::{Stage, Unit};
-use crate::{Error, Result, trust};
+use crate::archive::Limits;
+use crate::digest::{Algorithm, Digest, Hasher};
+use crate::url::HttpUrl;
+use base::encoding::basic_authorization;
+use base::events::{Stage, Unit};
+use base::{Error, Result};
+use net::tls_roots;
 
 /// Pauses before further attempts. They begin again when an attempt got further than the one before.
 const PAUSES: [Duration; 4] =
@@ -58,7 +59,7 @@ pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
 /// What every HTTP client here has in common that goes the way a [`Dialer`] knows.
 pub(super) fn config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
-        trust::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+        tls_roots::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .root_certs(RootCerts::Specific(Arc::new(roots)))

@@ -21,8 +21,8 @@ use super::cache::Cache;
 use super::digest::{Algorithm, Digest};
 use super::url::HttpUrl;
 use super::{Location, Source};
-use crate::ui::{Reporter, Stage};
-use crate::{Error, Result};
+use base::events::{Reporter, Stage};
+use base::{Error, Result};
 use download::Download;
 use proxy::Proxies;
 use ureq::unversioned::transport::{Connector as _, RustlsConnector};
@@ -32,10 +32,7 @@ pub use relay::relay;
 
 /// An HTTP client for requests that are small, many, and not to be redirected. It goes the way that `variables` (an
 /// environment) say, and gives each request `patience`. Also returns what must not be shown: passwords of proxies.
-pub(crate) fn client(
-    variables: &[(String, String)],
-    patience: Duration,
-) -> Result<(ureq::Agent, Vec<String>)> {
+pub fn client(variables: &[(String, String)], patience: Duration) -> Result<(ureq::Agent, Vec<String>)> {
     let proxies = Proxies::from_variables(variables)?;
     let secrets = proxies.secrets();
     let dialer = Dialer::new(proxies, Arc::new(|| Ok(())));

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use crate::notation::percent_decode;
-use crate::{Error, Result};
+use base::encoding::percent_decode;
+use base::{Error, Result};
 
 /// User and password of a proxy.
 pub(super) type Credentials = (String, String);

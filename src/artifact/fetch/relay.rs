@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::proxy::Proxies;
 use super::wire::Dialer;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// What stands for no timeout: who speaks through here knows when to give up.
 const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);

@@ -2,10 +2,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::ErrorKind;
-use crate::artifact::http::{Proxy, Server, answer, part};
-use crate::artifact::tarballs::{sha1, sha256, sha512};
-use crate::ui::{Event, Sink};
+use crate::http::{Proxy, Server, answer, part};
+use crate::tarballs::{sha1, sha256, sha512};
+use base::ErrorKind;
+use base::events::{Event, Sink};
 
 /// A cache of its own for one test, and what was said.
 struct World {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::proxy::Proxy;
-use crate::ssh::{self, Key, Server, Session};
+use net::ssh::{self, Key, Server, Session};
 
 const CONNECT: Duration = Duration::from_secs(30);
 

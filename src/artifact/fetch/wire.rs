@@ -21,7 +21,7 @@ use super::proxy::{Credentials, Proxies, Proxy, Way};
 use super::socks5;
 #[cfg(unix)]
 use super::tunnel::Tunnel;
-use crate::notation::basic_authorization;
+use base::encoding::basic_authorization;
 
 /// How long to wait for one address to accept a connection, and for proxies to make theirs.
 const CONNECT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Package;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// What `roots` and their dependencies are, in levels: a package's level is one above its highest
 /// dependency. Sorted by name within a level. Of packages of the same name the first counts.

@@ -6,18 +6,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph};
-use crate::artifact::archive::{self, ArchiveError, Options};
-use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
-use crate::artifact::{Source, Stamp, source_form};
-use crate::error::ResultExt;
-use crate::ui::{Stage, Unit};
-use crate::{Error, Result};
+use crate::archive::{self, ArchiveError, Options};
+use crate::digest::{Algorithm, Digest};
+use crate::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
+use crate::{Source, Stamp, source_form};
+use base::error::ResultExt;
+use base::events::{Stage, Unit};
+use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
 
 /// Name and version of the tarball `source`, which is read no further than to its manifest.
-pub(in crate::artifact) fn name_and_version(source: &Source) -> Result<(String, String)> {
+pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let what = source.describe("release");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::digest::{Algorithm, Digest};
 use super::{Identity, Stamp};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 pub(super) use load::name_and_version;
 pub use load::open;

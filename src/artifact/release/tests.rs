@@ -3,11 +3,11 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::ErrorKind;
-use crate::artifact::Kind;
-use crate::artifact::Source;
-use crate::artifact::tarballs::{JobTarball, PackageTarball, ReleaseTarball, Tar, sha1, sha256, sha512};
-use crate::artifact::testing::{identify, stage};
+use crate::Kind;
+use crate::Source;
+use crate::tarballs::{JobTarball, PackageTarball, ReleaseTarball, Tar, sha1, sha256, sha512};
+use crate::testing::{identify, stage};
+use base::ErrorKind;
 
 fn hello() -> ReleaseTarball {
     ReleaseTarball::new("hello", "1.10")

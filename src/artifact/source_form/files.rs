@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use walkdir::WalkDir;
 
-use crate::artifact::archive::{Input, Packer, is_executable};
-use crate::artifact::digest::{Algorithm, Digest, Hasher};
-use crate::{Error, Result};
+use crate::archive::{Input, Packer, is_executable};
+use crate::digest::{Algorithm, Digest, Hasher};
+use base::{Error, Result};
 
 /// What goes into an archive: names below its root, sorted, and where each comes from.
 pub(super) type FileSet = BTreeMap<PathBuf, Input>;

@@ -18,11 +18,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{FileSet, fingerprint, glob, list, pack};
-use crate::artifact::Identity;
-use crate::artifact::archive::Input;
-use crate::artifact::digest::{Algorithm, Digest};
-use crate::artifact::documents::{self, FinalConfig, JobSpec, PackageSpec};
-use crate::{Error, Result};
+use crate::Identity;
+use crate::archive::Input;
+use crate::digest::{Algorithm, Digest};
+use crate::documents::{self, FinalConfig, JobSpec, PackageSpec};
+use base::{Error, Result};
 
 /// A release laid out as its unpacked tarball would be.
 pub(crate) struct Built {
@@ -202,7 +202,7 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
         }
     }
     for (source, _) in &spec.templates {
-        let name = crate::artifact::archive::path::entry_path(source.as_bytes()).map_err(|reason| {
+        let name = crate::archive::path::entry_path(source.as_bytes()).map_err(|reason| {
             Error::invalid(format!("{owner} names the template '{}'", source.escape_debug()))
                 .with_source(reason)
         })?;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::files::{FileSet, fingerprint};
-use crate::artifact::Identity;
-use crate::artifact::archive::{self, Input};
-use crate::artifact::digest::Digest;
-use crate::artifact::stemcell::{IMAGE, MANIFEST, read_manifest};
-use crate::{Error, Result};
+use crate::Identity;
+use crate::archive::{self, Input};
+use crate::digest::Digest;
+use crate::stemcell::{IMAGE, MANIFEST, read_manifest};
+use base::{Error, Result};
 
 /// Name, version, and what manifest and image hash to.
 pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {

@@ -2,12 +2,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::artifact::Kind;
-use crate::artifact::archive::{Options, unpack_file};
-use crate::artifact::tarballs::sha1;
-use crate::artifact::testing::{identify, stage};
-use crate::artifact::{Algorithm, Digest, Identity, Release, Source, release, stemcell};
-use crate::{ErrorKind, Result};
+use crate::Kind;
+use crate::archive::{Options, unpack_file};
+use crate::tarballs::sha1;
+use crate::testing::{identify, stage};
+use crate::{Algorithm, Digest, Identity, Release, Source, release, stemcell};
+use base::{ErrorKind, Result};
 
 /// A release directory.
 struct Dir {

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::ErrorKind;
-use crate::artifact::Kind;
-use crate::artifact::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
-use crate::artifact::testing::{identify, stage};
+use crate::Kind;
+use crate::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
+use crate::testing::{identify, stage};
+use base::ErrorKind;
 
 struct Opened {
     dir: tempfile::TempDir,

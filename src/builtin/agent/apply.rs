@@ -10,8 +10,8 @@ use super::blobs::scratch;
 use super::dirs::{self, Dirs};
 use super::spec::{Spec, Template};
 use super::{Agent, archive, packages};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 impl Agent {
     /// Installs jobs and packages, puts them in force, and keeps the spec.

@@ -1,6 +1,6 @@
 //! Tarballs in and out: package sources, compiled packages, rendered templates, logs.
 //!
-//! What comes in is unpacked by the rules for untrusted archives (`crate::artifact::archive`); links are written
+//! What comes in is unpacked by the rules for untrusted archives (`artifact::archive`); links are written
 //! down as they are, because they are meant for `/var/vcap`, and nothing is written through one.
 
 use std::fs::File;
@@ -10,8 +10,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::artifact::archive::{Links, Options, unpack_stream};
-use crate::{Error, Result};
+use artifact::archive::{Links, Options, unpack_stream};
+use base::{Error, Result};
 
 /// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent is there; `what` names it in
 /// errors.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::{digest, dirs};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// Blobs on disk.
 #[derive(Debug, Clone)]

@@ -12,8 +12,8 @@ use super::dirs::{self};
 use super::process::{Cancel, ending};
 use super::spec::Package;
 use super::{Agent, archive, packages};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// How much of a failed script's output goes into the error, bytes of each stream.
 const TAIL: u64 = 10 * 1024;

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use crate::artifact::digest::{Algorithm, Digest, Hasher};
-use crate::{Error, Result};
+use artifact::digest::{Algorithm, Digest, Hasher};
+use base::{Error, Result};
 
 /// Checks that `content` has the digest; `what` names it in the error.
 pub fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {

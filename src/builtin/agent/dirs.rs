@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::durable::Replacement;
-use crate::{Error, Result, tree};
+use base::files::durable::Replacement;
+use base::{Error, Result, files};
 
 /// Where everything of one VM is.
 #[derive(Debug, Clone)]
@@ -205,7 +205,7 @@ pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
 
 /// Removes a directory tree, or a file in its place, that may not exist.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    tree::remove(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
+    files::remove_tree(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
 }
 
 /// A name that becomes one path component: a job, a package, a script, a blob.

@@ -18,8 +18,8 @@ use super::dirs::{self, Dirs};
 use super::process::Cancel;
 use super::settings::Settings;
 use super::{migrate, spec};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// How often a busy disk is tried again before that is an error, and the first wait.
 const BUSY_TRIES: u32 = 8;

@@ -13,8 +13,8 @@ use super::script::Options;
 use super::spec::{Package, Spec};
 use super::ssh::Params;
 use super::{Agent, vitals};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// A message as it comes in.
 #[derive(Debug, Deserialize)]

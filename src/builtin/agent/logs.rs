@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use walkdir::WalkDir;
 
 use super::{Agent, archive};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 impl Agent {
     /// Packs logs of these types (`job`, `agent`, `system`, joined by commas) whose names match one of the globs.

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags}
 use rustix::io::Errno;
 
 use super::process::Cancel;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// Copies everything below `from` into `to`, and waits until it is on the disk.
 pub fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {

@@ -44,8 +44,8 @@ use self::source::Source;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
 use self::tasks::Tasks;
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// What all actions share.
 struct Agent {

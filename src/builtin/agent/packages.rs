@@ -10,8 +10,8 @@ use super::archive;
 use super::blobs::{Blobs, scratch};
 use super::dirs::{self, Dirs};
 use super::spec::Package;
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// Unpacks a package unless this very build is there; answers its directory.
 pub fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// How long a cancelled program may take to end by itself.
 const GRACE: Duration = Duration::from_secs(5);

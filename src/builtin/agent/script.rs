@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::process::{Cancel, SCRIPT_PATH, ending};
 use super::spec::Spec;
 use super::{Agent, dirs};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// Second argument of `run_script`.
 #[derive(Debug, Clone, Default, Deserialize)]

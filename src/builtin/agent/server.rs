@@ -22,9 +22,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::io::ReaderStream;
 
 use super::{Agent, blobs, dispatch};
-use crate::notation::basic_authorization_of;
-use crate::serving::{Login, serve_connection};
-use crate::{Error, Result};
+use base::encoding::basic_authorization_of;
+use base::{Error, Result};
+use net::http_server::{Login, serve_connection};
 
 /// The largest message; an apply spec is some KiB.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;

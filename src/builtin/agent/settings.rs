@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The document, as far as the agent uses it. Unknown keys are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]

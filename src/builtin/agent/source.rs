@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::dirs::write_atomically;
 use super::settings::Settings;
-use crate::builtin::registry::Client;
-use crate::{Error, Result};
+use crate::registry::Client;
+use base::{Error, Result};
 
 /// The file of user data, beside the settings.
 const USER_DATA: &str = "user_data.json";

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::settings::{Endpoint, Settings};
 use super::{digest, dirs};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The document. A `null` anywhere means what an absent key means.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::process::SCRIPT_PATH;
 use super::{Agent, dirs};
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 /// Only users with this prefix are ever deleted.
 const PREFIX: &str = "bosh_";

@@ -7,7 +7,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::settings::{Certificate, Endpoint};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The server side of TLS. Clients prove themselves by password, not by certificate.
 pub fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Outcome};
-use crate::durable::{sweep_temporaries, write_atomically};
+use base::files::durable::{sweep_temporaries, write_atomically};
 
 /// Makes a directory, and those above it, for its owner alone.
 pub fn private_dir(path: &Path) -> io::Result<()> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::{Hash, type_name};
 use super::failure::{Failure, Outcome};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The highest contract spoken.
 pub const API_VERSION: u64 = 2;

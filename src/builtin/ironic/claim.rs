@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::leftovers;
 use super::machine::{capability, described, text};
 use super::rpc::Call;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
 
 /// How often an allocation is tried that fails for a reason of Ironic's own.
 const ALLOCATION_ATTEMPTS: u32 = 3;

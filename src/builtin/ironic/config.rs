@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::storage;
-use crate::builtin::cpi::agent::Agent;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::read_json;
-use crate::ironic::Settings;
+use crate::cpi::agent::Agent;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::read_json;
+use ironic::Settings;
 
 /// The configuration of one call.
 #[derive(Deserialize)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::storage::Storage;
 use super::volume::Volume;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Outcome};
 
 /// As large as the smallest file system that takes any settings, in KiB.
 const SIZE: u32 = 4096;
@@ -47,6 +47,6 @@ pub fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<
 }
 
 fn write(path: &Path, content: &Value) -> std::io::Result<()> {
-    fs::create_dir_all(crate::durable::parent(path))?;
+    fs::create_dir_all(base::files::durable::parent(path))?;
     fs::write(path, content.to_string())
 }

@@ -7,8 +7,8 @@ use super::rpc::Call;
 use super::storage::{Export, Initiators, Login};
 use super::vm;
 use super::volume::{Kind, Volume};
-use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::ironic::{Collection, Filter};
+use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use ironic::{Collection, Filter};
 
 /// `create_disk`.
 pub fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
@@ -171,7 +171,7 @@ fn holder(call: &Call, disk: &Volume) -> Outcome<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::ironic::storage::Iscsi;
+    use crate::ironic::storage::Iscsi;
 
     #[test]
     fn the_hint_depends_on_where_the_root_is() {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::machine::text;
 use super::rpc::Call;
 use super::vm;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::process::Identity;
-use crate::ironic::{Collection, Filter, Microversion, Object, Patch};
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::process::Identity;
+use ironic::{Collection, Filter, Microversion, Object, Patch};
 
 /// The key of an allocation's `extra` with the process that makes its VM.
 const MAKING: &str = "monopile_making";

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::storage::{Export, Initiators, Login};
 use super::volume::{Kind, Volume};
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
+use crate::cpi::failure::{Failure, Outcome};
+use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete them.
 const DETACHED: &str = "monopile_detached";
@@ -15,7 +15,7 @@ const ROLE: &str = "role";
 impl From<IronicError> for Failure {
     fn from(error: IronicError) -> Failure {
         let ok_to_retry = error.is_transient();
-        let error = crate::Error::from(error);
+        let error = base::Error::from(error);
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         Failure { ok_to_retry, ..Failure::cloud(format!("{}{hints}", error.chain().join(": "))) }
     }

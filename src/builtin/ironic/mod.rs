@@ -41,7 +41,7 @@ mod volume;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::Result;
+use base::Result;
 
 /// Answers one CPI request. `config` is the JSON file described in `config.rs`. Failures of a method are part of the
 /// answer; an `Err` means that no answer could be written.
@@ -53,7 +53,7 @@ pub fn run(config: &Path, request: impl Read, response: impl Write, log: impl Wr
 /// Elsewhere there are no storage tools.
 #[cfg(not(target_os = "linux"))]
 pub fn run(_config: &Path, _request: impl Read, _response: impl Write, _log: impl Write) -> Result<()> {
-    Err(crate::Error::environment(
+    Err(base::Error::environment(
         "the built-in 'ironic' CPI needs Linux: its storage tools are Linux programs",
     ))
 }

@@ -10,12 +10,12 @@ use super::config::Config;
 use super::storage::Storage;
 use super::volume::{Kind, Volume, not_found};
 use super::{disk, leftovers, stemcell, vm};
-use crate::Result;
-use crate::builtin::cpi::agent::Agent;
-use crate::builtin::cpi::args::Arguments;
-use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::builtin::cpi::rpc::{API_VERSION, Log, Request, exchange};
-use crate::ironic::Client;
+use crate::cpi::agent::Agent;
+use crate::cpi::args::Arguments;
+use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
+use base::Result;
+use ironic::Client;
 
 /// What every method may use.
 pub struct Call<'a, 'l> {

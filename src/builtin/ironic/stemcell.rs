@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::rpc::Call;
 use super::volume::{Kind, Volume};
-use crate::artifact::archive::{Options, unpack_file};
-use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{Failure, Outcome};
+use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive, gzipped or not, with one in it, as stemcells for
 /// OpenStack have it (`root.img`).
@@ -22,7 +22,7 @@ pub fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
     let head = &head[..read];
     if is_archive(head) {
         // Beside the image: there is room for it.
-        let scratch = tempfile::tempdir_in(crate::durable::parent(image)).map_err(opening)?;
+        let scratch = tempfile::tempdir_in(base::files::durable::parent(image)).map_err(opening)?;
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
             .map_err(|error| Failure::cloud(error.chain().join(": ")))?;

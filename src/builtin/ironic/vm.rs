@@ -11,10 +11,10 @@ use super::machine::{METADATA, Machine, text};
 use super::rpc::Call;
 use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{Kind, Volume};
-use crate::builtin::cpi::agent::Identity;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Kind as FailureKind, Outcome};
-use crate::ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
+use crate::cpi::agent::Identity;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
 pub struct Wanted {

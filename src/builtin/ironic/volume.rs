@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::builtin::cpi::failure::{Failure, Kind as FailureKind};
+use crate::cpi::failure::{Failure, Kind as FailureKind};
 
 /// What a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use uuid::Uuid;
 
-use crate::builtin::cpi::args::Arguments;
-use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::args::Arguments;
+use crate::cpi::failure::{Failure, Kind, Outcome};
 
 /// What a CID may name. Each kind has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::builtin::cpi::agent::Agent;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::read_json;
-use crate::builtin::registry::Client;
+use crate::cpi::agent::Agent;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::read_json;
+use crate::registry::Client;
 
 /// Every stemcell format that can be used.
 const FORMATS: [&str; 2] = ["local-directory", "local"];

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{Failure, Outcome};
 
 /// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
 /// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.

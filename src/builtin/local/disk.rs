@@ -17,10 +17,10 @@ use super::cid::{Cid, Resource};
 use super::rpc::Call;
 use super::store::{Held, Store};
 use super::{settings, vm};
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
-use crate::builtin::cpi::files::{read_json, write_json};
-use crate::durable::sync_parent;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::files::{read_json, write_json};
+use base::files::durable::sync_parent;
 
 /// The data below a disk's directory, while it is attached to nothing.
 pub const DATA: &str = "data";

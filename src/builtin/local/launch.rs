@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::boot::Report;
-use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
-use crate::builtin::cpi::process::{Identity, timespec};
+use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::process::{Identity, timespec};
 
 /// The agent's and init's output, inside a VM's directory. Whoever runs for the VM has it open, and
 /// with it shares a lock on it: see [`wait_until_empty`].

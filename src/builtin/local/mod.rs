@@ -43,7 +43,7 @@ mod vm;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::Result;
+use base::Result;
 
 /// Answers one CPI request.
 ///
@@ -70,7 +70,7 @@ pub fn run(
     _response: impl Write,
     _log: impl Write,
 ) -> Result<()> {
-    Err(crate::Error::environment(
+    Err(base::Error::environment(
         "the built-in 'local' CPI needs Linux: its VMs are made of Linux namespaces",
     )
     .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))

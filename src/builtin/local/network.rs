@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::builtin::cpi::args::{Hash, type_name};
-use crate::builtin::cpi::failure::{Failure, Outcome};
+use crate::cpi::args::{Hash, type_name};
+use crate::cpi::failure::{Failure, Outcome};
 
 /// The cloud property.
 const PROPERTY: &str = "network_namespace";

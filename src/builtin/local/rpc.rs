@@ -9,10 +9,10 @@ use super::cid::Resource;
 use super::config::{Config, stemcell_formats};
 use super::store::Store;
 use super::{disk, snapshot, stemcell, vm};
-use crate::Result;
-use crate::builtin::cpi::args::Arguments;
-use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
-use crate::builtin::cpi::rpc::{API_VERSION, Log, Request, exchange};
+use crate::cpi::args::Arguments;
+use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
+use base::Result;
 
 /// What every method may use.
 pub struct Call<'a, 'l> {

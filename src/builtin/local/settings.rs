@@ -16,10 +16,10 @@ use super::disk;
 use super::rpc::Call;
 use super::store::Held;
 use super::vm;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::{read_json, write_json};
-use crate::builtin::registry::Client;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::{read_json, write_json};
+use crate::registry::Client;
 
 /// Where the agent of a running VM has its file, below the VM's directory.
 const INSIDE: &str = "root/var/vcap/bosh";
@@ -135,7 +135,7 @@ fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn failed(error: crate::Error) -> Failure {
+fn failed(error: base::Error) -> Failure {
     Failure::cloud(error.chain().join(": "))
 }
 

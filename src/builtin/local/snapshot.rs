@@ -7,9 +7,9 @@ use super::copy::copy_tree;
 use super::disk;
 use super::rpc::Call;
 use super::store::Store;
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::Outcome;
-use crate::builtin::cpi::files::write_json;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::Outcome;
+use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
 /// caller stops the jobs first when it wants more.

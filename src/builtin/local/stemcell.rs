@@ -9,10 +9,10 @@ use super::cid::{Cid, Resource};
 use super::copy::copy_tree;
 use super::rpc::Call;
 use super::store::Store;
-use crate::artifact::archive::{Links, Options, unpack_file};
-use crate::builtin::cpi::args::Hash;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::write_json;
+use crate::cpi::args::Hash;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::write_json;
+use artifact::archive::{Links, Options, unpack_file};
 
 /// The image below a stemcell's directory.
 pub const IMAGE: &str = "image";

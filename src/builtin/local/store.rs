@@ -17,11 +17,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::cid::{Cid, Resource};
 use super::launch;
 use super::vm;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::{private_dir, read_json};
-use crate::builtin::cpi::process::Identity;
-use crate::durable::sync_parent;
-use crate::tree;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::{private_dir, read_json};
+use crate::cpi::process::Identity;
+use base::files;
+use base::files::durable::sync_parent;
 
 /// The open cloud. While it lives, its root stays.
 pub struct Store {
@@ -176,7 +176,7 @@ impl Store {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        tree::remove(path).map_err(failed)?;
+        files::remove_tree(path).map_err(failed)?;
         sync_parent(path).map_err(failed)
     }
 

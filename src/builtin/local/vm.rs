@@ -20,12 +20,12 @@ use super::launch;
 use super::rpc::Call;
 use super::store::{self, Held, Store};
 use super::{network, settings, stemcell};
-use crate::builtin::cpi::agent;
-use crate::builtin::cpi::args::{Arguments, Hash, type_name};
-use crate::builtin::cpi::failure::{Failure, Kind, Outcome};
-use crate::builtin::cpi::files::{read_json, write_json};
-use crate::builtin::cpi::process::Identity;
-use crate::tree;
+use crate::cpi::agent;
+use crate::cpi::args::{Arguments, Hash, type_name};
+use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::files::{read_json, write_json};
+use crate::cpi::process::Identity;
+use base::files;
 
 /// Attached disks, inside a VM's directory.
 pub const DEVICES: &str = "devices";
@@ -94,7 +94,7 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
             cloud_properties: wanted.cloud_properties,
             networks: networks.clone(),
             disk_cids: wanted.disk_cids,
-            created_at: crate::notation::now(),
+            created_at: base::encoding::now(),
             metadata: Hash::new(),
         };
         let given = call.config.agent.settings(agent::Identity {
@@ -146,7 +146,7 @@ pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
         let path = held.path.join(volatile);
         if is_real_dir(&held.path, volatile) {
-            tree::remove(&path)
+            files::remove_tree(&path)
                 .map_err(|error| Failure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }

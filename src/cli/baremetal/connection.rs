@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 
 use crate::cli::paths;
 use crate::cli::session::Session;
-use crate::ironic::{Client, Settings};
-use crate::{Error, Result};
+use base::{Error, Result};
+use ironic::{Client, Settings};
 
 /// Names and environment variables are those of `openstack` (python-openstackclient, "Authentication").
 #[derive(Clone, Args)]

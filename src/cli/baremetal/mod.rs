@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use super::finish::Finished;
 use super::session::Session;
-use crate::Result;
+use base::Result;
 use connection::Connection;
 
 #[derive(Debug, Clone, Args)]

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::output::{LINKS, Output};
 use super::volume::Listing;
-use crate::Result;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::ironic::{Client, Collection, Object};
+use base::Result;
+use ironic::{Client, Collection, Object};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum NodeCommand {

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::ironic::Object;
-use crate::manifest::yaml::{self, Node};
-use crate::{Error, Result};
+use base::{Error, Result};
+use ironic::Object;
+use yaml::{self, Node};
 
 /// How a result is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,8 +7,8 @@ use super::output::Output;
 use super::pairs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::ironic::{Client, Collection, Filter, Object, Patch};
-use crate::{Error, Result};
+use base::{Error, Result};
+use ironic::{Client, Collection, Filter, Object, Patch};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum VolumeCommand {
@@ -431,7 +431,7 @@ fn set_keys(patch: Patch, object: &str, pairs: Vec<(String, Value)>) -> Patch {
 
 /// No password that was given is shown again, whoever quotes it.
 fn hide(session: &Session, properties: &[(String, Value)]) {
-    for (_, value) in properties.iter().filter(|(key, _)| crate::ironic::is_secret(key)) {
+    for (_, value) in properties.iter().filter(|(key, _)| ironic::is_secret(key)) {
         if let Value::String(text) = value {
             session.redactor.add(text);
         }

@@ -5,9 +5,9 @@ use clap::FromArgMatches as _;
 use super::typed::Typed;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::paths;
-use crate::manifest::variables::Definitions;
-use crate::manifest::yaml::{self, Data, Node};
-use crate::manifest::{self, Inputs, ops, read_text};
+use manifest::variables::Definitions;
+use manifest::{self, Inputs, ops, read_text};
+use yaml::{self, Data, Node};
 
 impl Typed {
     fn inputs(&self) -> Option<Inputs> {

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
 use super::{grammar, paths};
-use crate::{Error, Result};
+use base::{Error, Result};
 use shells::{BASH, ZSH};
 
 /// Set by the scripts to the shell that asks.

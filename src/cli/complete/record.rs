@@ -1,8 +1,8 @@
 //! What the state of a command line that is still being typed offers: whatever a CID or a CPI's name names.
 
 use super::typed::Typed;
-use crate::apply::records::{self, Overview};
-use crate::state::{Depot, Kind};
+use engine::apply::records::{self, Overview};
+use engine::state::{Depot, Kind};
 
 /// Something that can be named, and what it is.
 pub(super) struct Named {

@@ -11,10 +11,10 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter a
 use super::record::Named;
 use super::typed::Typed;
 use crate::cli::env_file;
-use crate::cpi::Method;
-use crate::manifest::vars_store::Store;
-use crate::seal::Sealing;
-use crate::state::Kind;
+use base::encryption::Sealing;
+use engine::cpi::Method;
+use engine::state::Kind;
+use manifest::vars_store::Store;
 
 const YAML: &[&str] = &["yml", "yaml"];
 const TARBALLS: &[&str] = &["tgz", "gz"];

@@ -9,10 +9,10 @@ use super::source::{SourceArgs, transcript_of};
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
-use crate::cpi::Method;
-use crate::error::nearest;
-use crate::workbench::{self, Versions};
-use crate::{Error, Result};
+use crate::conformance::{self, Versions};
+use base::error::nearest;
+use base::{Error, Result};
+use engine::cpi::Method;
 
 /// Call a method of a CPI, and show what is sent and what comes back
 #[derive(Debug, Clone, Args)]
@@ -51,13 +51,13 @@ impl CallArgs {
         };
         let arguments: Vec<Value> = words
             .enumerate()
-            .map(|(position, word)| workbench::plain_or_json(&method, position, &word))
+            .map(|(position, word)| conformance::plain_or_json(&method, position, &word))
             .collect();
         let on_bench = self.source.open(session, manifest.as_ref(), false, None)?;
         let versions = match method == Method::Info.name() {
             true => Versions::default(),
             false => {
-                let info = on_bench.watched(session, "Asking the CPI what it is", workbench::info)?;
+                let info = on_bench.watched(session, "Asking the CPI what it is", conformance::info)?;
                 let says = info.info.as_ref().map(|info| info.api_version);
                 if says.is_none() {
                     let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
@@ -72,7 +72,7 @@ impl CallArgs {
         };
         advise(session, &method, versions, &arguments);
         let called = on_bench.watched(session, &format!("Calling {method}"), |bench, watching| {
-            workbench::call(bench, &method, &arguments, versions, watching)
+            conformance::call(bench, &method, &arguments, versions, watching)
         })?;
         let exit_code = u8::from(!called.success);
         match session.globals.json {

@@ -6,16 +6,16 @@ use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
 use super::source::{OnBench, SourceArgs, hash};
-use crate::apply;
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::cpi::Contract;
-use crate::durable::write_atomically;
-use crate::workbench::check::{Notes, Report, Settings, StemcellImage, Surroundings, Verdict, junit};
-use crate::workbench::{self, Source};
-use crate::{Error, Result};
+use crate::conformance::check::{Notes, Report, Settings, StemcellImage, Surroundings, Verdict, junit};
+use crate::conformance::{self, Source};
+use base::files::durable::write_atomically;
+use base::{Error, Result};
+use engine::apply;
+use engine::cpi::Contract;
 
 /// Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense
 #[derive(Debug, Clone, Args)]
@@ -100,7 +100,7 @@ impl CheckArgs {
             interrupted: &|| environment.interrupted(),
             insisted: &|| environment.insisted(),
         };
-        let report = workbench::check(&on_bench.bench, &settings, &surroundings)?;
+        let report = conformance::check(&on_bench.bench, &settings, &surroundings)?;
         match report.passed() {
             true => stage.finish(),
             false => drop(stage),

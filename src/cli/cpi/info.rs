@@ -6,11 +6,11 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::source::{SourceArgs, transcript_of};
-use crate::Result;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::workbench;
+use crate::conformance;
+use base::Result;
 
 /// Ask a CPI what it is
 #[derive(Debug, Clone, Args)]
@@ -26,7 +26,7 @@ pub struct InfoArgs {
 impl InfoArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let on_bench = self.source.open(session, self.manifest.as_ref(), false, None)?;
-        let called = on_bench.watched(session, "Asking the CPI what it is", workbench::info)?;
+        let called = on_bench.watched(session, "Asking the CPI what it is", conformance::info)?;
         let exit_code = u8::from(!called.success);
         let used = called.info.as_ref().map(|info| info.api_version.min(on_bench.highest_api_version));
         if session.globals.json {

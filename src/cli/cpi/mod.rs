@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use super::finish::Finished;
 use super::session::Session;
-use crate::Result;
+use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub struct CpiCommandArgs {

@@ -9,8 +9,8 @@ use clap::{Args, ValueHint};
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
-use crate::workbench::{self, Ended};
-use crate::{Error, Result};
+use crate::conformance::{self, Ended};
+use base::{Error, Result};
 
 /// The largest request that is read, in bytes.
 const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
@@ -35,7 +35,7 @@ impl ReplayArgs {
     pub(super) fn run(self, _session: &Session) -> Result<Finished> {
         let path = paths::absolute(&paths::expand(&self.transcript, paths::home().as_deref()))?;
         if self.rewind {
-            workbench::rewind(&path)?;
+            conformance::rewind(&path)?;
             return Ok(Finished::Verdict(Vec::new(), 0));
         }
         let mut input = Vec::new();
@@ -44,7 +44,7 @@ impl ReplayArgs {
             .take(REQUEST_LIMIT)
             .read_to_end(&mut input)
             .map_err(|error| Error::io("reading the request from standard input", error))?;
-        let played = workbench::play_once(&path, &input)?;
+        let played = conformance::play_once(&path, &input)?;
         // A caller that closed it still gets its answer.
         let _ = std::io::stderr().write_all(&played.stderr);
         let exit_code = match played.ended {

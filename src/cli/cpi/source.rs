@@ -7,15 +7,14 @@ use clap::{Args, ValueHint};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::apply::{self, OpenCpi, OpenedCpi};
+use super::super::choices::Templates;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{Session, Surroundings};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
-use crate::cpi::{Executable, HIGHEST_API_VERSION};
-use crate::manifest;
-use crate::template::Mode;
-use crate::workbench::{Bench, Called, Recorder, Source, Watching};
-use crate::{Error, Result};
+use crate::conformance::{Bench, Called, Recorder, Source, Watching};
+use base::{Error, Result};
+use engine::apply::{self, OpenCpi, OpenedCpi};
+use engine::cpi::{Executable, HIGHEST_API_VERSION};
 
 /// Which CPI, and how it is asked.
 #[derive(Debug, Clone, Args)]
@@ -61,7 +60,7 @@ pub struct SourceArgs {
 
     /// What renders the templates of a CPI release
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Mode,
+    templates: Templates,
 
     #[command(flatten)]
     cpi: CpiVersionArgs,
@@ -114,7 +113,7 @@ impl SourceArgs {
             (Some(manifest), ..) => {
                 let request = OpenCpi {
                     inputs: self.configs.beside(self.flags.inputs_beside(manifest, &state)),
-                    templates: self.templates,
+                    templates: self.templates.into(),
                     cpi: self.cpi_name.clone(),
                     life,
                     stemcell: stemcell.map(Path::to_owned),
@@ -178,7 +177,7 @@ impl SourceArgs {
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret.
-        let identity = crate::notation::hex(&Sha256::digest(identity));
+        let identity = hex::encode(&Sha256::digest(identity));
         Ok(OnBench { bench, name, identity, surroundings, opened, highest_api_version })
     }
 }

@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 use super::find::{self, Found};
 use super::{EnvFile, read};
 use crate::cli::{Cli, paths};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// What became of the arguments of this process.
 pub(in crate::cli) enum CommandLine {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::cli::paths;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// What it is called.
 const FILE_NAME: &str = ".monopile.yml";

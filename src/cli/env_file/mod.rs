@@ -17,7 +17,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
 use super::paths;
-use crate::manifest::{Inputs, Preset};
+use manifest::{Inputs, Preset};
 
 pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand};
 

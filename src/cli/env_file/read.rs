@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{Content, EnvFile, Flag};
 use crate::cli::paths;
-use crate::error::nearest;
-use crate::manifest::yaml::{self, Data, Mapping, Node};
-use crate::manifest::{a_kind, read_text};
-use crate::{Error, Result};
+use base::error::nearest;
+use base::{Error, Result};
+use manifest::{a_kind, read_text};
+use yaml::{self, Data, Mapping, Node};
 
 /// What stands under a key that is a flag's name.
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,10 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{ChangeArgs, OfCpiArgs};
-use crate::Result;
-use crate::apply::resources::{self, AttachDisk};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
+use base::Result;
+use engine::apply::resources::{self, AttachDisk};
 
 #[derive(Debug, Clone, Args)]
 pub struct AttachDiskArgs {

@@ -3,12 +3,12 @@
 use clap::Args;
 
 use super::{begin, yes_or_no};
-use crate::apply::resources::{self, ListedCpi};
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::{Error, Result};
+use base::{Error, Result};
+use engine::apply::resources::{self, ListedCpi};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]

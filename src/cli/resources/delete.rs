@@ -4,11 +4,11 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{ChangeArgs, OfCpiArgs};
-use crate::Result;
-use crate::apply::resources::{self, Delete};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::state::Kind;
+use base::Result;
+use engine::apply::resources::{self, Delete};
+use engine::state::Kind;
 
 // What each of the commands is for, their list in `cli` says.
 #[derive(Debug, Clone, Args)]

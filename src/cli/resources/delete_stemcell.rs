@@ -4,11 +4,11 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::ChangeArgs;
-use crate::Result;
-use crate::apply::resources::{self, Delete};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::state::Kind;
+use base::Result;
+use engine::apply::resources::{self, Delete};
+use engine::state::Kind;
 
 #[derive(Debug, Clone, Args)]
 pub struct DeleteStemcellArgs {

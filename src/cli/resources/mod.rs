@@ -14,8 +14,8 @@ use clap::{Args, ValueHint};
 
 use super::environment_args::EnvironmentArgs;
 use super::session::{Session, Surroundings};
-use crate::Result;
-use crate::apply::resources::On;
+use base::Result;
+use engine::apply::resources::On;
 
 pub(super) use attach_disk::AttachDiskArgs;
 pub(super) use cpis::CpisArgs;
@@ -55,7 +55,12 @@ fn begin(
 ) -> Result<(On, Surroundings)> {
     session.keep_log(command);
     let (inputs, surroundings) = on.begin(session, false)?;
-    let on = On { inputs, templates: on.templates, cpi_api_version: on.cpi_api_version(), forget_open_calls };
+    let on = On {
+        inputs,
+        templates: on.templates.into(),
+        cpi_api_version: on.cpi_api_version(),
+        forget_open_calls,
+    };
     Ok((on, surroundings))
 }
 

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::Result;
-use crate::apply::resources;
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
+use base::Result;
+use engine::apply::resources;
 
 #[derive(Debug, Clone, Args)]
 pub struct SnapshotsArgs {

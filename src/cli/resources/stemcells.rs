@@ -3,12 +3,12 @@
 use clap::Args;
 
 use super::yes_or_no;
-use crate::Result;
-use crate::apply::resources;
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
+use base::Result;
+use engine::apply::resources;
 
 #[derive(Debug, Clone, Args)]
 pub struct StemcellsArgs {

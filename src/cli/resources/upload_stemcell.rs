@@ -5,11 +5,11 @@ use std::path::Path;
 use clap::{Args, ValueHint};
 
 use super::ChangeArgs;
-use crate::Result;
-use crate::apply::resources::{self, UploadStemcell};
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
+use base::Result;
+use engine::apply::resources::{self, UploadStemcell};
 
 #[derive(Debug, Clone, Args)]
 pub struct UploadStemcellArgs {

@@ -5,13 +5,13 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::AgreeArgs;
-use crate::apply::records;
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::state::{self, Version};
-use crate::{Result, notation};
+use base::{Result, encoding};
+use engine::apply::records;
+use engine::state::{self, Version};
 
 /// List the kept versions of a state file, keep one, go back to one
 #[derive(Debug, Clone, Args)]
@@ -76,7 +76,7 @@ impl From<Version> for Listed {
         Listed {
             version: version.name,
             path: version.place,
-            written: notation::rfc3339(OffsetDateTime::from(version.written)),
+            written: encoding::rfc3339(OffsetDateTime::from(version.written)),
             vm: state.vm_cid().map(str::to_owned),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),

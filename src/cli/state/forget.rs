@@ -3,12 +3,12 @@
 use clap::{Args, ValueHint};
 
 use super::AgreeArgs;
-use crate::Result;
-use crate::apply::records::{self, Forgettable};
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::state::Kind;
+use base::Result;
+use engine::apply::records::{self, Forgettable};
+use engine::state::Kind;
 
 /// Drop a record on purpose: nothing will look after what it describes
 #[derive(Debug, Clone, Args)]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::Result;
-use crate::apply::records::{self, ImportedStemcell};
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::{AgentArgs, duration};
+use base::Result;
+use engine::apply::records::{self, ImportedStemcell};
 
 /// Make a state file from CIDs, for an environment whose state is lost
 #[derive(Debug, Clone, Args)]
@@ -53,7 +53,7 @@ impl ImportArgs {
             disk: self.disk,
             stemcells: self.stemcells,
             stemcell_api_version: self.stemcell_api_version,
-            templates: self.on.templates,
+            templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.agent_timeout,
         };

@@ -10,7 +10,8 @@ use clap::{Args, Subcommand};
 
 use super::finish::Finished;
 use super::session::Session;
-use crate::{Error, Result, ui};
+use crate::ui;
+use base::{Error, Result};
 
 #[derive(Debug, Clone, Args)]
 pub struct StateCommandArgs {

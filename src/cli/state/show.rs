@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use crate::Result;
-use crate::apply::records::{self, Overview};
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::state::{Kind, Undeleted};
+use base::Result;
+use engine::apply::records::{self, Overview};
+use engine::state::{Kind, Undeleted};
 
 /// Show what is on record: VM, disks, stemcells, releases, calls that are open
 #[derive(Debug, Clone, Args)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::Result;
-use crate::apply::records::{self, Checked, Status};
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use crate::cli::{AgentArgs, duration};
+use base::Result;
+use engine::apply::records::{self, Checked, Status};
 
 /// Ask CPI and agent whether what is on record exists
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ impl VerifyArgs {
         self.agent.apply(&mut surroundings.environment);
         let request = records::Verify {
             inputs,
-            templates: self.on.templates,
+            templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.agent_timeout,
         };

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::parse::did_you_mean;
-use crate::manifest::reader::{Field, Problems};
-use crate::manifest::yaml::Node;
+use crate::reader::{Field, Problems};
+use yaml::Node;
 
 /// The availability zone of the instance group.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
 use super::az::Az;
-use crate::manifest::reader::{Field, Problems};
+use crate::reader::{Field, Problems};
 
 /// How a network assigns addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::{
     ArtifactRef, Certificate, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
     ReleaseRef, VmSpec, WatchTime,
 };
-use crate::Result;
-use crate::manifest::reader::{Field, Problems};
-use crate::manifest::yaml::Node;
+use crate::reader::{Field, Problems};
+use base::Result;
+use yaml::Node;
 
 /// Upstream's default for `update_watch_time`.
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
@@ -124,7 +124,7 @@ fn read(root: &Field<'_>, zones: &Field<'_>, problems: &mut Problems) -> Option<
 
 /// The `; did you mean 'x'?` for a misspelt name.
 pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    crate::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+    base::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
 
 fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {

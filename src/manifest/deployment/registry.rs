@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::manifest::reader::{Field, Problems};
+use crate::reader::{Field, Problems};
 
 const HOST: &str = "127.0.0.1";
 const PORT: u16 = 6901;
@@ -176,7 +176,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::manifest::yaml;
 
     fn parse(text: &str) -> (Option<RegistryConfig>, Option<SshTunnel>, Map<String, Value>, String) {
         let root = yaml::load(text, Path::new("m.yml")).unwrap();

@@ -2,7 +2,7 @@
 
 use super::path::{Modifier, Path, Token};
 use super::walk::{Found, PathError, PathErrorKind, Step, find, to_i64};
-use crate::manifest::yaml::{Data, Mapping, Node};
+use yaml::{Data, Mapping, Node};
 
 /// Puts a value at a path: in place of what is there, or as a new key, a new item or an inserted one.
 pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), PathError> {

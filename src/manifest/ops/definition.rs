@@ -7,8 +7,8 @@ use super::apply;
 use super::path::Path;
 use super::suggest;
 use super::walk::PathError;
-use crate::manifest::yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
-use crate::{Error, Result};
+use base::{Error, Result};
+use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 
 /// The operations of one file, in order.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! "There is …": what exists near a name that does not.
 
-use crate::manifest::yaml::{Data, Node};
+use yaml::{Data, Node};
 
 /// How many names an error lists.
 const LISTED: usize = 8;
@@ -15,7 +15,7 @@ pub(super) fn nearest<'a>(
 ) -> String {
     let mut seen = std::collections::HashSet::new();
     let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
-    match (crate::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
+    match (base::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
         (_, []) => "there is nothing here".into(),
         (Some(name), _) => format!("there is '{}'", show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),

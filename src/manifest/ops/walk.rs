@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::path::{Modifier, Path, Token};
 use super::suggest;
-use crate::manifest::yaml::{Data, Mapping, Node};
+use yaml::{Data, Mapping, Node};
 
 /// Why a path does not lead anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,10 +35,10 @@ pub enum PathErrorKind {
     Unsupported,
 }
 
-impl From<PathError> for crate::Error {
+impl From<PathError> for base::Error {
     fn from(error: PathError) -> Self {
         let hint = error.hint.clone();
-        let converted = crate::Error::invalid(error.message);
+        let converted = base::Error::invalid(error.message);
         match hint {
             Some(hint) => converted.with_hint(hint),
             None => converted,

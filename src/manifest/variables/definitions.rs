@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{Data, Node, Position};
-use crate::{Error, Result};
+use crate::words::a_kind;
+use base::{Error, Result};
+use yaml::{Data, Node, Position};
 
 /// One entry of `variables:`.
 #[derive(Debug, Clone)]
@@ -136,7 +136,6 @@ fn text(node: &Node, key: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::yaml;
 
     fn of(text: &str) -> Result<Definitions> {
         Definitions::of(&yaml::load(text, std::path::Path::new("m.yml")).unwrap())

@@ -1,8 +1,8 @@
 //! The part of a value that `((name.key.0))` asks for.
 
-use crate::error::nearest;
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{Data, Node};
+use crate::words::a_kind;
+use base::error::nearest;
+use yaml::{Data, Node};
 
 /// Why there is no such part.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn descend<'n, 'k>(value: &'n Node, keys: impl Iterator<Item = &'k str>) -> 
     Ok(here)
 }
 
-fn integer_key<'n>(map: &'n crate::manifest::yaml::Mapping, key: &str) -> Option<&'n Node> {
+fn integer_key<'n>(map: &'n yaml::Mapping, key: &str) -> Option<&'n Node> {
     let wanted: i64 = key.parse().ok()?;
     map.iter().find(|(name, _)| name.as_i64() == Some(wanted)).map(|(_, value)| value)
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_no_text_is_shown_as_what_it_is() {
-        let map = crate::manifest::yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
+        let map = yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
         assert_eq!(
             descend(&map, ["y"].into_iter()).unwrap_err().message,
             "there is no key 'y'; there is the boolean true (quote the key if it is meant as text), 7"

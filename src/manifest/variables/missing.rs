@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::nearest;
-use crate::manifest::yaml::Position;
-use crate::{Error, ErrorKind};
+use base::error::nearest;
+use base::{Error, ErrorKind};
+use yaml::Position;
 
 /// References that have no value.
 #[derive(Debug, Default)]

@@ -7,11 +7,11 @@ use time::OffsetDateTime;
 use super::descend::descend;
 use super::syntax::{self, Reference};
 use super::{Definition, Definitions, Missing, Sources, UpdateMode};
-use crate::error::ResultExt;
-use crate::manifest::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{Data, Mapping, Node, Position};
-use crate::{Error, Result};
+use crate::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
+use crate::words::a_kind;
+use base::error::ResultExt;
+use base::{Error, Result};
+use yaml::{Data, Mapping, Node, Position};
 
 /// How much text and how many nodes variables may put into one document, in bytes (a node counts as
 /// [`NODE_WEIGHT`]). Without a limit a small manifest could ask for terabytes.

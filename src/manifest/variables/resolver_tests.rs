@@ -3,7 +3,6 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::manifest::yaml;
 
 fn place() -> Position {
     Position { source: Some(std::sync::Arc::new("m.yml".into())), line: 7, column: 3 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::manifest::Inputs;
-use crate::manifest::files;
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{self, Data, Mapping, Node, Position};
-use crate::{Error, Result};
+use crate::Inputs;
+use crate::files;
+use crate::words::a_kind;
+use base::{Error, Result};
+use yaml::{self, Data, Mapping, Node, Position};
 
 /// Values by variable name.
 #[derive(Debug, Clone, Default)]
@@ -246,7 +246,7 @@ mod tests {
     fn malformed_pairs_do_not_show_their_text() {
         for pair in ["s3cret", "=s3cret", "", "="] {
             let error = from_var(pair).unwrap_err();
-            assert_eq!(error.kind(), crate::ErrorKind::Usage);
+            assert_eq!(error.kind(), base::ErrorKind::Usage);
             assert!(!format!("{error:?}").contains("s3cret"));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::manifest::yaml::{Data, Node};
+use yaml::{Data, Node};
 
 /// One `((…))` in a string.
 #[derive(Debug, Clone, PartialEq, Eq)]

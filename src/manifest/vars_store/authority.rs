@@ -2,11 +2,11 @@
 
 use super::signing_key::SigningKey;
 use super::x509::Certificate;
-use crate::Error;
-use crate::Result;
-use crate::error::ResultExt;
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::Node;
+use crate::words::a_kind;
+use base::Error;
+use base::Result;
+use base::error::ResultExt;
+use yaml::Node;
 
 /// A CA that signs certificates.
 pub struct Authority {

@@ -9,7 +9,7 @@ use super::certificate_options::{CertificateOptions, EXTENDED_KEY_USAGES};
 use super::rsa_key::RsaKey;
 use super::signing_key::SigningKey;
 use super::{der, pem_text};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 const COUNTRY: &[u8] = &[0x55, 0x04, 0x06];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];

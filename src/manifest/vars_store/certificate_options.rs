@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use super::rsa_key::KeySize;
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{Data, Node};
-use crate::{Error, Result};
+use crate::words::a_kind;
+use base::{Error, Result};
+use yaml::{Data, Node};
 
 /// What a certificate is to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -254,7 +254,6 @@ fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::yaml;
 
     fn parse(text: &str) -> Result<CertificateOptions> {
         CertificateOptions::parse(Some(&yaml::load(text, std::path::Path::new("m.yml")).unwrap()))

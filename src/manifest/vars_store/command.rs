@@ -8,10 +8,10 @@ use time::{Duration, OffsetDateTime};
 use super::report::{self, Row};
 use super::rotate::{self, Rotated};
 use super::store::Store;
-use crate::manifest::{Inputs, load};
-use crate::seal::Sealing;
-use crate::ui::Reporter;
-use crate::{Error, Result};
+use crate::{Inputs, load};
+use base::encryption::Sealing;
+use base::events::Reporter;
+use base::{Error, Result};
 
 /// One command.
 #[derive(Debug, Clone)]

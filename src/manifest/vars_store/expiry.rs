@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 
 use super::x509::Certificate;
-use crate::manifest::yaml::{Data, Node};
+use yaml::{Data, Node};
 
 /// One sentence for each certificate in these variables that has expired or will within `within`.
 pub fn warnings<'n>(

@@ -1,6 +1,6 @@
 //! Passwords: letters and digits that need no quoting anywhere.
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// Upstream's alphabet (config-server, `password_generator.go`).
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";

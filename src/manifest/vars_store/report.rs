@@ -9,9 +9,9 @@ use super::signing_key::SigningKey;
 use super::store::Store;
 use super::value::{Kind, is_mismatched_pair};
 use super::x509::Certificate;
-use crate::manifest::variables::{Definition, Definitions, Resolver, Sources};
-use crate::manifest::yaml::Node;
-use crate::{Error, Result};
+use crate::variables::{Definition, Definitions, Resolver, Sources};
+use base::{Error, Result};
+use yaml::Node;
 
 /// One variable in a store.
 #[derive(Debug, Clone, Serialize)]

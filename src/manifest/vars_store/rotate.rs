@@ -15,10 +15,10 @@ use super::spec::Spec;
 use super::store::Store;
 use super::value::Kind;
 use super::x509::Certificate;
-use crate::error::ResultExt;
-use crate::manifest::variables::Resolver;
-use crate::manifest::yaml::{Data, Node};
-use crate::{Error, Result};
+use crate::variables::Resolver;
+use base::error::ResultExt;
+use base::{Error, Result};
+use yaml::{Data, Node};
 
 /// What a rotation did.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use aws_lc_rs::signature::KeyPair as _;
 use sha1::Digest;
 
 use super::{der, pem_text};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// How long a key is, in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

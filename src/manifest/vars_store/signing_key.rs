@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{
 };
 
 use super::{der, pem_text};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// A private key that signs certificates.
 pub enum SigningKey {

@@ -9,9 +9,9 @@ use super::certificate_options::{CaReference, CertificateOptions, check_names, i
 use super::rsa_key::{KeyPool, KeySize, SshKeyPair};
 use super::x509::Certificate;
 use super::{certificate, password};
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{Data, Mapping, Node};
-use crate::{Error, Result};
+use crate::words::a_kind;
+use base::{Error, Result};
+use yaml::{Data, Mapping, Node};
 
 /// What a variable is to be.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::durable::{Replacement, sweep_temporaries};
-use crate::manifest::files;
-use crate::manifest::words::a_kind;
-use crate::manifest::yaml::{self, Data, Mapping, Node};
-use crate::seal::{Kept, Sealing};
-use crate::{Error, Result};
+use crate::files;
+use crate::words::a_kind;
+use base::encryption::{Kept, Sealing};
+use base::files::durable::{Replacement, sweep_temporaries};
+use base::{Error, Result};
+use yaml::{self, Data, Mapping, Node};
 
 /// A vars store: a YAML mapping from variable names to values, upstream's format.
 ///

@@ -6,8 +6,8 @@ use super::signing_key::SigningKey;
 use super::spec::Spec;
 use super::x509::Certificate;
 use super::{certificate, password, pem_text};
-use crate::manifest::yaml::Node;
-use crate::{Error, Result};
+use base::{Error, Result};
+use yaml::Node;
 
 /// A stored value.
 #[derive(Debug)]

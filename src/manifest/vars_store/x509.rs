@@ -7,7 +7,7 @@ use x509_parser::error::X509Error;
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
 use super::pem_text;
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]

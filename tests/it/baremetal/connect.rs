@@ -1,6 +1,6 @@
 //! How Ironic is reached.
 
-use monopile::ironic::{Client, Collection, Filter, Settings};
+use ironic::{Client, Collection, Filter, Settings};
 
 use super::Bench;
 use crate::support::Run;

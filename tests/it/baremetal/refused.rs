@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use monopile::ironic::{Client, Collection, Patch, Refusal, Settings};
+use ironic::{Client, Collection, Patch, Refusal, Settings};
 
 use super::Bench;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use monopile::template::{Context, Renderer, native::NativeRenderer};
+use erb::{Context, Renderer, native::NativeRenderer};
 use serde_json::json;
 
 use super::{Case, reference, shown};

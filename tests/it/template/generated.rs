@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use monopile::template::{Context, Renderer, native::NativeRenderer};
+use erb::{Context, Renderer, native::NativeRenderer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;

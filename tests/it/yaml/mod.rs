@@ -13,16 +13,16 @@ mod scalars;
 use std::fmt::Write;
 use std::path::Path;
 
-use monopile::ErrorKind;
-use monopile::manifest::yaml::{self, Data, Mapping, Node};
+use base::ErrorKind;
 use proptest::prelude::*;
+use yaml::{Data, Mapping, Node};
 
 fn load(text: &str) -> Node {
     yaml::load(text, Path::new("test.yml")).unwrap_or_else(|error| panic!("{text:?}: {error:?}"))
 }
 
 fn refused(text: &str) -> String {
-    let error = yaml::load(text, Path::new("test.yml")).expect_err(text);
+    let error = base::Error::from(yaml::load(text, Path::new("test.yml")).expect_err(text));
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     error.to_string()
 }

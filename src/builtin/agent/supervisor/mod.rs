@@ -20,8 +20,8 @@ use self::proc::ProcessId;
 use self::service::{Phase, Service};
 use super::dirs::{self, Dirs};
 use super::process::Cancel;
-use crate::error::ResultExt;
-use crate::{Error, Result};
+use base::error::ResultExt;
+use base::{Error, Result};
 
 pub use self::proc::living;
 

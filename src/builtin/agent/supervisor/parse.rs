@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// How long a start or stop may take when the file does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use super::super::dirs;
 use super::super::process::{ending, spawn};
 use super::parse::{Process, Program};
 use super::proc::{self, ProcessId};
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The environment monit gives its programs.
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";

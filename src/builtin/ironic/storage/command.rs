@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::ironic::volume::Volume;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::ironic::volume::Volume;
 
 /// The version of the contract.
 const VERSION: u64 = 1;
@@ -161,7 +161,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::builtin::ironic::volume::Kind;
+    use crate::ironic::volume::Kind;
 
     /// A tool that answers this, whatever it is asked.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::volume::Volume;
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::ironic::Object;
+use crate::cpi::failure::{Failure, Outcome};
+use ironic::Object;
 
 /// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume
 /// which does not exist is.

@@ -14,10 +14,10 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::private_dir;
-use crate::builtin::ironic::volume::Volume;
-use crate::durable;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::private_dir;
+use crate::ironic::volume::Volume;
+use base::files::durable;
 
 /// Where volumes are, and the tgtd that shows them.
 #[derive(Deserialize)]

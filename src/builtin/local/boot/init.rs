@@ -17,7 +17,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
 use super::{Report, SETTINGS, USER_DATA, tree};
-use crate::builtin::cpi::process::timespec;
+use crate::cpi::process::timespec;
 
 /// Where the agent finds this program, its settings and its base directory inside the VM.
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";

@@ -20,7 +20,7 @@ mod tree;
 
 use std::ffi::OsString;
 
-use crate::{Error, Result};
+use base::{Error, Result};
 
 /// The agent's settings, inside a VM's directory. Each boot copies them to where the agent looks.
 #[cfg(target_os = "linux")]
@@ -35,7 +35,7 @@ pub(super) const USER_DATA: &str = "user_data.json";
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
     /// Init was started and is this process.
-    Init(crate::builtin::cpi::process::Identity),
+    Init(crate::cpi::process::Identity),
     /// Something the VM has to do without.
     Note(String),
     /// Init and agent run.

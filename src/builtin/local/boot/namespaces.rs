@@ -11,7 +11,7 @@ use rustix::process::{getegid, geteuid, setsid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::Report;
-use crate::builtin::cpi::process::Identity;
+use crate::cpi::process::Identity;
 
 /// Sysctls that forbid user namespaces, with the value that does.
 const SWITCHES: [(&str, &str); 3] = [

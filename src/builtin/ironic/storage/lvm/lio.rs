@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::ironic::storage::{Export, Iscsi, Login, run_with};
-use crate::builtin::ironic::volume::Volume;
-use crate::durable;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::ironic::storage::{Export, Iscsi, Login, run_with};
+use crate::ironic::volume::Volume;
+use base::files::durable;
 
 /// The number of a target's only volume.
 const LUN: u64 = 0;

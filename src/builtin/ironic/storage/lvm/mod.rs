@@ -17,9 +17,9 @@ use serde::Deserialize;
 use self::lio::Lio;
 use self::volumes::Volumes;
 use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::cpi::files::private_dir;
-use crate::builtin::ironic::volume::Volume;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::files::private_dir;
+use crate::ironic::volume::Volume;
 
 /// Where volumes are, and how machines reach them.
 #[derive(Deserialize)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::builtin::cpi::failure::{Failure, Outcome};
-use crate::builtin::ironic::storage::run;
+use crate::cpi::failure::{Failure, Outcome};
+use crate::ironic::storage::run;
 
 /// The volumes of one group.
 pub struct Volumes {

@@ -1,0 +1,86 @@
+//! Locates, verifies and unpacks stemcells and releases; digests; the rules for hostile archives.
+//!
+//! A manifest's `url` becomes a [`Location`]; a [`Fetcher`] makes a [`Source`] of it, a file or a directory on
+//! this machine, downloading into the [`Cache`] where necessary. [`Cache::identify`] says what a source is and
+//! checks its digest, without reading a file that it knows, which is enough to see that nothing changed.
+//! [`stemcell::open`] and [`release::open`] verify and unpack it.
+//!
+//! ```no_run
+//! # fn f(reporter: &monopile::ui::Reporter, work: &std::path::Path) -> monopile::Result<()> {
+//! use monopile::artifact::{Cache, Digest, Fetcher, Kind, Location, release};
+//! let cache = Cache::open(&work.join("cache"))?;
+//! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
+//! let location = Location::parse("https://example.com/hello.tgz", work, None)?;
+//! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
+//! let what = "release 'hello'";
+//! let source = fetcher.obtain(&location, Some(&expected), what, reporter)?;
+//! let identity = cache.identify(Kind::Release, &source, Some(&expected), what, reporter)?;
+//! let stage = reporter.stage("Unpacking");
+//! let release = release::open(&source, Some(&expected), work, &stage)?;
+//! for level in release.package_levels(&["hello"])? {
+//!     for package in level { /* independent of each other: compile at once */ }
+//! }
+//! # Ok(()) }
+//! ```
+
+pub mod archive;
+pub mod cache;
+pub mod digest;
+mod documents;
+mod fetch;
+pub mod inspect;
+mod location;
+mod overlap;
+pub mod release;
+pub mod rewrite;
+mod source_form;
+pub mod stemcell;
+mod url;
+
+#[cfg(test)]
+#[path = "../../tests/it/support/tarballs.rs"]
+pub(crate) mod tarballs;
+
+#[cfg(test)]
+#[path = "../../tests/it/support/hostile.rs"]
+pub(crate) mod hostile;
+
+#[cfg(test)]
+#[path = "../../tests/it/support/http.rs"]
+pub(crate) mod http;
+
+pub use cache::{Cache, Kind};
+pub use digest::{Algorithm, Digest};
+pub use fetch::client;
+pub use fetch::{Fetcher, Interrupted, relay};
+pub use location::{Identity, Location, Source, Stamp};
+pub use release::Release;
+pub use stemcell::Stemcell;
+pub use url::HttpUrl;
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Arc;
+
+    use super::{Cache, Identity, Kind, Source};
+    use base::Result;
+    use base::events::{Event, Reporter, Sink, Stage};
+
+    struct Silent;
+
+    impl Sink for Silent {
+        fn emit(&self, _event: &Event) {}
+    }
+
+    /// What a source is, with a cache that knows nothing.
+    pub(crate) fn identify(kind: Kind, source: &Source) -> Result<Identity> {
+        let directory = tempfile::tempdir().unwrap();
+        let reporter = Reporter::new(Arc::new(Silent));
+        Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)
+    }
+
+    /// A stage nobody looks at.
+    pub(crate) fn stage() -> Stage {
+        Reporter::new(Arc::new(Silent)).stage("testing")
+    }
+}

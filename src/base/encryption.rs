@@ -1,0 +1,274 @@
+//! Encryption at rest, with [age](https://age-encryption.org/v1): what is kept in a repository can be read by whoever has
+//! an identity, and by nobody else.
+//!
+//! What is sealed is text (armored), so that a repository takes it for such, and is recognised by its first line.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use age::armor::{ArmoredReader, ArmoredWriter, Format};
+use age::{Decryptor, EncryptError, Encryptor, Identity, IdentityFile, Recipient, x25519};
+use age_core::format::{FileKey, Stanza};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
+
+/// How armored files begin, and binary ones.
+const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
+
+/// To whom is sealed, and by whose identity sealed things are opened. Nobody, unless somebody is named.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct Sealing {
+    /// `age1…`
+    recipients: Vec<String>,
+    /// The texts of identity files. They are for this process alone.
+    #[serde(skip)]
+    identities: Vec<String>,
+}
+
+impl fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealing({:?}, {} identities)", self.recipients, self.identities.len())
+    }
+}
+
+/// How something is kept that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// In plain.
+    Plain,
+    /// Sealed, but to others than those to whom it would be written now, as far as is known.
+    ToOthers,
+    /// Sealed to those to whom it would be written now.
+    AsWanted,
+}
+
+fn is_sealed(bytes: &[u8]) -> bool {
+    BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
+}
+
+/// Says in what is sealed to which recipients that was, which age itself tells nobody: so that a change of them is
+/// noticed where nothing else has changed. Whoever opens it passes over what he does not know.
+struct Mark(String);
+
+const MARK: &str = "monopile-recipients";
+
+impl Mark {
+    fn of(recipients: &[String]) -> Self {
+        // However often and in which order they are named.
+        let recipients: BTreeSet<&String> = recipients.iter().collect();
+        let digest =
+            recipients.iter().fold(Sha256::new(), |digest, one| digest.chain_update(format!("{one}\n")));
+        Mark(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// That of something sealed.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut file = Vec::new();
+        ArmoredReader::new(bytes).read_to_end(&mut file).ok()?;
+        // Its header is lines of text; the last one begins so.
+        let mut lines = file.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
+        let beginning = format!("-> {MARK} ");
+        lines.find_map(|line| {
+            str::from_utf8(line).ok()?.strip_prefix(&beginning).map(|mark| Mark(mark.to_owned()))
+        })
+    }
+}
+
+impl Recipient for Mark {
+    fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
+        let stanza = Stanza { tag: MARK.to_owned(), args: vec![self.0.clone()], body: Vec::new() };
+        Ok((vec![stanza], HashSet::new()))
+    }
+}
+
+impl Sealing {
+    /// Seals to these recipients (`age1…`), and opens by these identities (texts of identity files, each with the name of
+    /// its file).
+    pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
+        for recipient in &recipients {
+            parse(recipient).map_err(|why| {
+                Error::usage(format!("'{recipient}' is no recipient: {why}"))
+                    .with_hint("a recipient begins with age1; `age-keygen` makes one, with its identity")
+            })?;
+        }
+        for (name, text) in &identities {
+            let wrong = |why: String| {
+                Error::usage(format!("'{name}' is no file of identities: {why}"))
+                    .with_hint("`age-keygen -o FILE` makes one; a line of it begins with AGE-SECRET-KEY-1")
+            };
+            if is_sealed(text.as_bytes()) {
+                return Err(wrong(
+                    "it is encrypted with a passphrase, which nobody can be asked for here".into(),
+                ));
+            }
+            // The parser's words may quote a line.
+            let parsed = identities_in(text).map_err(|_| wrong("a line of it is no identity".into()))?;
+            if parsed.is_empty() {
+                return Err(wrong("it is empty".into()));
+            }
+        }
+        Ok(Sealing { recipients, identities: identities.into_iter().map(|(_, text)| text).collect() })
+    }
+
+    /// Whether what is written is sealed.
+    pub fn seals(&self) -> bool {
+        !self.recipients.is_empty()
+    }
+
+    /// How this is kept.
+    pub fn kept(&self, bytes: &[u8]) -> Kept {
+        match is_sealed(bytes) {
+            false => Kept::Plain,
+            true if Mark::read(bytes).is_some_and(|mark| mark.0 == Mark::of(&self.recipients).0) => {
+                Kept::AsWanted
+            }
+            true => Kept::ToOthers,
+        }
+    }
+
+    /// What must not be shown.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.identities.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("AGE-"))
+    }
+
+    /// What is to be written in the place of `bytes`.
+    pub fn seal(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        if !self.seals() {
+            return Ok(bytes.to_vec());
+        }
+        let recipients = self.recipients.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
+        let recipients = recipients.map_err(io::Error::other)?;
+        let mark = Mark::of(&self.recipients);
+        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient).chain([&mark as _]);
+        let encryptor = Encryptor::with_recipients(recipients).map_err(io::Error::other)?;
+        let armor = ArmoredWriter::wrap_output(Vec::new(), Format::AsciiArmor)?;
+        let mut writer = encryptor.wrap_output(armor)?;
+        writer.write_all(bytes)?;
+        writer.finish()?.finish()
+    }
+
+    /// What was sealed; what was not is as it is. The kind of the error is `InvalidInput` where another identity may help.
+    pub fn open(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        if !is_sealed(&bytes) {
+            return Ok(bytes);
+        }
+        let unreadable = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+        if self.identities.is_empty() {
+            return Err(unreadable(
+                "it is encrypted with age: name a file with an identity with --identity FILE, or MONOPILE_IDENTITY",
+            ));
+        }
+        let identities: Vec<Box<dyn Identity>> =
+            self.identities.iter().filter_map(|text| identities_in(text).ok()).flatten().collect();
+        let damaged = |error: age::DecryptError| match error {
+            age::DecryptError::NoMatchingKeys => {
+                unreadable("it is encrypted with age, and not to the identity that is given (--identity)")
+            }
+            other => unreadable(&format!("it is encrypted with age, and damaged: {other}")),
+        };
+        let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(damaged)?;
+        let identities = identities.iter().map(|identity| &**identity);
+        let mut opened = Vec::new();
+        decryptor.decrypt(identities).map_err(damaged)?.read_to_end(&mut opened)?;
+        Ok(opened)
+    }
+}
+
+fn parse(recipient: &str) -> Result<x25519::Recipient, String> {
+    recipient.parse().map_err(|error: &str| error.to_owned())
+}
+
+fn identities_in(text: &str) -> io::Result<Vec<Box<dyn Identity>>> {
+    IdentityFile::from_buffer(text.as_bytes())?.into_identities().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use age::secrecy::ExposeSecret;
+
+    /// A recipient and its identity file.
+    fn pair() -> (String, (String, String)) {
+        let identity = x25519::Identity::generate();
+        let text = format!("# created: today\n{}\n", identity.to_string().expose_secret());
+        (identity.to_public().to_string(), ("key.txt".to_owned(), text))
+    }
+
+    #[test]
+    fn each_recipient_opens_what_was_sealed_and_nobody_else() {
+        let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
+        let to_both = Sealing::new(vec![one, two], Vec::new()).unwrap();
+        let sealed = to_both.seal(b"a secret").unwrap();
+        assert!(sealed.starts_with(BEGINNINGS[0]) && sealed.is_ascii());
+        assert_ne!(to_both.seal(b"a secret").unwrap(), sealed);
+        for identity in [first, second] {
+            let opening = Sealing::new(Vec::new(), vec![identity]).unwrap();
+            assert_eq!(opening.open(sealed.clone()).unwrap(), b"a secret");
+            assert_eq!(
+                opening.open([&sealed[..], b"\n\n\n"].concat()).unwrap(),
+                b"a secret",
+                "more empty lines"
+            );
+            assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
+            assert_eq!(opening.open(b"plain".to_vec()).unwrap(), b"plain");
+        }
+        let error = Sealing::new(Vec::new(), vec![third]).unwrap().open(sealed.clone()).unwrap_err();
+        assert!(error.to_string().contains("not to the identity"), "{error}");
+        let error = to_both.open(sealed).unwrap_err();
+        assert!(error.to_string().contains("--identity"), "{error}");
+        assert_eq!(Sealing::default().seal(b"x").unwrap(), b"x");
+    }
+
+    #[test]
+    fn to_whom_it_was_sealed_is_known() {
+        let ((one, _), (two, _)) = (pair(), pair());
+        let to = |recipients: &[&String]| {
+            Sealing::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
+        };
+        let sealed = to(&[&one, &two]).seal(b"a secret").unwrap();
+        for (sealing, kept) in [
+            (to(&[&one, &two]), Kept::AsWanted),
+            (to(&[&two, &one, &two]), Kept::AsWanted),
+            (to(&[&one]), Kept::ToOthers),
+            (to(&[]), Kept::ToOthers),
+        ] {
+            assert_eq!(sealing.kept(&sealed), kept, "{sealing:?}");
+            assert_eq!(sealing.kept(&[&sealed[..], b"\n"].concat()), kept);
+            assert_eq!(sealing.kept(b"{}"), Kept::Plain);
+        }
+        let recipient: x25519::Recipient = one.parse().unwrap();
+        let foreign = age::encrypt_and_armor(&recipient, b"a secret").unwrap();
+        assert_eq!(to(&[&one]).kept(foreign.as_bytes()), Kept::ToOthers, "by another program");
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let (recipient, identity) = pair();
+        let sealing = Sealing::new(vec![recipient], vec![identity]).unwrap();
+        let sealed = sealing.seal(&[b'x'; 500]).unwrap();
+        for at in (40..sealed.len() - 40).step_by(37) {
+            let mut damaged = sealed.clone();
+            damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
+            assert!(sealing.open(damaged).is_err(), "at {at}");
+        }
+        assert!(sealing.open(sealed[..sealed.len() / 2].to_vec()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_recipient_or_identity_is_told_and_not_quoted() {
+        let error = Sealing::new(vec!["age1x".into()], Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("'age1x' is no recipient"), "{error}");
+        for (text, part) in [
+            ("AGE-SECRET-KEY-1WRONG", "a line"),
+            ("# nothing\n", "empty"),
+            ("age-encryption.org/v1\n", "passphrase"),
+        ] {
+            let error = Sealing::new(Vec::new(), vec![("key.txt".into(), text.into())]).unwrap_err();
+            let said = format!("{error:?}");
+            assert!(said.contains("'key.txt'") && said.contains(part) && !said.contains("WRONG"), "{said}");
+        }
+    }
+}

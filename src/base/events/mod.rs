@@ -1,0 +1,159 @@
+//! Events: the one way in which a run reports what happens. The crates below `ui` emit them through a
+//! [`Reporter`]; the renderers of `ui` are its [`Sink`]s.
+
+mod event;
+mod habits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub use event::{AnnouncedStep, Event, Outcome, Report, StageId, StageTaken, StepTaken, Unit};
+use habits::Habits;
+
+/// What receives events. Implementations must not block for long.
+pub trait Sink: Send + Sync {
+    /// Takes one event.
+    fn emit(&self, event: &Event);
+}
+
+/// The library's one way to say something. Cheap to clone; clones share the sink.
+#[derive(Clone)]
+pub struct Reporter {
+    sink: Arc<dyn Sink>,
+    next_stage: Arc<AtomicU64>,
+    parent: Option<StageId>,
+    habits: Habits,
+}
+
+impl Reporter {
+    /// A reporter that feeds `sink`.
+    pub fn new(sink: Arc<dyn Sink>) -> Self {
+        Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None, habits: Habits::default() }
+    }
+
+    /// Emits one event.
+    pub fn emit(&self, event: Event) {
+        self.sink.emit(&event);
+    }
+
+    /// Something the operator should know that is neither a stage nor a failure.
+    pub fn note(&self, text: impl Into<String>) {
+        self.emit(Event::Note { text: text.into() });
+    }
+
+    /// Something the operator should look at, although the run goes on.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.emit(Event::Warning { text: text.into() });
+    }
+
+    /// What is going to be done.
+    pub fn planned(&self, headline: impl Into<String>, steps: Vec<AnnouncedStep>) {
+        self.emit(Event::Planned { headline: headline.into(), steps });
+    }
+
+    /// Begins a stage ("creating VM"). It counts as failed unless it is finished or skipped.
+    pub fn stage(&self, name: impl Into<String>) -> Stage {
+        self.begin(None, name.into(), None)
+    }
+
+    /// As [`Self::stage`], of a kind that takes about as long from run to run: how long is measured, and how long it
+    /// usually takes is said, where that is known. The kind names no CID and no version, and holds no secret.
+    pub fn timed(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
+        let kind = kind.into();
+        let usual = self.habits.usual(&kind);
+        self.begin(Some(kind), name.into(), usual)
+    }
+
+    /// As [`Self::stage`], and the caller knows how long it usually takes.
+    pub fn expected(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
+        self.begin(None, name.into(), usual)
+    }
+
+    fn begin(&self, kind: Option<String>, name: String, usual: Option<Duration>) -> Stage {
+        let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
+        self.emit(Event::StageStarted { id, parent: self.parent, name, usual });
+        Stage {
+            reporter: Reporter { parent: Some(id), ..self.clone() },
+            id,
+            kind,
+            started: Instant::now(),
+            ended: false,
+        }
+    }
+
+    /// Makes known how long stages of these kinds usually take.
+    pub fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+        self.habits.expect(usual);
+    }
+
+    /// How long the stages of each kind took that were done so far.
+    pub fn took(&self) -> BTreeMap<String, Duration> {
+        self.habits.took()
+    }
+}
+
+impl Reporter {
+    /// One that nobody hears.
+    pub fn silent() -> Self {
+        struct Silence;
+        impl Sink for Silence {
+            fn emit(&self, _: &Event) {}
+        }
+        Reporter::new(Arc::new(Silence))
+    }
+}
+
+/// A stage under way. Dropping it without [`Stage::finish`] or [`Stage::skip`] reports it as failed.
+pub struct Stage {
+    reporter: Reporter,
+    id: StageId,
+    kind: Option<String>,
+    started: Instant,
+    ended: bool,
+}
+
+impl Stage {
+    /// A reporter whose stages are children of this one.
+    pub fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    /// How far the stage has come; `total` is `None` while unknown.
+    pub fn progress(&self, done: u64, total: Option<u64>, unit: Unit) {
+        self.reporter.emit(Event::StageProgress { id: self.id, done, total, unit });
+    }
+
+    /// The newest line of the log of whatever this stage waits for.
+    pub fn log_line(&self, line: impl Into<String>) {
+        self.reporter.emit(Event::StageLog { id: self.id, line: line.into() });
+    }
+
+    /// The stage did its work.
+    pub fn finish(mut self) {
+        self.end(Outcome::Done);
+    }
+
+    /// The stage had nothing to do.
+    pub fn skip(mut self, reason: impl Into<String>) {
+        self.end(Outcome::Skipped { reason: reason.into() });
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.ended = true;
+        let elapsed = self.started.elapsed();
+        if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
+            self.reporter.habits.note(kind, elapsed);
+        }
+        self.reporter.emit(Event::StageFinished { id: self.id, outcome, elapsed });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Outcome::Failed);
+        }
+    }
+}

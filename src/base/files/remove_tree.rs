@@ -1,0 +1,81 @@
+//! Removing whole trees.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Removes a file or a tree, links not followed; also one with directories whose maker forbade it, as Go's module
+/// cache and overlayfs do. What is not there is no error.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                open_up(path)?;
+                fs::remove_dir_all(path)
+            }
+            outcome => outcome,
+        },
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Gives the owner all rights on every directory of a tree. Each is opened up before it is read.
+fn open_up(root: &Path) -> io::Result<()> {
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        fs::set_permissions(&directory, Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn read_only_trees_are_removed_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("tree");
+        fs::create_dir_all(tree.join("a/b")).unwrap();
+        fs::write(tree.join("a/b/file"), "x").unwrap();
+        for path in ["a/b", "a", ""] {
+            fs::set_permissions(tree.join(path), Permissions::from_mode(0o000)).unwrap();
+        }
+        // For the superuser nothing is forbidden, so that this part is tried on its own as well.
+        open_up(&tree).unwrap();
+        assert_eq!(fs::metadata(tree.join("a/b")).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::set_permissions(tree.join("a/b"), Permissions::from_mode(0o500)).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn links_are_removed_and_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let outside = directory.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("precious"), "x").unwrap();
+        let tree = directory.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        symlink(&outside, tree.join("link")).unwrap();
+        open_up(&tree).unwrap();
+        remove_tree(&tree).unwrap();
+        symlink("/nowhere", directory.path().join("dangling")).unwrap();
+        remove_tree(&directory.path().join("dangling")).unwrap();
+        assert!(outside.join("precious").exists() && fs::read_dir(directory.path()).unwrap().count() == 1);
+    }
+}

@@ -1,0 +1,157 @@
+//! One call, made by hand: what was sent, what came back, and what is wrong with it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, Versions};
+use super::exchange::{Ended, Exchange, Watching};
+use super::redacted;
+use super::reply::{self, Said};
+use base::Result;
+use engine::cpi::{Answer, Contract, CpiErrorKind, HIGHEST_API_VERSION, Info, Method, Reading, Terms};
+
+/// A call and what came of it, fit to be shown.
+#[derive(Debug, Clone, Serialize)]
+pub struct Called {
+    /// The request, without secrets.
+    pub request: Value,
+    /// Standard output as it came, without secrets; what is not UTF-8 is replaced.
+    pub answer: String,
+    /// Standard error, likewise.
+    pub stderr: String,
+    /// How the process ended.
+    pub ended: String,
+    /// How long it took.
+    #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
+    pub duration: Duration,
+    /// What is wrong with the answer, and what some callers would not take.
+    pub problems: Vec<String>,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// The error, where the CPI answered one.
+    pub error: Option<String>,
+    /// What `info` says.
+    #[serde(skip)]
+    pub info: Option<Info>,
+}
+
+/// A word of the command line as an argument: JSON where it is JSON of the kind that the method takes there, else the
+/// word itself. A CID of digits stays a string.
+pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
+    let plain = || json!(word);
+    let Ok(value) = serde_json::from_str::<Value>(word) else { return plain() };
+    let known = method.parse::<Method>().ok();
+    let kind = known.and_then(|method| method.arguments(HIGHEST_API_VERSION).nth(position));
+    match kind {
+        Some(argument) if !argument.kind.fits(&value) && argument.kind.fits(&plain()) => plain(),
+        _ => value,
+    }
+}
+
+/// Asks for `info`.
+pub fn info(bench: &Bench, watching: &Watching<'_>) -> Result<Called> {
+    let request = bench.request(Method::Info.name(), &[], Versions::default());
+    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
+    Ok(called(bench, &request, &exchange, Method::Info.name(), Versions::default()))
+}
+
+/// Makes a call, whatever its method is.
+pub fn call(
+    bench: &Bench,
+    method: &str,
+    arguments: &[Value],
+    versions: Versions,
+    watching: &Watching<'_>,
+) -> Result<Called> {
+    let request = bench.request(method, arguments, versions);
+    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
+    Ok(called(bench, &request, &exchange, method, versions))
+}
+
+fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, versions: Versions) -> Called {
+    let reply = reply::read(exchange);
+    let mut problems = reply.problems;
+    let (mut success, mut info, mut error) = (false, None, None);
+    match &reply.said {
+        Said::Result(result) => {
+            success = true;
+            let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
+            match method.parse::<Method>().map(|method| Reading::of(method, terms, result)) {
+                Ok(Ok(reading)) => {
+                    problems.extend(reading.remark);
+                    if let Answer::Info(said) = reading.answer {
+                        info = Some(said);
+                    }
+                }
+                Ok(Err(problem)) => {
+                    problems.push(problem);
+                    success = false;
+                }
+                Err(_unknown) => {}
+            }
+        }
+        Said::Error(refusal) => {
+            // A CPI without `info` speaks version 1.
+            if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
+                success = true;
+                info = Some(Info { api_version: 1, stemcell_formats: None });
+            }
+            error = Some(refusal.text());
+        }
+        Said::Nothing => {}
+    }
+    let hide = |text: &str| redacted::text(&bench.redactor, text);
+    Called {
+        request: redacted::value(&bench.redactor, request),
+        answer: hide(&String::from_utf8_lossy(&exchange.stdout)),
+        stderr: hide(&String::from_utf8_lossy(&exchange.stderr)),
+        ended: match exchange.ended {
+            Ended::Exited(status) => format!("exit status {status}"),
+            Ended::Signalled(signal) => format!("killed by signal {signal}"),
+            Ended::TimedOut => "killed, because it took too long".to_owned(),
+            Ended::Abandoned => "not waited for".to_owned(),
+        },
+        duration: exchange.duration,
+        problems: problems.iter().map(|problem| hide(problem)).collect(),
+        success,
+        error: error.as_deref().map(hide),
+        info,
+    }
+}
+
+impl Called {
+    /// The contract with a stemcell of this version, by what `info` says.
+    pub fn contract(&self, stemcell: u32) -> Option<Contract> {
+        self.info.as_ref().map(|info| Contract::negotiate(info.api_version, stemcell))
+    }
+}
+
+fn milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_f64((duration.as_secs_f64() * 1e4).round() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_what_the_method_takes() {
+        for (method, position, word, value) in [
+            ("has_vm", 0, "12345", json!("12345")),
+            ("has_vm", 0, "vm-1", json!("vm-1")),
+            ("create_disk", 0, "1024", json!(1024)),
+            ("create_disk", 1, r#"{"type": "ssd"}"#, json!({"type": "ssd"})),
+            ("create_disk", 2, "true", json!("true")),
+            ("create_disk", 0, "big", json!("big")),
+            ("no_such", 0, "12345", json!(12345)),
+            ("no_such", 7, "null", Value::Null),
+        ] {
+            assert_eq!(plain_or_json(method, position, word), value, "{method} {word}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! A whole life, in the order in which callers ask for it: stemcell, VM, disks, and all of it deleted again; the VM and
+//! its disks once per contract.
+
+use serde_json::{Value, json};
+
+use super::ids;
+use super::ledger::Thing;
+use super::run::Run;
+use super::step::{Checked, Halt, Heard, Step, failed, is};
+use crate::conformance::bench::Versions;
+use engine::cpi::{Answer, Contract, HIGHEST_API_VERSION, Method};
+
+/// How much a disk grows, in MiB: the smallest step that IaaSes know.
+const GROWTH: u64 = 1024;
+
+pub(super) fn check(run: &mut Run<'_>) {
+    let cpi = run.api_version();
+    let real = run.settings.stemcell.as_ref().map_or(HIGHEST_API_VERSION, |stemcell| stemcell.api_version);
+    run.group = "stemcell".to_owned();
+    run.versions = Versions { api: Some(cpi), stemcell: None };
+    let stemcell = create_stemcell(run, cpi);
+    for contract in [Contract::V2, Contract::V1] {
+        run.group = format!("contract {contract}");
+        // The stemcell decides, so that a CPI of version 2 is asked for what it does with an old one.
+        let version = match contract {
+            Contract::V2 => real.max(2),
+            Contract::V1 => 1,
+        };
+        run.versions = Versions { api: Some(cpi), stemcell: Some(version) };
+        let why_not = match (run.settings.contract, contract) {
+            (Some(only), _) if only != contract => Some("left out (--contract)".to_owned()),
+            (_, Contract::V2) if cpi < 2 => Some(format!("the CPI speaks API version {cpi}")),
+            _ => None,
+        };
+        match why_not {
+            Some(why) => {
+                run.check("a life", |_| Err::<(), _>(Halt::Skipped(why)));
+            }
+            None => Life { run: &mut *run, stemcell: stemcell.clone(), contract }.live(),
+        }
+    }
+    run.group = "stemcell".to_owned();
+    run.versions = Versions { api: Some(cpi), stemcell: Some(real) };
+    if let Some(stemcell) = &stemcell {
+        run.check("delete_stemcell", |step| step.delete(stemcell));
+        ids::deleted_stemcell(run, stemcell);
+    }
+    run.group = "rpc".to_owned();
+    ids::never_were(run);
+}
+
+fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Thing> {
+    let Some(image) = run.settings.stemcell.clone() else {
+        run.check("create_stemcell", |_| Err::<(), _>(Halt::Skipped("no stemcell is given".to_owned())));
+        return None;
+    };
+    let mut arguments = vec![json!(image.image), image.cloud_properties];
+    if Method::CreateStemcell.arguments(cpi).count() > arguments.len() {
+        arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
+    }
+    let (_, made) =
+        run.check_making("create_stemcell", |step| step.answer(Method::CreateStemcell, &arguments).map(drop));
+    made.into_iter().next_back()
+}
+
+/// The arguments of `create_vm`.
+pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) -> Vec<Value> {
+    let settings = step.settings();
+    vec![
+        json!(uuid::Uuid::new_v4().to_string()),
+        json!(stemcell),
+        json!(settings.vm_cloud_properties),
+        json!(settings.networks),
+        json!(disks),
+        json!(settings.env),
+    ]
+}
+
+/// A life under one contract.
+struct Life<'r, 'a> {
+    run: &'r mut Run<'a>,
+    stemcell: Option<Thing>,
+    contract: Contract,
+}
+
+const NO_VM: &str = "there is no VM";
+const NO_DISK: &str = "there is no disk";
+
+impl Life<'_, '_> {
+    fn live(mut self) {
+        let vm = self.create_vm();
+        let disk = self.create_disk(vm.as_ref());
+        let both = vm.clone().zip(disk.clone());
+        self.attach(both.as_ref());
+        self.snapshot(disk.as_ref());
+        self.reboot(vm.as_ref());
+        self.detach(both.as_ref());
+        let disk = self.resize(disk);
+        self.at_once(vm.as_ref());
+        let spare = self.create_spare();
+        ids::deleted_disk(self.run, vm.as_ref(), spare.as_ref());
+        let both = vm.clone().zip(disk.clone());
+        self.delete_vm(vm.as_ref(), both.as_ref());
+        if let Some(vm) = &vm {
+            ids::deleted_vm(self.run, vm, disk.as_ref());
+        }
+        self.run.check_of("delete_disk", disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
+    }
+
+    fn create_vm(&mut self) -> Option<Thing> {
+        let stemcell = self.stemcell.clone();
+        let (_, made) = self.run.check_making("create_vm", |step| {
+            let Some(stemcell) = stemcell else {
+                return Err(Halt::Skipped("there is no stemcell".to_owned()));
+            };
+            let arguments = vm_arguments(step, &stemcell.cid, &[]);
+            step.answer(Method::CreateVm, &arguments).map(drop)
+        });
+        let vm = made.into_iter().next_back();
+        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| there(step, vm, true));
+        self.run.check_of("set_vm_metadata", vm.as_ref(), NO_VM, |step, vm| {
+            // The second time values change and keys go, as on every deploy.
+            for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
+                step.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
+            }
+            Ok(())
+        });
+        vm
+    }
+
+    fn create_disk(&mut self, vm: Option<&Thing>) -> Option<Thing> {
+        let (_, made) =
+            self.run.check_making("create_disk", |step| create_disk(step, vm.map(|vm| vm.cid.as_str())));
+        let disk = made.into_iter().next_back();
+        self.run.check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| there(step, disk, true));
+        disk
+    }
+
+    fn attach(&mut self, both: Option<&(Thing, Thing)>) {
+        let run = &mut *self.run;
+        let mut first = None;
+        run.check_of("attach_disk", both, NO_VM, |step, (vm, disk)| {
+            first = Some(step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
+            Ok(())
+        });
+        run.check_of("attach_disk again", both, NO_VM, |step, (vm, disk)| {
+            match step.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
+                Heard::Result(result) => {
+                    let answer = step.reading(Method::AttachDisk, &result)?;
+                    if first.as_ref().is_some_and(|first| *first != answer) {
+                        return failed("it answers another hint, although the disk is attached already");
+                    }
+                }
+                Heard::Refused(refusal)
+                    if ["VMNotFound", "DiskNotFound", "NotImplemented"]
+                        .iter()
+                        .any(|kind| is(&refusal, kind)) =>
+                {
+                    return failed(format!("refused for a wrong reason: {}", refusal.text()));
+                }
+                Heard::Refused(refusal) => step.note(format!("refused: {}", refusal.text())),
+                Heard::Nothing => return failed("no answer"),
+            }
+            Ok(())
+        });
+        run.check_of("get_disks", both, NO_VM, |step, (vm, disk)| disks(step, vm, &[&disk.cid]));
+        run.check_of("set_disk_metadata", both.map(|(_, disk)| disk), NO_DISK, |step, disk| {
+            for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
+                step.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
+            }
+            Ok(())
+        });
+    }
+
+    fn snapshot(&mut self, disk: Option<&Thing>) {
+        let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
+            Some(disk) => {
+                let metadata = json!({"deployment": "monopile-cpi-check"});
+                step.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
+            }
+            None => Err(Halt::Skipped(NO_DISK.to_owned())),
+        });
+        let snapshot = made.into_iter().next_back();
+        let none = "there is no snapshot";
+        self.run.check_of("delete_snapshot", snapshot.as_ref(), none, |step, snapshot| step.delete(snapshot));
+    }
+
+    fn reboot(&mut self, vm: Option<&Thing>) {
+        self.run.check_of("reboot_vm", vm, NO_VM, |step, vm| {
+            step.answer(Method::RebootVm, &[json!(vm.cid)])?;
+            match step.has(vm)? {
+                Some(false) => failed("`has_vm` does not know the VM any more"),
+                _ => Ok(()),
+            }
+        });
+        if self.contract == Contract::V1 {
+            self.run.check_of("configure_networks", vm, NO_VM, |step, vm| {
+                let networks = json!(step.settings().networks);
+                step.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
+            });
+        }
+    }
+
+    fn detach(&mut self, both: Option<&(Thing, Thing)>) {
+        let run = &mut *self.run;
+        let arguments = |(vm, disk): &(Thing, Thing)| [json!(vm.cid), json!(disk.cid)];
+        run.check_of("detach_disk", both, NO_VM, |step, both| {
+            step.answer(Method::DetachDisk, &arguments(both))?;
+            match disks(step, &both.0, &[]) {
+                Err(Halt::Skipped(_)) => Ok(()),
+                result => result,
+            }
+        });
+        run.check_of("detach_disk again", both, NO_VM, |step, both| {
+            match step.call(Method::DetachDisk, &arguments(both))? {
+                Heard::Result(_) => Ok(()),
+                Heard::Refused(refusal)
+                    if ["VMNotFound", "DiskNotFound", "NotImplemented"]
+                        .iter()
+                        .any(|kind| is(&refusal, kind)) =>
+                {
+                    failed(format!("refused for a wrong reason: {}", refusal.text()))
+                }
+                Heard::Refused(refusal) => {
+                    step.note(format!("refused: {}", refusal.text()));
+                    Ok(())
+                }
+                Heard::Nothing => failed("no answer"),
+            }
+        });
+    }
+
+    /// Returns the disk there is afterwards: an update may make another one of it.
+    fn resize(&mut self, disk: Option<Thing>) -> Option<Thing> {
+        let size = self.run.settings.disk_size;
+        self.run.check_of("resize_disk", disk.as_ref(), NO_DISK, |step, disk| {
+            step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
+        });
+        let (_, made) = self.run.check_making("update_disk", |step| {
+            let Some(disk) = &disk else { return Err(Halt::Skipped(NO_DISK.to_owned())) };
+            let properties = json!(step.settings().disk_cloud_properties);
+            let answer =
+                step.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
+            match answer {
+                Answer::Cid(cid) if cid != disk.cid => step.gone_if_so(disk),
+                _ => Ok(()),
+            }
+        });
+        made.into_iter().next_back().or(disk)
+    }
+
+    /// The director calls a CPI for several VMs and disks at the same time.
+    fn at_once(&mut self, vm: Option<&Thing>) {
+        let run = &mut *self.run;
+        let count = run.settings.at_once.max(2);
+        let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |step| {
+            step.expect_present(Method::CreateDisk)?;
+            let arguments = disk_arguments(step, vm.map(|vm| vm.cid.as_str()));
+            for heard in step.calls(Method::CreateDisk, &vec![arguments; count])? {
+                succeeded(step, Method::CreateDisk, heard)?;
+            }
+            let cids: std::collections::BTreeSet<&str> =
+                step.made().iter().map(|disk| disk.cid.as_str()).collect();
+            if cids.len() < count {
+                return failed(format!("{count} calls made {} disks", cids.len()));
+            }
+            Ok(())
+        });
+        let mut distinct: Vec<Thing> = Vec::new();
+        for disk in disks {
+            if !distinct.contains(&disk) {
+                distinct.push(disk);
+            }
+        }
+        let each = |things: &[Thing]| things.iter().map(|thing| vec![json!(thing.cid)]).collect::<Vec<_>>();
+        let none = "there are no disks";
+        let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
+        run.check_of(&format!("{count} has_disk at once"), some, none, |step, disks| {
+            all_there(step, Method::HasDisk, &each(disks))
+        });
+        run.check_of(&format!("{count} has_vm at once"), vm, NO_VM, |step, vm| {
+            all_there(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+        });
+        run.check_of(&format!("{count} delete_disk at once"), some, none, |step, disks| {
+            step.expect_present(Method::DeleteDisk)?;
+            let heard = step.calls(Method::DeleteDisk, &each(disks))?;
+            for (heard, disk) in heard.into_iter().zip(disks) {
+                succeeded(step, Method::DeleteDisk, heard)?;
+                step.gone_if_so(disk)?;
+            }
+            Ok(())
+        });
+    }
+
+    fn create_spare(&mut self) -> Option<Thing> {
+        let (_, made) = self.run.check_making("create_disk without a VM", |step| create_disk(step, None));
+        let spare = made.into_iter().next_back()?;
+        // Whether it is deleted well is seen below, with the other disk.
+        self.run.check("delete_disk that was never attached", |step| step.delete(&spare))?;
+        Some(spare)
+    }
+
+    /// `delete_vm` gives the disks back: a VM is deleted with its disk attached more often than without.
+    fn delete_vm(&mut self, vm: Option<&Thing>, both: Option<&(Thing, Thing)>) {
+        self.run.check_of("delete_vm with a disk attached", vm, NO_VM, |step, vm| {
+            if let Some((vm, disk)) = both {
+                step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
+            }
+            step.delete(vm)?;
+            match both.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
+                Some(false) => failed("the disk went with the VM"),
+                _ => Ok(()),
+            }
+        });
+    }
+}
+
+fn disk_arguments(step: &Step<'_, '_>, vm: Option<&str>) -> Vec<Value> {
+    let settings = step.settings();
+    let mut arguments = vec![json!(settings.disk_size), json!(settings.disk_cloud_properties)];
+    arguments.extend(vm.map(|vm| json!(vm)));
+    arguments
+}
+
+fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> Checked {
+    let arguments = disk_arguments(step, vm);
+    step.answer(Method::CreateDisk, &arguments).map(drop)
+}
+
+fn succeeded(step: &mut Step<'_, '_>, method: Method, heard: Heard) -> Checked {
+    match heard {
+        Heard::Result(result) => step.reading(method, &result).map(drop),
+        Heard::Refused(refusal) => step.refused(method, refusal),
+        Heard::Nothing => failed(format!("`{method}` gave no answer that can be made out")),
+    }
+}
+
+fn all_there(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> Checked {
+    step.expect_present(method)?;
+    for heard in step.calls(method, arguments)? {
+        match heard {
+            Heard::Result(Value::Bool(true)) => {}
+            Heard::Result(other) => return failed(format!("`{method}` answered {other} and not true")),
+            other => succeeded(step, method, other)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the CPI says that the thing is there, or that it is not.
+pub(super) fn there(step: &mut Step<'_, '_>, thing: &Thing, expected: bool) -> Checked {
+    let Some(method) = thing.kind.has() else { return Ok(()) };
+    match step.answer(method, &[json!(thing.cid)])? {
+        Answer::Boolean(there) if there == expected => Ok(()),
+        _ => failed(format!("`{method}` answered {} and not {expected}", !expected)),
+    }
+}
+
+/// Whether exactly these disks are attached.
+fn disks(step: &mut Step<'_, '_>, vm: &Thing, expected: &[&str]) -> Checked {
+    let Answer::Cids(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
+    if found == expected {
+        return Ok(());
+    }
+    failed(format!("`get_disks` answered {} and not {}", json!(found), json!(expected)))
+}

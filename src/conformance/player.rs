@@ -1,0 +1,346 @@
+//! Plays a transcript back: answers a request as the CPI did when the same was asked.
+//!
+//! The same is: method, arguments, `api_version`, and the stemcell's version in the context. What differs from run to
+//! run does not count: the rest of the context, UUIDs that no recorded answer names (an agent's id), times, the
+//! directory of an image, and what stands for a redacted secret. Where the same was asked several times, the answers
+//! come in their order, and then from the beginning again.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::exchange::{Ended, Exchange};
+use super::transcript::{Entry, Transcript};
+use base::{Error, Result};
+
+const REDACTED: &str = "<redacted>";
+
+/// A transcript being played.
+#[derive(Debug)]
+pub struct Player {
+    name: String,
+    settings: Value,
+    recorded: Vec<Recorded>,
+    /// UUIDs that answers name.
+    known: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    entry: Entry,
+    /// What a request is compared with; `None` where the input was no request.
+    key: Option<Value>,
+    /// How often it was played.
+    played: u64,
+}
+
+impl Player {
+    /// Reads a transcript.
+    pub fn read(path: &Path) -> Result<Self> {
+        let transcript = Transcript::read(path)?;
+        let mut known = BTreeSet::new();
+        for entry in &transcript.entries {
+            // A log may name anything, an agent's id for instance; only the result counts.
+            let answer = entry.answer();
+            let answer = serde_json::from_slice(&answer)
+                .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
+                .unwrap_or_else(|_| String::from_utf8_lossy(&answer).into_owned());
+            uuids(&answer, |uuid| {
+                known.insert(uuid.to_owned());
+            });
+        }
+        let recorded = transcript.entries.into_iter();
+        let recorded = recorded
+            .map(|entry| Recorded { key: entry.request.as_ref().map(|it| key(it, &known)), entry, played: 0 })
+            .collect();
+        let name = path.display().to_string();
+        Ok(Player { name, settings: transcript.settings, recorded, known })
+    }
+
+    /// The settings of the conformance run that was recorded; null if it was none.
+    pub fn settings(&self) -> &Value {
+        &self.settings
+    }
+
+    /// The recorded answer to `input`.
+    pub fn play(&mut self, input: &[u8]) -> Exchange {
+        let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
+        let wanted = request.as_ref().map(|request| key(request, &self.known));
+        let fits = |recorded: &&mut Recorded| match (&recorded.key, &wanted) {
+            (Some(recorded), Some(wanted)) => same(recorded, wanted),
+            (None, None) => recorded.entry.input() == input,
+            _ => false,
+        };
+        match self.recorded.iter_mut().filter(fits).min_by_key(|recorded| recorded.played) {
+            Some(recorded) => {
+                recorded.played += 1;
+                recorded.entry.exchange(input)
+            }
+            None => self.unknown(input, request.as_ref()),
+        }
+    }
+
+    fn unknown(&self, input: &[u8], request: Option<&Value>) -> Exchange {
+        let method = request.and_then(|request| request.get("method")?.as_str());
+        let what = method.map_or("this input".to_owned(), |method| format!("this `{method}`"));
+        let message = format!("the transcript '{}' has no answer to {what}", self.name);
+        let error = json!({"type": "Bosh::Clouds::CloudError", "message": message, "ok_to_retry": false});
+        Exchange {
+            input: input.to_vec(),
+            stdout: format!("{}\n", json!({"result": null, "error": error, "log": ""})).into_bytes(),
+            stderr: format!("{message}\n").into_bytes(),
+            ended: Ended::Exited(0),
+            duration: Duration::ZERO,
+            held_open: false,
+        }
+    }
+}
+
+/// Plays one answer of the transcript at `path` to `input`, as one process of a CPI. How far the transcript was
+/// played is kept in `<path>.played`, so that the next process goes on from there.
+pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
+    let mut player = Player::read(path)?;
+    let position = position_file(path);
+    let failed = |error| Error::io(format!("keeping the position in '{}'", position.display()), error);
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&position)
+        .map_err(failed)?;
+    file.lock().map_err(failed)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    // A position that does not belong to the transcript is the beginning.
+    let played: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
+    if played.len() == player.recorded.len() {
+        for (recorded, played) in player.recorded.iter_mut().zip(played) {
+            recorded.played = played;
+        }
+    }
+    let exchange = player.play(input);
+    let played: Vec<u64> = player.recorded.iter().map(|recorded| recorded.played).collect();
+    file.rewind()
+        .and_then(|()| file.set_len(0))
+        .and_then(|()| file.write_all(json!(played).to_string().as_bytes()))
+        .map_err(failed)?;
+    Ok(exchange)
+}
+
+/// Forgets how far the transcript at `path` was played.
+pub fn rewind(path: &Path) -> Result<()> {
+    let position = position_file(path);
+    match std::fs::remove_file(&position) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("removing '{}'", position.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn position_file(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".played");
+    PathBuf::from(name)
+}
+
+/// What of a request counts.
+fn key(request: &Value, known: &BTreeSet<String>) -> Value {
+    let mut key = Map::new();
+    for (name, value) in request.as_object().into_iter().flatten() {
+        match name.as_str() {
+            // Whether there is one counts, and the stemcell's version.
+            "context" => {
+                let version = value.pointer("/vm/stemcell/api_version").cloned().unwrap_or_default();
+                key.insert("context".to_owned(), json!({"stemcell": version}));
+            }
+            _ => {
+                key.insert(name.clone(), stable(value, known));
+            }
+        }
+    }
+    let first = key.get_mut("arguments").and_then(|arguments| arguments.get_mut(0));
+    match (request.get("method").and_then(Value::as_str), first) {
+        (Some("create_stemcell"), Some(Value::String(path))) => {
+            if let Some((_, name)) = path.rsplit_once('/') {
+                *path = name.to_owned();
+            }
+        }
+        (Some("create_vm"), Some(agent_id)) => *agent_id = json!("<agent>"),
+        _ => {}
+    }
+    Value::Object(key)
+}
+
+/// The value without what differs from run to run.
+fn stable(value: &Value, known: &BTreeSet<String>) -> Value {
+    match value {
+        Value::String(text) if is_time(text) => json!("<time>"),
+        Value::String(text) => {
+            let mut stable = text.clone();
+            uuids(text, |uuid| {
+                if !known.contains(uuid) {
+                    stable = stable.replace(uuid, "<uuid>");
+                }
+            });
+            Value::String(stable)
+        }
+        Value::Array(values) => values.iter().map(|value| stable(value, known)).collect(),
+        Value::Object(object) => {
+            Value::Object(object.iter().map(|(key, value)| (key.clone(), stable(value, known))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).is_ok()
+}
+
+fn uuids(text: &str, mut found: impl FnMut(&str)) {
+    const LENGTH: usize = 36;
+    let mut from = 0;
+    while let Some(candidate) = text.as_bytes().get(from..from + LENGTH) {
+        let shape = |(index, byte): (usize, &u8)| match index {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        if candidate.iter().enumerate().all(shape) {
+            found(&text[from..from + LENGTH]);
+            from += LENGTH;
+        } else {
+            from += 1;
+        }
+    }
+}
+
+/// Whether a request is the recorded one, in which secrets may be missing.
+fn same(recorded: &Value, wanted: &Value) -> bool {
+    match (recorded, wanted) {
+        (Value::String(pattern), Value::String(text)) => pattern == text || matches(pattern, text),
+        (Value::String(pattern), Value::Number(number)) => matches(pattern, &number.to_string()),
+        (Value::Array(recorded), Value::Array(wanted)) => {
+            recorded.len() == wanted.len()
+                && recorded.iter().zip(wanted).all(|(recorded, wanted)| same(recorded, wanted))
+        }
+        (Value::Object(recorded), Value::Object(wanted)) => {
+            recorded.len() == wanted.len()
+                && recorded
+                    .iter()
+                    .all(|(key, recorded)| wanted.get(key).is_some_and(|wanted| same(recorded, wanted)))
+        }
+        _ => recorded == wanted,
+    }
+}
+
+/// Whether `text` is `pattern` with anything in the place of each redacted part.
+fn matches(pattern: &str, text: &str) -> bool {
+    let parts: Vec<&str> = pattern.split(REDACTED).collect();
+    let [first, middle @ .., last] = parts.as_slice() else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::transcript::Recorder;
+    use base::redact::Redactor;
+
+    const VM: &str = "vm-11111111-1111-4111-8111-111111111111";
+
+    fn recorded(directory: &Path, said: &[(Value, Value)]) -> PathBuf {
+        let path = directory.join("t.jsonl");
+        let redactor = Redactor::default();
+        redactor.add("hunter22");
+        let recorder = Recorder::create(&path, &redactor).unwrap();
+        recorder.begin(&Value::Null).unwrap();
+        for (request, result) in said {
+            // As a CPI does that says what it did.
+            let log = request.to_string();
+            recorder.record(&Exchange {
+                input: request.to_string().into_bytes(),
+                stdout: json!({"result": result, "error": null, "log": log}).to_string().into_bytes(),
+                stderr: Vec::new(),
+                ended: Ended::Exited(0),
+                duration: Duration::ZERO,
+                held_open: false,
+            });
+        }
+        path
+    }
+
+    fn result(exchange: &Exchange) -> Value {
+        let answer: Value = serde_json::from_slice(&exchange.stdout).unwrap();
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+        answer["result"].clone()
+    }
+
+    fn request(method: &str, arguments: Value, id: &str) -> Value {
+        json!({"method": method, "arguments": arguments, "context": {"request_id": id}, "api_version": 2})
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let agent = |digit: &str| format!("{0}{0}{0}{0}{0}{0}{0}{0}-2222-4222-8222-222222222222", digit);
+        let path = recorded(
+            directory.path(),
+            &[
+                (request("create_stemcell", json!(["/tmp/a/image", {}]), "1"), json!("sc")),
+                (request("create_vm", json!([agent("2"), {"p": "x-hunter22"}]), "1"), json!([VM, {}])),
+                (request("set_vm_metadata", json!([VM, {"at": "2026-01-01T00:00:00Z"}]), "1"), json!(null)),
+            ],
+        );
+        let mut player = Player::read(&path).unwrap();
+        let mut ask = |method: &str, arguments: Value| {
+            player.play(request(method, arguments, "2").to_string().as_bytes())
+        };
+        assert_eq!(result(&ask("create_stemcell", json!(["/elsewhere/image", {}]))), json!("sc"));
+        assert_eq!(result(&ask("create_vm", json!([agent("3"), {"p": "x-hunter22"}])))[0], json!(VM));
+        assert_eq!(result(&ask("set_vm_metadata", json!([VM, {"at": "2027-02-03T04:05:06Z"}]))), Value::Null);
+        let other = VM.replace('1', "4");
+        for (method, arguments) in [
+            ("set_vm_metadata", json!([other, {"at": "2027-02-03T04:05:06Z"}])),
+            ("create_vm", json!([agent("3"), {"p": "y-hunter22"}])),
+            ("delete_vm", json!([VM])),
+        ] {
+            let answer = ask(method, arguments);
+            assert!(String::from_utf8_lossy(&answer.stdout).contains("has no answer to this"));
+        }
+        assert!(String::from_utf8_lossy(&player.play(b"x").stdout).contains("no answer to this input"));
+    }
+
+    #[test]
+    fn answers_come_in_order_also_from_processes_that_know_nothing_of_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let ask = request("has_vm", json!(["v"]), "1");
+        let path = recorded(directory.path(), &[(ask.clone(), json!(true)), (ask.clone(), json!(false))]);
+        let play = || result(&play_once(&path, ask.to_string().as_bytes()).unwrap());
+        assert_eq!([play(), play(), play()], [json!(true), json!(false), json!(true)]);
+        rewind(&path).unwrap();
+        rewind(&path).unwrap();
+        assert_eq!(play(), json!(true));
+    }
+
+    #[test]
+    fn redacted_parts_fit_anything() {
+        assert!(matches("a<redacted>b<redacted>", "aXXbY"));
+        assert!(!matches("a<redacted>b", "aX"));
+        assert!(!matches("ab<redacted>ba", "aba"));
+        assert!(!matches("a", "b"));
+    }
+}

@@ -1,0 +1,62 @@
+//! What an agent answers: a value, an exception, or the state of a task.
+
+use serde_json::Value;
+
+use super::error::AgentError;
+
+/// How much of an agent's words goes into an error, in bytes: a failed script's output may be in them.
+const MESSAGE_LIMIT: usize = 64 * 1024;
+
+/// Reads the one JSON document an agent sent: its value, or its exception.
+pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
+    let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
+    let mut answer: Value =
+        serde_json::from_slice(bytes).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
+    if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
+        let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
+        let message = base::encoding::shortened(message, MESSAGE_LIMIT).into_owned();
+        return Err(AgentError::Exception { method: method.to_owned(), message });
+    }
+    answer
+        .get_mut("value")
+        .map(Value::take)
+        .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+}
+
+/// The id of the task that an action became and that is not at its end yet.
+pub fn running_task(value: &Value) -> Option<&str> {
+    if value.get("state").and_then(Value::as_str) != Some("running") {
+        return None;
+    }
+    value.get("agent_task_id").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_value_or_an_exception() {
+        assert_eq!(parse_answer(br#"{"value": null}"#, "stop").unwrap(), Value::Null);
+        assert_eq!(parse_answer(br#"{"value": 1, "exception": null}"#, "stop").unwrap(), 1);
+        for (text, said) in [
+            (r#"{"exception": {}}"#, "no message given"),
+            (r#"{"exception": "boom", "value": 1}"#, "no message given"),
+            (r#"{"exception": {"message": "boom"}}"#, "failed: boom"),
+            ("{}", "neither `value` nor `exception`"),
+            ("[]", "neither"),
+            ("", "not JSON"),
+            (r#"{"value": 1} {"value": 2}"#, "not JSON"),
+        ] {
+            let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_shown_megabytes_of_words() {
+        let text = serde_json::json!({"exception": {"message": "ü".repeat(1 << 20)}}).to_string();
+        let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
+        assert!(error.len() < MESSAGE_LIMIT + 100, "{}", error.len());
+    }
+}

@@ -1,0 +1,81 @@
+//! Where the agent is and how it is recognised: the mbus URL and the CA.
+
+use url::Url;
+
+use base::encoding::percent_decode;
+use base::{Error, Result};
+use net::tls_roots;
+
+/// An agent's address, the credentials it expects, and the CA that vouches for it.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(super) base: String,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) trust: Trust,
+}
+
+/// Whom to take for the agent.
+#[derive(Clone)]
+pub(super) enum Trust {
+    /// Whoever one of these vouches for.
+    Roots(Vec<rustls_pki_types::CertificateDer<'static>>),
+    /// Whoever answers.
+    Anybody,
+}
+
+impl Endpoint {
+    /// From `cloud_provider.mbus` and `cloud_provider.cert.ca`.
+    pub fn new(mbus: &str, ca: Option<&str>) -> Result<Self> {
+        let mut endpoint = Self::unverified(mbus)?;
+        let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
+            Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
+                .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
+                .with_hint("--insecure-agent does without, where nobody else can answer at the agent's address")
+        })?;
+        let roots = tls_roots::pem_roots(ca)
+            .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
+        endpoint.trust = Trust::Roots(roots);
+        Ok(endpoint)
+    }
+
+    /// From `cloud_provider.mbus` alone: whoever answers is taken for the agent.
+    pub fn unverified(mbus: &str) -> Result<Self> {
+        let url = Url::parse(mbus)
+            .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;
+        if url.scheme() != "https" {
+            return Err(Error::invalid(format!(
+                "`cloud_provider.mbus` must be an https:// URL, not {}://",
+                url.scheme()
+            )));
+        }
+        let Some(host) = url.host_str() else {
+            return Err(Error::invalid("`cloud_provider.mbus` names no host"));
+        };
+        Ok(Endpoint {
+            base: format!("https://{host}:{}", url.port().unwrap_or(443)),
+            user: percent_decode(url.username()),
+            password: percent_decode(url.password().unwrap_or_default()),
+            trust: Trust::Anybody,
+        })
+    }
+
+    /// Whether the host stands for an address at the moment.
+    pub(super) fn resolves(&self) -> bool {
+        use std::net::ToSocketAddrs;
+        let host = self.base.trim_start_matches("https://");
+        host.to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some())
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        let authority = self.base.trim_start_matches("https://");
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Scheme, host and port, without credentials.
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+}

@@ -1,0 +1,17 @@
+//! The client of the agent on the VM: messages over HTTPS (mbus) and its blobstore.
+//!
+//! A message is a POST to `<mbus>/agent` with `{"method", "arguments", "reply_to", "protocol"}`, answered by
+//! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
+//! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
+
+mod answer;
+mod client;
+mod endpoint;
+mod error;
+mod messages;
+
+pub use answer::{parse_answer, running_task};
+pub use client::{Agent, Backoff};
+pub use endpoint::Endpoint;
+pub use error::AgentError;
+pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};

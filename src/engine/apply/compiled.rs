@@ -1,0 +1,213 @@
+//! Compiled packages kept on this machine, so that a new VM compiles nothing that an earlier one did.
+//!
+//! A package is found by what it is made from: its fingerprint, the keys of everything it was compiled with, and
+//! the stemcell's operating system and version. The file's name says that and the SHA-256 of its content:
+//! `compiled/<key>.<sha256>.tgz`. It appears there whole by a rename, and its content is compared with its name
+//! whenever it is used, so that several processes can share the directory without a lock and a file that went
+//! bad is compiled anew.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use sha2::{Digest as _, Sha256};
+
+use artifact::digest::HashingWriter;
+use artifact::{Algorithm, Digest, Stemcell};
+use base::{Error, Result};
+
+/// Changes when what is kept, or how it is found, changes.
+const FORMAT: &str = "monopile-compiled-1";
+
+/// The directory of compiled packages.
+#[derive(Debug, Clone)]
+pub(super) struct Shelf {
+    directory: PathBuf,
+    /// The files that were there when it was first searched, in the order of their names.
+    names: OnceLock<Vec<String>>,
+}
+
+/// What a compiled package is made from, as 64 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(String);
+
+/// A compiled package of the shelf, its content verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The archive.
+    pub(super) archive: PathBuf,
+    /// Its digest.
+    pub(super) digest: Digest,
+}
+
+impl Key {
+    /// The key of a package that is compiled with these on this stemcell.
+    pub(super) fn new(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&Key]) -> Key {
+        let mut compiled_with: Vec<&str> = compiled_with.iter().map(|key| key.0.as_str()).collect();
+        compiled_with.sort_unstable();
+        let mut hasher = Sha256::new();
+        let parts = [FORMAT, &stemcell.operating_system, &stemcell.version, name, fingerprint];
+        for part in parts.into_iter().chain(compiled_with) {
+            // The length keeps neighbours apart.
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        Key(hex::encode(&hasher.finalize()))
+    }
+}
+
+impl Shelf {
+    /// The one below this cache directory.
+    pub(super) fn below(cache: &Path) -> Shelf {
+        Shelf { directory: cache.join("compiled"), names: OnceLock::new() }
+    }
+
+    /// The package of this key, if it was there at the first search and its content is what its name says.
+    pub(super) fn find(&self, key: &Key) -> Option<Kept> {
+        let prefix = format!("{}.", key.0);
+        let names = self.names.get_or_init(|| self.list());
+        let first = names.partition_point(|name| *name < prefix);
+        for name in names.iter().skip(first).take_while(|name| name.starts_with(&prefix)) {
+            let Some(sha256) = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tgz")) else {
+                continue;
+            };
+            let archive = self.directory.join(name);
+            match Digest::of_file(&archive, &[Algorithm::Sha256]) {
+                Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
+                    // Says to whoever tidies up that it is in use.
+                    if let Err(error) =
+                        File::open(&archive).and_then(|file| file.set_modified(SystemTime::now()))
+                    {
+                        tracing::debug!(path = %archive.display(), %error, "its time of use cannot be noted");
+                    }
+                    return Some(Kept { archive, digest });
+                }
+                Ok(_) => {
+                    tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown away");
+                    let _ = fs::remove_file(&archive);
+                }
+                Err(error) => tracing::debug!(path = %archive.display(), %error, "it cannot be read"),
+            }
+        }
+        None
+    }
+
+    fn list(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Keeps what `fetch` writes, provided that it is what `expected` says.
+    pub(super) fn keep(
+        &self,
+        key: &Key,
+        expected: &Digest,
+        fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+    ) -> Result<Kept> {
+        let failed = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
+        fs::create_dir_all(&self.directory).map_err(failed)?;
+        let mut file =
+            tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(failed)?;
+        let buffered = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
+        let mut sink = HashingWriter::new(buffered, &[expected.strongest(), Algorithm::Sha256]);
+        fetch(&mut sink)?;
+        let (_, digest) = sink.finish().map_err(failed)?;
+        expected.check(&digest, "the compiled package")?;
+        let digest =
+            digest.only(Algorithm::Sha256).ok_or_else(|| Error::environment("a digest is missing"))?;
+        let name = format!("{}.{}.tgz", key.0, digest.hex(Algorithm::Sha256).unwrap_or_default());
+        let archive = self.directory.join(name);
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&archive).map_err(|error| failed(error.error))?;
+        Ok(Kept { archive, digest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ErrorKind;
+
+    fn stemcell(version: &str) -> Stemcell {
+        Stemcell {
+            name: "s".into(),
+            version: version.into(),
+            operating_system: "linux".into(),
+            api_version: 3,
+            cloud_properties: serde_json::json!({}),
+            stemcell_formats: Vec::new(),
+            image: PathBuf::new(),
+            digest: Digest::of(b"", &[Algorithm::Sha256]),
+            image_digest: None,
+            stamp: None,
+        }
+    }
+
+    fn digest(content: &[u8]) -> Digest {
+        Digest::of(content, &[Algorithm::Sha1])
+    }
+
+    fn put(shelf: &Shelf, key: &Key, content: &[u8]) -> Kept {
+        shelf
+            .keep(key, &digest(content), &mut |into| {
+                into.write_all(content).map_err(|error| Error::io("x", error))
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn everything_a_package_is_made_from_is_in_its_key() {
+        let one = stemcell("1");
+        let base = Key::new(&one, "a", "f", &[]);
+        let with = Key::new(&one, "b", "f", &[&base]);
+        let keys = [
+            Key::new(&stemcell("2"), "a", "f", &[]),
+            Key::new(&one, "b", "f", &[]),
+            Key::new(&one, "a", "g", &[]),
+            Key::new(&one, "a", "f", &[&base]),
+            Key::new(&one, "af", "", &[]),
+        ];
+        for (index, key) in keys.iter().enumerate() {
+            assert_ne!(*key, base, "{index}");
+        }
+        assert_eq!(Key::new(&one, "a", "f", &[]), base);
+        assert_eq!(Key::new(&one, "c", "f", &[&base, &with]), Key::new(&one, "c", "f", &[&with, &base]));
+    }
+
+    #[test]
+    fn what_is_kept_is_found_unless_it_went_bad() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::below(directory.path());
+        let (key, other) = (Key::new(&stemcell("1"), "a", "f", &[]), Key::new(&stemcell("1"), "a", "g", &[]));
+        let find = |key: &Key| Shelf::below(directory.path()).find(key);
+        assert_eq!(find(&key), None);
+        let kept = put(&shelf, &key, b"content");
+        assert_eq!(find(&key), Some(kept.clone()));
+        assert_eq!(put(&shelf, &key, b"content"), kept, "twice the same is one");
+        assert_eq!(find(&other), None);
+
+        fs::write(&kept.archive, b"c0ntent").unwrap();
+        assert_eq!(find(&key), None);
+        assert!(!kept.archive.exists(), "a bad file is thrown away");
+    }
+
+    #[test]
+    fn what_is_not_as_the_agent_says_is_not_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::below(directory.path());
+        let key = Key::new(&stemcell("1"), "a", "f", &[]);
+        let error = shelf
+            .keep(&key, &digest(b"other"), &mut |into| {
+                into.write_all(b"content").map_err(|error| Error::io("x", error))
+            })
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
+        let left: Vec<_> = fs::read_dir(directory.path().join("compiled")).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}

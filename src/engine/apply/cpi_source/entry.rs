@@ -1,0 +1,115 @@
+//! A CPI of the CPI config: an executable, the job of a release, or a built-in one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Located, Parts, Sources, agent, builtin_config, jobs, private_directory};
+use crate::protocol::BuiltinCpi;
+use base::error::ResultExt;
+use base::events::Stage;
+use base::files::durable::parent;
+use base::{Error, Result};
+use manifest::CpiEntry;
+
+/// See the module.
+pub(super) struct Entry<'a> {
+    pub(super) cpi: &'a CpiEntry,
+    made_from: MadeFrom,
+}
+
+enum MadeFrom {
+    Executable(PathBuf),
+    Job(jobs::Name),
+    Builtin,
+}
+
+impl<'a> Entry<'a> {
+    /// Finds out what makes it.
+    pub(super) fn find(cpi: &'a CpiEntry, parts: &Parts<'_>) -> Result<Self> {
+        Ok(Entry { cpi, made_from: made_from(cpi, parts)? })
+    }
+
+    /// Installs it, if that is needed, with what is its own below `root`.
+    pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
+        let CpiEntry { name, kind, properties, .. } = self.cpi;
+        let provider = sources.parts.provider;
+        match &self.made_from {
+            MadeFrom::Executable(program) => {
+                Ok(sources.plain(program.clone(), Vec::new(), with_registry(properties, sources), root))
+            }
+            MadeFrom::Builtin => {
+                private_directory(root)?;
+                // Its properties are in the context alone, where they win.
+                let config = builtin_config(sources.environment, kind, provider, &Map::new());
+                let mut context = with_registry(properties, sources);
+                if properties.contains_key("agent") {
+                    context.insert("agent".into(), agent(provider, properties));
+                }
+                sources.builtin(kind, (root.join("cpi.json"), config), context, root)
+            }
+            MadeFrom::Job(job) => {
+                let wanted = jobs::of_type(job, &sources.parts)?;
+                let mut located =
+                    jobs::install(sources, &wanted, &self.job_properties(provider), root, stage)
+                        .context(|| format!("CPI '{name}' of type '{kind}' cannot be installed"))?;
+                located.context.clone_from(properties);
+                Ok(located)
+            }
+        }
+    }
+
+    /// What its templates are rendered with. CPI configs hold flat what many jobs want below the name of their type;
+    /// the context of a request wins over it all.
+    fn job_properties(&self, provider: &manifest::deployment::CloudProvider) -> Map<String, Value> {
+        let mut merged = provider.properties.clone();
+        merged.extend(self.cpi.properties.clone());
+        let mut below = match provider.properties.get(&self.cpi.kind) {
+            Some(Value::Object(below)) => below.clone(),
+            _ => Map::new(),
+        };
+        below.extend(self.cpi.properties.clone());
+        merged.insert(self.cpi.kind.clone(), Value::Object(below));
+        merged
+    }
+}
+
+/// The context of a CPI that nobody renders the registry of contract v1 into.
+fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<String, Value> {
+    let mut context = properties.clone();
+    if let Some(registry) = sources.parts.provider.properties.get("registry") {
+        context.entry("registry").or_insert_with(|| registry.clone());
+    }
+    context
+}
+
+fn made_from(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<MadeFrom> {
+    let CpiEntry { name, kind, .. } = cpi;
+    if let Some(path) = &cpi.exec_path {
+        let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);
+        if !program.is_file() {
+            return Err(Error::invalid(format!(
+                "the `exec_path` of CPI '{name}' is no file: '{}'",
+                program.display()
+            ))
+            .with_hint(
+                "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
+            ));
+        }
+        return Ok(MadeFrom::Executable(program));
+    }
+    match jobs::find_type(kind, parts) {
+        Some(job) => Ok(MadeFrom::Job(job)),
+        None if BuiltinCpi::named(kind).is_some() => Ok(MadeFrom::Builtin),
+        None => {
+            let searched: Vec<&str> = parts.releases.iter().map(|release| release.name.as_str()).collect();
+            let searched = if searched.is_empty() { "there are none".into() } else { searched.join(", ") };
+            Err(Error::invalid(format!("nothing makes CPI '{name}' of type '{kind}'"))
+                .with_source(format!(
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (looked at: {searched}), and the built-in CPIs are {}",
+                    BuiltinCpi::names(" and ")
+                ))
+                .with_hint("add the CPI's release to `releases`, name its executable with `exec_path`, or correct the `type`"))
+        }
+    }
+}

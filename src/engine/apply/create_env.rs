@@ -1,0 +1,173 @@
+//! `create-env`: makes the world as the manifest says.
+
+use super::cloud::Cloud;
+use super::connection::Presence;
+use super::cpis::{Cpis, asking};
+use super::forecast::Forecast;
+use super::intention::Intention;
+use super::registry::Registry;
+use super::request::{CreateEnv, Environment};
+use super::run::Run;
+use super::{cpi_names, cpi_source, lock, prepare, resume, signals, suspects};
+use crate::cpi::Contract;
+use crate::state::{Kind, State};
+use crate::templates;
+use base::{Error, Result};
+
+/// Creates or updates the environment; returns one sentence that says what came of it.
+pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
+    let mut store = lock::open(environment, "create-env")?;
+    environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
+    resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
+
+    let validating = environment.reporter.stage("Validating");
+    let prepared = prepare::prepare(environment, &request.inputs, store.state(), &validating)?;
+    cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
+    let mut intention = Intention::form(environment, request, prepared, store.state())?;
+    let mut forecast = Forecast::of(&intention, store.state(), None);
+    if let Some(agreed) = &request.plan {
+        agreed.check(&forecast)?;
+    }
+    environment.reporter.planned(forecast.headline(), forecast.steps.clone());
+    let suspect = intention.suspect.take();
+    if intention.plan.is_empty() && suspect.is_none() {
+        validating.finish();
+        let seen = if request.verify { ", and the agent answers" } else { "" };
+        return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
+    }
+    let prepared = &intention.prepared;
+    let provider = &prepared.deployment.cloud_provider;
+    let cpi = prepared.deployment.cpi();
+    let opened = prepared.open(environment, &validating)?;
+    let renderer = templates::renderer(request.templates, &environment.variables)?;
+    let mut run = Run::new(environment, prepared, &opened, &renderer, intention.endpoint.clone(), request)?;
+    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
+    run.render_what_can_be(store.state(), &validating)?;
+    let parts = cpi_source::Parts {
+        provider,
+        config: prepared.cpis.as_ref(),
+        deployment: &prepared.deployment.name,
+        manifest: &prepared.manifest_path,
+        releases: &opened.releases,
+        renderer: &renderer,
+    };
+    let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
+    cpis.install(cpi, &validating)?;
+    validating.finish();
+    forecast.packages = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    agree(environment, request, &intention, &forecast, store.state())?;
+    signals::check(environment)?;
+
+    let connecting = environment.reporter.stage(asking(cpi));
+    let connection = cpis.connect(cpi, &connecting)?;
+    check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let contract = connection.negotiate(opened.stemcell.api_version);
+    connecting.finish();
+    cpis.get_all_of(store.state())?;
+    let mut cloud = Cloud::new(environment, cpis, store);
+
+    let mut plan = intention.plan.clone();
+    if let Some(error) = suspect {
+        let vm = super::vm::handle(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {
+            return Err(error
+                .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
+                .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
+                .with_hint("--no-verify takes an environment in which nothing changed as it is"));
+        }
+        asking.finish();
+        environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
+        plan = intention.without_vm(cloud.state())?;
+        environment.reporter.planned(
+            format!("A VM is created: VM {vm} does not exist any more"),
+            plan.told(&prepared.deployment.instance()),
+        );
+    }
+    let served = contract_served(cloud.state(), cpi, contract);
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, served, &mut cloud)?;
+    run.take(&plan, &mut cloud, contract)?;
+    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
+}
+
+/// Says what is going to be done: all of it to whoever sits at the terminal, who has to agree before something that
+/// runs is stopped or something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+fn agree(
+    environment: &Environment,
+    request: &CreateEnv,
+    intention: &Intention,
+    forecast: &Forecast,
+    state: &State,
+) -> Result<()> {
+    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
+        environment.reporter.note(forecast.headline());
+        if let Some(expectation) = forecast.expectation() {
+            environment.reporter.note(expectation);
+        }
+        return Ok(());
+    };
+    for line in forecast.summary() {
+        environment.reporter.note(line);
+    }
+    if !intention.plan.interrupts() {
+        return Ok(());
+    }
+    let question = match intention.loses(state) {
+        Some(disk) => format!(
+            "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+            disk.handle()
+        ),
+        None => "Continue?".to_owned(),
+    };
+    if confirm(&question)? {
+        return Ok(());
+    }
+    Err(Error::usage("not confirmed: nothing was changed").with_hint("-n (--non-interactive) does not ask"))
+}
+
+/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
+/// which asks the registry then, that of the old one.
+fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+    match state.vm() {
+        Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
+        _ => new,
+    }
+}
+
+fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
+    format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
+}
+
+/// Checks that the CPI takes the stemcell, as far as both say so.
+pub(super) fn check_formats(
+    environment: &Environment,
+    name: Option<&str>,
+    cpi: Option<&[String]>,
+    stemcell: &[String],
+) -> Result<()> {
+    let known = cpi.filter(|known| !known.is_empty());
+    match (known, name) {
+        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
+            Ok(())
+        }
+        (Some(known), name) => {
+            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
+            Err(Error::invalid(format!(
+                "{who} takes stemcells in the formats {}, and this one comes as {}",
+                known.join(", "),
+                stemcell.join(", ")
+            ))
+            .with_hint("use the stemcell made for this IaaS"))
+        }
+        (None, Some(name)) => {
+            environment
+                .reporter
+                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
+            Ok(())
+        }
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,28 @@
+//! What is on record, for an operator: to look at it, to compare it with the world, to make it, to drop parts of it
+//! on purpose.
+
+mod find;
+mod forget;
+mod import;
+mod restore;
+mod show;
+mod verify;
+
+pub(super) use find::find;
+pub use forget::{Forgettable, forget};
+pub use import::{Import, ImportedStemcell, import};
+pub use restore::{keep_version, restore};
+pub use show::{Overview, show};
+pub use verify::{Checked, Finding, Status, Verify, verify};
+
+use crate::state::Depot;
+use base::{Error, Result};
+
+/// Asks the operator to agree to what the question says, or fails.
+pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
+/// The error for a command that needs a state and finds none.
+pub(super) fn no_state(depot: &Depot) -> Error {
+    Error::invalid(format!("there is no state '{depot}'"))
+        .with_hint("name the state file with --state if it is elsewhere")
+}

@@ -1,0 +1,182 @@
+//! What the commands are asked to do, as `cli` hands it over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
+
+use super::forecast::Forecast;
+use crate::plan::Strategy;
+use crate::state::Depot;
+use base::Result;
+use base::timing::Clock;
+use base::{events::Reporter, redact::Redactor};
+use erb::Mode;
+use manifest::Inputs;
+
+/// Where things live on this machine. `cli` resolves them from flags, the environment and `$HOME`.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// Where the state is kept.
+    pub state: Depot,
+    /// Scratch space of this run; its subdirectories are removed when the run ends.
+    pub work: PathBuf,
+    /// What may be kept from run to run and shared by environments (`$XDG_CACHE_HOME/monopile`).
+    pub cache: PathBuf,
+    /// Data of built-in CPIs (`$XDG_STATE_HOME/monopile`).
+    pub data: PathBuf,
+    /// `--package-dir`: where the CPI's packages are installed, instead of the cache.
+    pub package_dir: Option<PathBuf>,
+    /// This executable, which is also the built-in CPIs and agent.
+    pub executable: PathBuf,
+}
+
+/// Asks a question whose answer is not shown.
+pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
+
+/// Asks a question whose answer is yes or no.
+pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
+
+/// What a run needs from its surroundings.
+#[derive(Clone)]
+pub struct Environment {
+    /// Where things live.
+    pub paths: Paths,
+    /// Where events go.
+    pub reporter: Reporter,
+    /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
+    pub ask_secret: Option<Ask>,
+    /// Asks whoever is at the terminal to agree; none, if nobody can be asked, which takes flags as given.
+    pub confirm: Option<Confirm>,
+    /// What must not be shown.
+    pub redactor: Redactor,
+    /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's number).
+    pub signals: Arc<AtomicUsize>,
+    /// Environment variables external programs (CPIs, packaging scripts) inherit.
+    pub variables: Vec<(String, String)>,
+    /// `--parallel`: how many downloads, uploads or compilations at once.
+    pub parallel: usize,
+    /// `--keep-workdir`: the scratch space outlives the run.
+    pub keep_work: bool,
+    /// `--sha2`: use SHA-2 digests towards the agent.
+    pub sha2: bool,
+    /// `--wait-for-lock`: how long another run may hold the state before this one gives up.
+    pub lock_patience: Duration,
+    /// `--cpi-timeout`: how long to wait for a CPI process. It is never ended: what it did must become known.
+    pub cpi_timeout: Option<Duration>,
+    /// Set when a CPI process was left at work, which may still read in the scratch space.
+    pub left_at_work: Arc<AtomicBool>,
+    /// `--insecure-agent`: speak to an agent that nothing vouches for.
+    pub insecure_agent: bool,
+    /// Measures where the time of the run goes.
+    pub clock: Clock,
+}
+
+impl Environment {
+    /// The first signal that asked for an end, if one came.
+    pub fn interrupted(&self) -> Option<u8> {
+        super::signals::first(self)
+    }
+
+    /// Has the run end as if SIGPIPE had come: nobody reads what it prints.
+    pub fn end(&self) {
+        const SIGPIPE: usize = 13;
+        self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Whether a second one came, so that nothing is to be waited for.
+    pub fn insisted(&self) -> bool {
+        super::signals::insisted(self).is_some()
+    }
+}
+
+/// How to stop jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopping {
+    /// `--skip-drain`: run neither pre-stop nor drain scripts.
+    pub skip_drain: bool,
+    /// `--drain-timeout`: how long jobs may drain before they are stopped all the same.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Stopping { skip_drain: false, drain_timeout: Duration::from_secs(30 * 60) }
+    }
+}
+
+impl Stopping {
+    /// How long to drain; none when not at all.
+    pub(super) fn drain(&self) -> Option<Duration> {
+        (!self.skip_drain).then_some(self.drain_timeout)
+    }
+}
+
+/// How long the agent of an old VM may take to answer before the VM counts as dead.
+pub(super) const AGENT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// `create-env`.
+#[derive(Debug, Clone)]
+pub struct CreateEnv {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--recreate`: deploy even if nothing changed.
+    pub recreate: bool,
+    /// `--recreate-persistent-disks`: move the data to a new disk.
+    pub recreate_persistent_disks: bool,
+    /// `--update-strategy`: how a change comes to a VM that exists.
+    pub strategy: Strategy,
+    /// `--plan`: what is to be done, and nothing else.
+    pub plan: Option<Forecast>,
+    /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
+    pub verify: bool,
+    /// `--agent-timeout`: how long the new VM may take to boot.
+    pub agent_timeout: Duration,
+    /// How the jobs on the old VM are stopped.
+    pub stopping: Stopping,
+    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    pub forget_open_calls: bool,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+}
+
+/// `delete-env`.
+#[derive(Debug, Clone)]
+pub struct DeleteEnv {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// How the jobs on the VM are stopped.
+    pub stopping: Stopping,
+    /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
+    pub agent_timeout: Duration,
+    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    pub forget_open_calls: bool,
+    /// `--allow-missing`: nothing to delete is a success.
+    pub allow_missing: bool,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+}
+
+/// `stop-env`, `start-env` and `restart`: what is on a VM that stays.
+#[derive(Debug, Clone)]
+pub struct OnJobs {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// `render`.
+#[derive(Debug, Clone)]
+pub struct RenderJob {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// The job, of the instance group or of the CPI.
+    pub job: String,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
+}

@@ -1,0 +1,203 @@
+//! The way to a VM's sshd, and the configuration that has OpenSSH go it. Everything is in files: no word of it passes
+//! through a shell that could make something else of it.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use base::{Error, Result};
+
+/// What the VM is called in the configuration, in `known_hosts`, and on the command line of ssh.
+pub(super) const VM: &str = "monopile-vm";
+const GATEWAY: &str = "monopile-gateway";
+
+/// How the VM's sshd is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// From here.
+    Direct,
+    /// Through a jump host.
+    Gateway(Gateway),
+    /// Through a SOCKS proxy, or a jumpbox that stands in for one: a URL as `BOSH_ALL_PROXY` has it.
+    Socks5(String),
+}
+
+/// A jump host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gateway {
+    /// Its name or address.
+    pub host: String,
+    /// Who logs in there; whoever runs ssh, by default.
+    pub user: Option<String>,
+    /// With which key; one that ssh finds itself, by default.
+    pub private_key: Option<PathBuf>,
+}
+
+/// What a configuration is made of.
+pub(super) struct Configured<'a> {
+    /// The VM's address.
+    pub(super) address: &'a str,
+    /// Who logs in.
+    pub(super) user: &'a str,
+    /// The file with the key.
+    pub(super) key: &'a Path,
+    /// The file with the VM's host key.
+    pub(super) known_hosts: &'a Path,
+    /// Whether the host key in there is known, or is to be learned.
+    pub(super) pinned: bool,
+    /// The way there.
+    pub(super) way: &'a Way,
+    /// This program, which is the command that goes through a proxy.
+    pub(super) executable: &'a Path,
+    /// The file that says where the proxy is.
+    pub(super) proxy: &'a Path,
+}
+
+impl Configured<'_> {
+    /// The text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own settings come last: the
+    /// first value of an option is the one that counts.
+    pub(super) fn text(&self) -> Result<String> {
+        let mut text = format!("Host {VM}\n");
+        let mut option = |name: &str, value: &str| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name} {value}");
+        };
+        option("HostName", word("address of the VM", self.address)?);
+        option("HostKeyAlias", VM);
+        option("User", word("name of the user", self.user)?);
+        option("IdentityFile", &path(self.key)?);
+        option("IdentitiesOnly", "yes");
+        option("PasswordAuthentication", "no");
+        option("KbdInteractiveAuthentication", "no");
+        option("ForwardAgent", "no");
+        option("ControlMaster", "no");
+        option("ControlPath", "none");
+        option("ServerAliveInterval", "30");
+        option("UserKnownHostsFile", &path(self.known_hosts)?);
+        option("GlobalKnownHostsFile", "/dev/null");
+        option("UpdateHostKeys", "no");
+        option("CheckHostIP", "no");
+        option("StrictHostKeyChecking", if self.pinned { "yes" } else { "accept-new" });
+        option("LogLevel", "ERROR");
+        match self.way {
+            Way::Direct => option("ProxyJump", "none"),
+            Way::Gateway(_) => option("ProxyJump", GATEWAY),
+            Way::Socks5(_) => {
+                // The one command that ssh hands to a shell.
+                let command = format!("{} ssh-proxy {} %h %p", quoted(self.executable)?, quoted(self.proxy)?);
+                option("ProxyCommand", &command);
+            }
+        }
+        if let Way::Gateway(gateway) = self.way {
+            text.push_str(&gateway.text()?);
+        }
+        text.push_str("Match all\n  Include ~/.ssh/config\n");
+        Ok(text)
+    }
+}
+
+impl Gateway {
+    /// What passes through a jump host is enciphered for the VM, whose key is known: the jump host's own need not be.
+    fn text(&self) -> Result<String> {
+        let mut text = format!("Host {GATEWAY}\n");
+        let mut option = |name: &str, value: &str| {
+            let _ = writeln!(text, "  {name} {value}");
+        };
+        option("HostName", word("host of the gateway", &self.host)?);
+        if let Some(user) = &self.user {
+            option("User", word("user of the gateway", user)?);
+        }
+        if let Some(key) = &self.private_key {
+            option("IdentityFile", &path(key)?);
+            option("IdentitiesOnly", "yes");
+            option("PasswordAuthentication", "no");
+        }
+        option("ForwardAgent", "no");
+        option("ClearAllForwardings", "yes");
+        option("ServerAliveInterval", "30");
+        option("UserKnownHostsFile", "/dev/null");
+        option("GlobalKnownHostsFile", "/dev/null");
+        option("StrictHostKeyChecking", "no");
+        option("LogLevel", "ERROR");
+        Ok(text)
+    }
+}
+
+/// A word that ends where it ends, and that no option or token begins in.
+fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
+    let harmless = |character: char| {
+        !character.is_whitespace() && !character.is_control() && !"\"'\\%$#;|&`()<>,".contains(character)
+    };
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(harmless) {
+        true => Ok(text),
+        false => Err(Error::usage(format!("the {what}, '{}', is not one plain word", text.escape_debug()))),
+    }
+}
+
+/// A path in double quotes, with what ssh would replace in it escaped.
+fn path(path: &Path) -> Result<String> {
+    let text = text_of(path)?;
+    if text.contains(['"', '\\']) || text.contains("${") {
+        return Err(Error::usage(format!("the path '{text}' has characters that ssh cannot take in one")));
+    }
+    Ok(format!("\"{}\"", text.replace('%', "%%")))
+}
+
+/// A path in single quotes, for a shell, with what ssh would replace in it escaped.
+fn quoted(path: &Path) -> Result<String> {
+    Ok(format!("'{}'", text_of(path)?.replace('\'', r"'\''").replace('%', "%%")))
+}
+
+fn text_of(path: &Path) -> Result<&str> {
+    path.to_str().filter(|text| !text.contains(char::is_control)).ok_or_else(|| {
+        Error::usage(format!("the path '{}' has characters that ssh cannot take in one", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured(way: &Way) -> Result<String> {
+        Configured {
+            address: "10.0.0.6",
+            user: "bosh_1",
+            key: Path::new("/w/50% of/key"),
+            known_hosts: Path::new("/w/known_hosts"),
+            pinned: true,
+            way,
+            executable: Path::new("/it's/monopile"),
+            proxy: Path::new("/w/proxy"),
+        }
+        .text()
+    }
+
+    #[test]
+    fn each_way_is_an_option_of_its_own() {
+        assert!(configured(&Way::Direct).unwrap().contains("  ProxyJump none\n"));
+        let gateway = Gateway {
+            host: "jump.example".into(),
+            user: Some("jumper".into()),
+            private_key: Some("/home/me/jump key".into()),
+        };
+        let text = configured(&Way::Gateway(gateway)).unwrap();
+        assert!(
+            text.contains("  ProxyJump monopile-gateway\n") && text.contains("  HostName jump.example\n")
+        );
+        assert!(text.contains("  IdentityFile \"/home/me/jump key\"\n"), "{text}");
+        let text = configured(&Way::Socks5("socks5://secret@h".into())).unwrap();
+        assert!(text.contains(r"  ProxyCommand '/it'\''s/monopile' ssh-proxy '/w/proxy' %h %p"), "{text}");
+        assert!(text.contains("  IdentityFile \"/w/50%% of/key\"\n") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn nothing_becomes_another_option() {
+        for host in ["", "-oProxyCommand=x", "a b", "a\nProxyCommand x", "a;b", "$(x)", "a,b", "%h"] {
+            let gateway = Gateway { host: host.into(), user: None, private_key: None };
+            assert!(configured(&Way::Gateway(gateway)).is_err(), "{host}");
+        }
+        let gateway = Gateway { host: "h".into(), user: Some("a\"".into()), private_key: None };
+        assert!(configured(&Way::Gateway(gateway)).is_err());
+        let gateway = Gateway { host: "h".into(), user: None, private_key: Some("/a\"\nb".into()) };
+        assert!(configured(&Way::Gateway(gateway)).is_err());
+    }
+}

@@ -1,0 +1,352 @@
+//! What methods answer: the shape of each result, read and checked in this one place.
+
+use base::encoding::shortened;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::contract::Contract;
+use super::methods::Method;
+
+/// What was in force for a call. Its answer is read by it, maybe in another run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The `api_version` of the request.
+    pub api_version: u32,
+    /// The contract with the stemcell the call is about; what the CPI alone allows where there is none.
+    pub contract: Contract,
+}
+
+impl Terms {
+    /// The terms of a request with this `api_version`, about a stemcell of this one.
+    pub fn new(api_version: u32, stemcell: Option<u32>) -> Self {
+        Terms { api_version, contract: Contract::negotiate(api_version, stemcell.unwrap_or(u32::MAX)) }
+    }
+}
+
+/// The shape of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// No result. Many CPIs answer what their last statement happens to give, so everything is one.
+    Nothing,
+    /// Whatever it is, it is meant.
+    Anything,
+    /// What `info` answers.
+    Info,
+    /// A cloud ID.
+    Cid,
+    /// A cloud ID, or null.
+    CidOrNothing,
+    /// `[cid, networks]`.
+    CidAndNetworks,
+    /// A string or a hash that tells the agent where a disk is; null when it finds the disk without.
+    Hint,
+    /// True or false.
+    Boolean,
+    /// An array of cloud IDs.
+    Cids,
+    /// A hash.
+    Hash,
+    /// `[id, addresses, cloud_properties]`.
+    Network,
+}
+
+/// A result of the shape it must have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// There is nothing to know.
+    Nothing,
+    /// Whatever it is.
+    Anything(Value),
+    /// What the CPI is.
+    Info(Info),
+    /// A cloud ID, never empty.
+    Cid(String),
+    /// A VM.
+    Vm(CreatedVm),
+    /// Where a disk is, for the agent.
+    Hint(Option<Value>),
+    /// Yes or no.
+    Boolean(bool),
+    /// Cloud IDs, none empty.
+    Cids(Vec<String>),
+    /// A hash.
+    Hash(Map<String, Value>),
+    /// A network's id, addresses and cloud properties.
+    Network(String, Value, Map<String, Value>),
+}
+
+/// What `create_vm` made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreatedVm {
+    /// The VM's CID.
+    pub cid: String,
+    /// The networks as the IaaS gave them.
+    pub networks: Option<Value>,
+}
+
+/// What `info` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// The CPI's API version; 1 when it does not say or does not know the method.
+    pub api_version: u32,
+    /// The stemcell formats it takes; `None` when unknown.
+    pub stemcell_formats: Option<Vec<String>>,
+}
+
+/// A result that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// What it says.
+    pub answer: Answer,
+    /// How it departs from the contract, when it does and can be understood all the same.
+    pub remark: Option<String>,
+}
+
+impl From<Answer> for Reading {
+    fn from(answer: Answer) -> Self {
+        Reading { answer, remark: None }
+    }
+}
+
+impl Reading {
+    /// Reads the result of a method. What cannot be understood is described.
+    pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
+        let shape = method.answer(terms.api_version);
+        let wrong = || format!("`{method}` must answer {}, not {}", shape.describe(), shown(result));
+        Ok(match (shape, result) {
+            (Shape::Nothing, _) => Answer::Nothing.into(),
+            (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
+            (Shape::Info, value) => Answer::Info(Info::from_result(value)?).into(),
+            (Shape::CidOrNothing, Value::Null) => Answer::Nothing.into(),
+            // A VM is never forgotten because of the form its CID comes in.
+            (Shape::Cid, Value::Array(pair)) if method == Method::CreateVm => {
+                let cid = created_vm(pair).ok_or_else(wrong)?.cid;
+                let remark = "`create_vm` answered networks, which API version 1 does not have";
+                Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark: Some(remark.into()) }
+            }
+            (Shape::Cid, value) if method == Method::CreateVm => {
+                let Reading { answer, remark } = cid(method, value).ok_or_else(wrong)?;
+                let Answer::Cid(cid) = answer else { return Err(wrong()) };
+                Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark }
+            }
+            (Shape::CidAndNetworks, Value::Array(pair)) => {
+                Answer::Vm(created_vm(pair).ok_or_else(wrong)?).into()
+            }
+            (Shape::CidAndNetworks, Value::String(cid)) if is_cid(cid) => Reading {
+                answer: Answer::Vm(CreatedVm { cid: cid.clone(), networks: None }),
+                remark: (terms.contract == Contract::V2)
+                    .then(|| "`create_vm` answered a CID alone, without networks".to_owned()),
+            },
+            (Shape::Cid | Shape::CidOrNothing, value) => cid(method, value).ok_or_else(wrong)?,
+            (Shape::Hint, Value::Null) => Answer::Hint(None).into(),
+            (Shape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
+            (Shape::Hint, hint @ (Value::String(_) | Value::Object(_))) => {
+                Answer::Hint(Some(hint.clone())).into()
+            }
+            (Shape::Boolean, Value::Bool(yes)) => Answer::Boolean(*yes).into(),
+            (Shape::Cids, Value::Array(values)) => {
+                let cids = values.iter().map(|value| value.as_str().filter(|cid| is_cid(cid)));
+                let cids: Option<Vec<&str>> = cids.collect();
+                Answer::Cids(cids.ok_or_else(wrong)?.into_iter().map(str::to_owned).collect()).into()
+            }
+            (Shape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
+            (Shape::Network, Value::Array(values)) => match values.as_slice() {
+                [Value::String(id), addresses, Value::Object(properties)]
+                    if is_cid(id) && (addresses.is_object() || addresses.is_null()) =>
+                {
+                    Answer::Network(id.clone(), addresses.clone(), properties.clone()).into()
+                }
+                _ => return Err(wrong()),
+            },
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+impl Shape {
+    /// What it is, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Shape::Nothing => "nothing",
+            Shape::Anything => "something",
+            Shape::Info => "a hash with `api_version` and `stemcell_formats`",
+            Shape::Cid => "a CID that is not empty",
+            Shape::CidOrNothing => "a CID that is not empty, or null",
+            Shape::CidAndNetworks => "a CID that is not empty, with networks",
+            Shape::Hint => "a string or a hash, or null",
+            Shape::Boolean => "true or false",
+            Shape::Cids => "an array of CIDs that are not empty",
+            Shape::Hash => "a hash",
+            Shape::Network => "an id, addresses and cloud properties",
+        }
+    }
+}
+
+impl Info {
+    /// Reads the result of `info`.
+    fn from_result(result: &Value) -> Result<Self, String> {
+        if !result.is_object() {
+            return Err(format!("`info` must answer a hash, not {}", shown(result)));
+        }
+        let api_version = match result.get("api_version") {
+            None | Some(Value::Null) => 1,
+            Some(version) => version
+                .as_u64()
+                .and_then(|version| u32::try_from(version).ok())
+                .filter(|version| *version > 0)
+                .ok_or_else(|| format!("`api_version` must be a positive integer, not {}", shown(version)))?,
+        };
+        let stemcell_formats = match result.get("stemcell_formats") {
+            None | Some(Value::Null) => None,
+            Some(formats) => Some(serde_json::from_value(formats.clone()).map_err(|_| {
+                format!("`stemcell_formats` must be a list of strings, not {}", shown(formats))
+            })?),
+        };
+        Ok(Info { api_version, stemcell_formats })
+    }
+}
+
+fn is_cid(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+fn cid(method: Method, value: &Value) -> Option<Reading> {
+    match value {
+        Value::String(cid) if is_cid(cid) => Some(Answer::Cid(cid.clone()).into()),
+        Value::Number(number) if number.is_u64() => Some(Reading {
+            answer: Answer::Cid(number.to_string()),
+            remark: Some(format!("`{method}` answered a number where a CID is a string")),
+        }),
+        _ => None,
+    }
+}
+
+fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
+    match pair {
+        [Value::String(cid), networks @ (Value::Object(_) | Value::Null)] if is_cid(cid) => {
+            let networks = Some(networks).filter(|networks| !networks.is_null()).cloned();
+            Some(CreatedVm { cid: cid.clone(), networks })
+        }
+        _ => None,
+    }
+}
+
+/// A value as it stands in an error.
+fn shown(value: &Value) -> String {
+    /// How much of it, in bytes.
+    const LIMIT: usize = 200;
+    shortened(&value.to_string(), LIMIT).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const V1: Terms = Terms { api_version: 1, contract: Contract::V1 };
+    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1 };
+    const V2: Terms = Terms { api_version: 2, contract: Contract::V2 };
+
+    fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
+        match Reading::of(Method::CreateVm, terms, &result) {
+            Ok(Reading { answer: Answer::Vm(vm), remark }) => Some((vm, remark.is_some())),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => None,
+        }
+    }
+
+    #[test]
+    fn vms_come_as_the_terms_say_but_never_without_a_cid() {
+        let alone = CreatedVm { cid: "vm".into(), networks: None };
+        let with = CreatedVm { cid: "vm".into(), networks: Some(json!({"a": {}})) };
+        let pair = json!(["vm", {"a": {}}]);
+        assert_eq!(vm(V1, json!("vm")), Some((alone.clone(), false)));
+        assert_eq!(vm(V1, pair.clone()), Some((alone.clone(), true)), "no networks in v1, but a VM");
+        assert_eq!(vm(MIXED, json!("vm")), Some((alone.clone(), false)));
+        assert_eq!(vm(MIXED, pair.clone()), Some((with.clone(), false)));
+        assert_eq!(vm(V2, pair), Some((with, false)));
+        assert_eq!(vm(V2, json!(["vm", null])), Some((alone.clone(), false)));
+        assert_eq!(vm(V2, json!("vm")), Some((alone, true)));
+        for bad in [
+            json!([]),
+            json!(""),
+            json!(" "),
+            json!(["", {}]),
+            json!(null),
+            json!(["a"]),
+            json!(["a", 1]),
+            json!({}),
+        ] {
+            for terms in [V1, MIXED, V2] {
+                assert_eq!(vm(terms, bad.clone()), None, "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn hints_are_only_in_answers_to_version_2() {
+        let hint = |terms, result| Reading::of(Method::AttachDisk, terms, &result).map(|read| read.answer);
+        assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(Some(json!("/dev/sdb")))));
+        assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(Some(json!({"lun": "0"})))));
+        assert_eq!(hint(V2, json!(null)), Ok(Answer::Hint(None)));
+        assert_eq!(hint(V2, json!("")), Ok(Answer::Hint(None)));
+        assert!(
+            hint(V2, json!(true)).is_err() && hint(V2, json!([])).is_err() && hint(V2, json!(3)).is_err()
+        );
+        assert_eq!(hint(V1, json!(true)), Ok(Answer::Nothing), "version 1 answers nothing");
+    }
+
+    #[test]
+    fn each_method_refuses_what_it_cannot_mean() {
+        let samples = [
+            json!(null),
+            json!(true),
+            json!(1.5),
+            json!(""),
+            json!("a"),
+            json!([""]),
+            json!(["a"]),
+            json!({}),
+        ];
+        // How many of the samples each shape takes, so that none takes all by accident.
+        for (method, taken) in [
+            (Method::Info, 1),
+            (Method::CreateStemcell, 1),
+            (Method::CreateDisk, 1),
+            (Method::CreateVm, 1),
+            (Method::HasVm, 1),
+            (Method::HasDisk, 1),
+            (Method::AttachDisk, 4),
+            (Method::GetDisks, 1),
+            (Method::SnapshotDisk, 1),
+            (Method::UpdateDisk, 2),
+            (Method::CalculateVmCloudProperties, 1),
+            (Method::CreateNetwork, 0),
+            (Method::CurrentVmId, 1),
+            (Method::DeleteVm, 8),
+            (Method::ResizeDisk, 8),
+            (Method::SetVmMetadata, 8),
+        ] {
+            let fits = samples.iter().filter(|sample| Reading::of(method, V2, sample).is_ok()).count();
+            assert_eq!(fits, taken, "{method}");
+        }
+        let network = json!(["net", {"range": "10.0.0.0/24"}, {}]);
+        assert!(matches!(
+            Reading::of(Method::CreateNetwork, V2, &network).unwrap().answer,
+            Answer::Network(id, ..) if id == "net"
+        ));
+        let huge = Value::String("x".repeat(1 << 20));
+        assert!(Reading::of(Method::HasVm, V2, &huge).unwrap_err().len() < 1000);
+    }
+
+    #[test]
+    fn info_without_a_version_means_one() {
+        assert_eq!(Info::from_result(&json!({})).unwrap().api_version, 1);
+        for bad in
+            [json!({"api_version": "two"}), json!({"api_version": 0}), json!({"api_version": 2.5}), json!([])]
+        {
+            assert!(Info::from_result(&bad).is_err(), "{bad}");
+        }
+        assert!(Info::from_result(&json!({"stemcell_formats": "raw"})).is_err());
+    }
+}

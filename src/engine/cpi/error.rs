@@ -1,0 +1,299 @@
+//! What a CPI can say went wrong, and what can go wrong with a CPI.
+
+use std::process::ExitStatus;
+
+use super::client::Stop;
+use super::methods::Method;
+use base::Error;
+
+/// The error a CPI answered with, by its `type`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CpiErrorKind {
+    /// The VM does not exist.
+    VmNotFound,
+    /// The disk does not exist.
+    DiskNotFound,
+    /// The stemcell does not exist.
+    StemcellNotFound,
+    /// The disk is not attached to the VM.
+    DiskNotAttached,
+    /// The method is not implemented, in any of its dialects.
+    NotImplemented,
+    /// The method is there, but cannot do this.
+    NotSupported,
+    /// The VM could not be made.
+    VmCreationFailed,
+    /// There is no room for a disk.
+    NoDiskSpace,
+    /// The IaaS, or the CPI itself, failed in a way that has no type.
+    Cloud,
+    /// Not a type of the CPI API; as the CPI spelt it.
+    Unknown(String),
+}
+
+impl CpiErrorKind {
+    /// Maps a CPI's error type and message.
+    pub fn of(error_type: &str, message: &str) -> Self {
+        let short = error_type.rsplit("::").next().unwrap_or(error_type);
+        match short {
+            "VMNotFound" => CpiErrorKind::VmNotFound,
+            "DiskNotFound" => CpiErrorKind::DiskNotFound,
+            "StemcellNotFound" => CpiErrorKind::StemcellNotFound,
+            "DiskNotAttached" => CpiErrorKind::DiskNotAttached,
+            "NotImplemented" => CpiErrorKind::NotImplemented,
+            "NotSupported" => CpiErrorKind::NotSupported,
+            "VMCreationFailed" => CpiErrorKind::VmCreationFailed,
+            "NoDiskSpace" => CpiErrorKind::NoDiskSpace,
+            // bosh-cpi-go and old Ruby CPIs.
+            "CloudError" if message.starts_with("Invalid Method:") => CpiErrorKind::NotImplemented,
+            "InvalidCall" if message.starts_with("Method is not known, got") => CpiErrorKind::NotImplemented,
+            "CloudError" | "CpiError" => CpiErrorKind::Cloud,
+            _ => CpiErrorKind::Unknown(error_type.to_owned()),
+        }
+    }
+
+    /// What to do about it.
+    fn hint(&self, method: Method) -> String {
+        let look = "with --verbose the CPI's log, which tells more, is shown";
+        match self {
+            CpiErrorKind::VmNotFound => {
+                "the IaaS has no such VM any more, or the CPI looks for it in another place than before: check \
+                 the CPI's properties; `create-env --recreate` makes a new one"
+                    .to_owned()
+            }
+            CpiErrorKind::DiskNotFound => {
+                "the IaaS has no such disk any more, or the CPI looks for it in another place than before: check \
+                 the CPI's properties before anything else, since the disk holds the data"
+                    .to_owned()
+            }
+            CpiErrorKind::StemcellNotFound => {
+                "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell CID`, and the \
+                 next create-env uploads the stemcell again"
+                    .to_owned()
+            }
+            CpiErrorKind::DiskNotAttached => {
+                "the IaaS says that the disk is not attached to this VM: look there what it is attached to".to_owned()
+            }
+            CpiErrorKind::NotImplemented => {
+                let facts = method.facts();
+                format!(
+                    "the CPI lacks the method `{method}` ({}), which is called by {}: use a version of the CPI \
+                     that has it",
+                    facts.purpose, facts.callers
+                )
+            }
+            CpiErrorKind::NotSupported => {
+                "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
+                 documentation"
+                    .to_owned()
+            }
+            CpiErrorKind::VmCreationFailed => {
+                format!("check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS; {look}")
+            }
+            CpiErrorKind::NoDiskSpace => {
+                "make room in the IaaS, or want a smaller disk, and run the same command again".to_owned()
+            }
+            CpiErrorKind::Cloud => look.to_owned(),
+            CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
+                format!("the CPI gave no error type; {look}")
+            }
+            CpiErrorKind::Unknown(name) => {
+                format!("'{}' is no error type of the CPI API; {look}", name.escape_debug())
+            }
+        }
+    }
+}
+
+/// Why a CPI call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CpiError {
+    /// The CPI answered with an error.
+    #[error("the CPI's `{method}` failed (request {request_id}): {message}")]
+    Answered {
+        /// The method called.
+        method: Method,
+        /// The request's id.
+        request_id: String,
+        /// What kind of error it is.
+        kind: CpiErrorKind,
+        /// The CPI's message.
+        message: String,
+        /// Whether the CPI says that trying again may help.
+        ok_to_retry: bool,
+    },
+    /// There is no usable answer: what the call did is not known.
+    #[error("the CPI gave no usable answer to `{method}` (request {request_id}): {problem}")]
+    NoAnswer {
+        /// The method called.
+        method: Method,
+        /// The request's id.
+        request_id: String,
+        /// What is wrong with the answer.
+        problem: String,
+        /// The last lines of its log.
+        log_tail: String,
+    },
+    /// The request would have been wrong: nothing was called.
+    #[error("the CPI was not called: {problem}")]
+    NotSent {
+        /// The method to be called.
+        method: Method,
+        /// What is wrong with its arguments.
+        problem: String,
+    },
+    /// The executable could not be started: the call did nothing.
+    #[error("the CPI '{executable}' cannot be run")]
+    NotStarted {
+        /// What was to be run.
+        executable: String,
+        /// Why it did not start.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It was not waited for any longer.
+    #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which goes on")]
+    Abandoned {
+        /// The method called.
+        method: Method,
+        /// The request's id.
+        request_id: String,
+        /// What ended the wait.
+        stop: Stop,
+    },
+    /// A file of this machine could not be used.
+    #[error("{what}")]
+    Local {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl CpiError {
+    /// What the CPI says went wrong, if it answered.
+    pub fn kind(&self) -> Option<&CpiErrorKind> {
+        match self {
+            CpiError::Answered { kind, .. } => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// There is no usable answer, because of `problem`.
+    pub fn no_answer(method: Method, request_id: &str, problem: impl Into<String>) -> Self {
+        let (request_id, problem) = (request_id.to_owned(), problem.into());
+        CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
+    }
+
+    /// Adds what is known of the process that gave no answer.
+    pub(super) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
+        if let CpiError::NoAnswer { problem, log_tail, .. } = &mut self {
+            if let Some(status) = status.filter(|status| !status.success()) {
+                problem.push_str(&format!("; the CPI ended with {status}"));
+            }
+            *log_tail = tail;
+        }
+        self
+    }
+}
+
+impl From<CpiError> for Error {
+    fn from(error: CpiError) -> Self {
+        match error {
+            CpiError::NoAnswer { ref log_tail, .. } if !log_tail.trim().is_empty() => {
+                let tail = format!("the end of its log:\n{}", log_tail.trim_end());
+                Error::environment(error.to_string()).with_source(tail)
+            }
+            CpiError::NotStarted { executable, source } => {
+                let hint = match source.kind() {
+                    std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x)",
+                    std::io::ErrorKind::NotFound => {
+                        "check the path, and that the interpreter named in its first line exists"
+                    }
+                    _ => "check that it is a program for this machine",
+                };
+                Error::environment(format!("the CPI '{executable}' cannot be run"))
+                    .with_source(source)
+                    .with_hint(hint)
+            }
+            CpiError::Local { what, source } => Error::environment(what).with_source(source),
+            CpiError::Abandoned { stop: Stop::Signal(signal), .. } => {
+                Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
+                    .with_hint("run the same command again: it picks up the answer")
+            }
+            CpiError::Abandoned { stop: Stop::Timeout(after), .. } => Error::environment(format!(
+                "{error}: it has taken {} (--cpi-timeout)",
+                base::text::duration(after)
+            ))
+            .with_hint("run the same command again: it waits for the same process and picks up the answer"),
+            CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
+                let failed = Error::environment(error.to_string()).with_hint(kind.hint(method));
+                match ok_to_retry {
+                    true => failed.with_hint(
+                        "the CPI says that it may be tried again: run the same command again after a while",
+                    ),
+                    false => failed,
+                }
+            }
+            CpiError::NotSent { .. } => Error::environment(error.to_string()),
+            CpiError::NoAnswer { .. } => Error::environment(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_implemented_is_known_in_each_dialect() {
+        for (error_type, message) in [
+            ("Bosh::Clouds::NotImplemented", "no"),
+            ("Bosh::Clouds::CloudError", "Invalid Method: info"),
+            ("InvalidCall", "Method is not known, got 'info'"),
+        ] {
+            assert_eq!(CpiErrorKind::of(error_type, message), CpiErrorKind::NotImplemented);
+        }
+        assert_eq!(CpiErrorKind::of("Bosh::Clouds::CloudError", "boom"), CpiErrorKind::Cloud);
+        assert_eq!(
+            CpiErrorKind::of("InvalidCall", "arguments"),
+            CpiErrorKind::Unknown("InvalidCall".to_owned())
+        );
+    }
+
+    #[test]
+    fn each_type_is_told_apart_and_says_what_to_do() {
+        let mut hints = std::collections::HashSet::new();
+        for error_type in [
+            "VMNotFound",
+            "DiskNotFound",
+            "StemcellNotFound",
+            "DiskNotAttached",
+            "NotImplemented",
+            "NotSupported",
+            "VMCreationFailed",
+            "NoDiskSpace",
+            "CloudError",
+            "Surprise",
+            "",
+        ] {
+            let kind = CpiErrorKind::of(&format!("Bosh::Clouds::{error_type}"), "x");
+            for ok_to_retry in [false, true] {
+                let answered = CpiError::Answered {
+                    method: Method::AttachDisk,
+                    request_id: "r".into(),
+                    kind: kind.clone(),
+                    message: "x".into(),
+                    ok_to_retry,
+                };
+                let error = Error::from(answered);
+                assert_eq!(error.hints().len(), 1 + usize::from(ok_to_retry), "{error_type}");
+                hints.insert(error.hints()[0].clone());
+            }
+        }
+        assert_eq!(hints.len(), 11);
+        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk);
+        assert!(missing.contains("`attach_disk`") && missing.contains("create-env"), "{missing}");
+    }
+}

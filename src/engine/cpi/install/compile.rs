@@ -1,0 +1,167 @@
+//! Brings one package to its place: compiled, unpacked, or found there already.
+
+use std::path::Path;
+
+use super::needed::Needed;
+use super::shelf::{self, Lock, Shelf, Slot};
+use super::{Halt, Workshop, script};
+use artifact::archive::{self, Links, Options};
+use base::Result;
+use base::error::ResultExt;
+use base::events::{Stage, Unit};
+
+/// Makes sure that a package is in the cache, and returns the lock that keeps it there.
+pub(super) fn provide(
+    needed: &[Needed<'_>],
+    index: usize,
+    shelf: &Shelf,
+    workshop: &Workshop<'_>,
+    halt: &Halt<'_>,
+    stage: &Stage,
+) -> Result<Option<Lock>> {
+    let Some(package) = needed.get(index) else { return Ok(None) };
+    halt.check()?;
+    let slot = shelf.slot(package);
+    let own = begin_stage(package, stage);
+    let mut built = false;
+    loop {
+        let lock = slot.lock_shared(halt, &own)?;
+        if slot.is_complete() {
+            slot.touch();
+            if built {
+                own.finish()
+            } else {
+                own.skip("it is in the cache")
+            }
+            return Ok(Some(lock));
+        }
+        // A lock cannot be made exclusive in one step: whoever comes between may have done the work.
+        drop(lock);
+        let lock = slot.lock_exclusively(halt, &own)?;
+        if !slot.is_complete() {
+            Build { needed, package, slot: &slot, lock: &lock, shelf, workshop, halt, stage: &own }.run()?;
+            built = true;
+        }
+    }
+}
+
+/// Makes sure that a package is in a directory that this run has locked.
+pub(super) fn provide_alone(
+    needed: &[Needed<'_>],
+    index: usize,
+    shelf: &Shelf,
+    lock: &Lock,
+    workshop: &Workshop<'_>,
+    halt: &Halt<'_>,
+    stage: &Stage,
+) -> Result<()> {
+    let Some(package) = needed.get(index) else { return Ok(()) };
+    halt.check()?;
+    let slot = shelf.slot(package);
+    let own = begin_stage(package, stage);
+    if slot.is_complete() {
+        own.skip("it is there already");
+        return Ok(());
+    }
+    Build { needed, package, slot: &slot, lock, shelf, workshop, halt, stage: &own }.run()?;
+    own.finish();
+    Ok(())
+}
+
+fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
+    let version = package.package.version.as_str();
+    // Fingerprints are long; what tells them apart is not.
+    let short = version.get(..12).unwrap_or(version);
+    let what = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
+    let name = &package.package.name;
+    stage.reporter().timed(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
+}
+
+/// A package about to be made.
+struct Build<'a, 'r> {
+    needed: &'a [Needed<'r>],
+    package: &'a Needed<'r>,
+    slot: &'a Slot,
+    lock: &'a Lock,
+    shelf: &'a Shelf,
+    workshop: &'a Workshop<'a>,
+    halt: &'a Halt<'a>,
+    stage: &'a Stage,
+}
+
+impl Build<'_, '_> {
+    fn run(&self) -> Result<()> {
+        let dependencies: Vec<Slot> = self
+            .package
+            .dependencies
+            .iter()
+            .filter_map(|index| self.needed.get(*index))
+            .map(|dependency| self.shelf.slot(dependency))
+            .collect();
+        self.slot.begin(&dependencies)?;
+        let made = if self.package.package.compiled_for.is_some() {
+            self.unpack(&self.slot.target, true)
+        } else {
+            self.compile()
+        };
+        made.inspect_err(|_| {
+            if !self.workshop.keep_work {
+                self.slot.discard();
+            }
+        })?;
+        self.slot.finish()
+    }
+
+    /// `shown`: the stage is about this alone, so it tells how far it is.
+    fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
+        let (package, release) = (self.package.package, self.package.release);
+        let what = format!("the package '{}' of release '{}'", package.name, release.name);
+        // Links may lead to other packages. What is unpacked here will be run as it is: there is nothing to gain
+        // by refusing some of it.
+        let options = Options { links: Links::Verbatim, ..Options::default() };
+        let mut progress = |done, total| {
+            if shown {
+                self.stage.progress(done, Some(total), Unit::Bytes);
+            }
+        };
+        archive::unpack_file(&package.archive, &what, target, None, &options, &mut progress)?;
+        Ok(())
+    }
+
+    fn compile(&self) -> Result<()> {
+        let (package, release) = (self.package.package, self.package.release);
+        // A directory of its own above the source, because packaging scripts also use `..`.
+        let short = self.package.key.get(..12).unwrap_or(&self.package.key);
+        let space = self.workshop.work.join("compile").join(format!("{}-{short}", package.name));
+        shelf::remove_tree(&space)?;
+        shelf::make_directory(&space)?;
+        shelf::make_directory(&self.slot.target)?;
+        let source = space.join("source");
+        self.unpack(&source, false)?;
+        let run = script::Run {
+            package,
+            source: &source,
+            slot: self.slot,
+            lock: self.lock,
+            workshop: self.workshop,
+            halt: self.halt,
+            stage: self.stage,
+        };
+        let outcome = run.packaging().context(|| {
+            format!("package '{}' of the CPI's release '{}' cannot be compiled", package.name, release.name)
+        });
+        match outcome {
+            Err(error)
+                if self.workshop.keep_work && !matches!(error.kind(), base::ErrorKind::Interrupted(_)) =>
+            {
+                Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
+            }
+            Err(error) => {
+                shelf::remove_tree(&space)?;
+                Err(error)
+            }
+            Ok(()) if self.workshop.keep_work => Ok(()),
+            Ok(()) => shelf::remove_tree(&space),
+        }
+    }
+}

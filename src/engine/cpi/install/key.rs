@@ -1,0 +1,88 @@
+//! What decides how a package comes out once compiled, as one hash: the name of its place in the cache.
+
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use artifact::release::Package;
+
+/// Changes when the layout of what is cached does.
+const FORMAT: &str = "monopile CPI package 1";
+
+/// The key of a package. Its digest is part of it because a fingerprint is only a claim; `root` because compiled
+/// packages know where they are.
+pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &str, root: &Path) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |field: &[u8]| {
+        // The length first, so that no two lists of fields are the same bytes.
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field);
+    };
+    add(FORMAT.as_bytes());
+    add(platform.as_bytes());
+    add(root.as_os_str().as_encoded_bytes());
+    add(package.name.as_bytes());
+    add(package.fingerprint.as_bytes());
+    add(package.digest.to_string().as_bytes());
+    add(package.compiled_for.as_deref().unwrap_or_default().as_bytes());
+    let mut dependencies = dependencies.to_vec();
+    dependencies.sort_unstable();
+    for (name, key) in dependencies {
+        add(name.as_bytes());
+        add(key.as_bytes());
+    }
+    hex::encode(&hash.finalize())
+}
+
+/// What a compiled program depends on, besides its source: processor, operating system and its release. A home
+/// directory may be shared by machines that differ in these.
+pub(super) fn platform() -> String {
+    let release = ["/etc/os-release", "/usr/lib/os-release"]
+        .into_iter()
+        .find_map(|path| std::fs::read_to_string(path).ok())
+        .unwrap_or_default();
+    let mut facts: Vec<&str> =
+        release.lines().filter(|line| line.starts_with("ID=") || line.starts_with("VERSION_ID=")).collect();
+    facts.sort_unstable();
+    format!("{} {} {}", std::env::consts::OS, std::env::consts::ARCH, facts.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, fingerprint: &str) -> Package {
+        Package {
+            name: name.into(),
+            version: "1".into(),
+            fingerprint: fingerprint.into(),
+            digest: "a".repeat(40).parse().unwrap(),
+            dependencies: Vec::new(),
+            archive: "/x.tgz".into(),
+            compiled_for: None,
+        }
+    }
+
+    #[test]
+    fn whatever_changes_the_outcome_changes_the_key() {
+        let root = Path::new("/cache");
+        let usual = of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
+        assert_eq!(usual, of(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));
+        let mut other_content = package("a", "f");
+        other_content.digest = "b".repeat(40).parse().unwrap();
+        let mut compiled = package("a", "f");
+        compiled.compiled_for = Some("ubuntu-jammy/1".into());
+        for other in [
+            of(&package("b", "f"), &[("b", "1"), ("c", "2")], "linux", root),
+            of(&package("a", "g"), &[("b", "1"), ("c", "2")], "linux", root),
+            of(&package("a", "f"), &[("b", "1"), ("c", "3")], "linux", root),
+            of(&package("a", "f"), &[("b", "1")], "linux", root),
+            of(&package("a", "f"), &[("b", "1"), ("c", "2")], "darwin", root),
+            of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", Path::new("/elsewhere")),
+            of(&other_content, &[("b", "1"), ("c", "2")], "linux", root),
+            of(&compiled, &[("b", "1"), ("c", "2")], "linux", root),
+        ] {
+            assert_ne!(usual, other);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Which packages the jobs of a CPI need, and what each is compiled with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::{CpiJob, key};
+use artifact::Release;
+use artifact::release::Package;
+use base::{Error, Result};
+
+/// A package that is to be there.
+pub(super) struct Needed<'r> {
+    /// The release it is of.
+    pub(super) release: &'r Release,
+    /// The package.
+    pub(super) package: &'r Package,
+    /// Everything that decides what it is once compiled, as one hash.
+    pub(super) key: String,
+    /// The packages it is compiled with: earlier ones, by index.
+    pub(super) dependencies: Vec<usize>,
+    /// A job names it, so it is needed when the CPI runs.
+    direct: bool,
+}
+
+/// The packages of the jobs and all that those are compiled with, each after its dependencies. `root` is where
+/// they will be, because compiled packages know their place.
+pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r>>> {
+    let platform = key::platform();
+    let mut needed: Vec<Needed<'r>> = Vec::new();
+    // By release and name: two releases with the very same package share one.
+    let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for job in jobs {
+        let release = job.release;
+        let direct = &release.job(job.name)?.packages;
+        for package in release.package_levels(&[job.name])?.into_iter().flatten() {
+            let mut dependencies = BTreeSet::new();
+            let mut with = Vec::new();
+            for dependency in release.dependencies(package)? {
+                let place = places.get(&(release.name.as_str(), dependency.name.as_str()));
+                let (index, known) = place
+                    .and_then(|index| Some((*index, needed.get(*index)?)))
+                    .ok_or_else(|| Error::invalid(format!("package '{}' comes too late", dependency.name)))?;
+                with.push((known.package.name.as_str(), known.key.as_str()));
+                dependencies.insert(index);
+            }
+            let key = key::of(package, &with, &platform, root);
+            let dependencies = dependencies.into_iter().collect();
+            let index = needed.iter().position(|known| known.key == key).unwrap_or_else(|| {
+                needed.push(Needed { release, package, key, dependencies, direct: false });
+                needed.len() - 1
+            });
+            if let Some(known) = needed.get_mut(index) {
+                known.direct |= direct.contains(&package.name);
+            }
+            places.insert((&release.name, &package.name), index);
+        }
+    }
+    Ok(needed)
+}
+
+/// The packages that the CPI sees under their names. Of two with the same name the one that a job names counts;
+/// the other was only there to compile with.
+pub(super) fn visible<'n, 'r>(needed: &'n [Needed<'r>]) -> Result<Vec<&'n Needed<'r>>> {
+    let mut visible: Vec<&Needed<'r>> = Vec::new();
+    for package in needed.iter().filter(|package| package.direct) {
+        if let Some(other) = visible.iter().find(|other| other.package.name == package.package.name) {
+            return Err(same_name(other, package));
+        }
+        visible.push(package);
+    }
+    for package in needed {
+        if !visible.iter().any(|other| other.package.name == package.package.name) {
+            visible.push(package);
+        }
+    }
+    Ok(visible)
+}
+
+/// Checks that no two packages have the same name, for a place where they would be in each other's way.
+pub(super) fn check_names(needed: &[Needed<'_>]) -> Result<()> {
+    for (index, package) in needed.iter().enumerate() {
+        if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {
+            return Err(same_name(other, package));
+        }
+    }
+    Ok(())
+}
+
+fn same_name(one: &Needed<'_>, other: &Needed<'_>) -> Error {
+    Error::invalid(format!(
+        "the CPI needs two different packages '{}': one of release '{}', one of release '{}'",
+        one.package.name, one.release.name, other.release.name
+    ))
+    .with_hint("packages are found by name, so one directory cannot hold both")
+}

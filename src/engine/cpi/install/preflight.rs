@@ -1,0 +1,70 @@
+//! Finds out, before anything is compiled, which programs packaging scripts need that this machine lacks.
+//!
+//! A script is shell, and what it runs cannot be known in general. So only what it plainly runs counts: a
+//! well-known build tool as the first word of a command that is not under any condition, before the script
+//! changes where programs are found. What is not plain is left to the script.
+
+mod shell;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::Path;
+
+use super::Workshop;
+use super::needed::Needed;
+use super::shelf::Shelf;
+use artifact::archive;
+use base::{Error, Result};
+
+/// The largest packaging script that is read, in bytes.
+const SCRIPT_LIMIT: u64 = 1 << 20;
+
+/// Checks the scripts of the packages that are to be compiled now.
+pub(super) fn check(needed: &[Needed<'_>], shelf: &Shelf, workshop: &Workshop<'_>) -> Result<()> {
+    let path = workshop.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+    let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for package in needed {
+        if package.package.compiled_for.is_some() || shelf.slot(package).is_complete() {
+            continue;
+        }
+        let script = read_script(package)?;
+        for tool in shell::tools(&script).into_iter().chain([shell::Tool::Named("bash")]) {
+            if !tool.names().iter().any(|name| is_there(name, path)) {
+                missing.entry(tool.to_string()).or_default().insert(&package.package.name);
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = missing
+        .iter()
+        .map(|(tool, packages)| {
+            let packages: Vec<String> = packages.iter().map(|package| format!("'{package}'")).collect();
+            let noun = if packages.len() == 1 { "package" } else { "packages" };
+            format!("{tool} ({noun} {})", packages.join(", "))
+        })
+        .collect();
+    Err(Error::environment("the CPI cannot be compiled on this machine: tools are missing")
+        .with_source(format!("not found: {}", list.join("; ")))
+        .with_hint("install them, or use a compiled release of the CPI"))
+}
+
+fn read_script(package: &Needed<'_>) -> Result<String> {
+    let what = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
+    let file = File::open(&package.package.archive)
+        .map_err(|error| Error::io(format!("reading '{}'", package.package.archive.display()), error))?;
+    let script = archive::read_member(file, Path::new("packaging"), SCRIPT_LIMIT)
+        .map_err(|error| error.about(&what))?
+        .ok_or_else(|| Error::invalid(format!("{what} has no packaging script")))?;
+    Ok(String::from_utf8_lossy(&script).into_owned())
+}
+
+/// Whether a program is found in `path` (the system's usual places when there is none).
+fn is_there(name: &str, path: Option<&str>) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').any(|directory| {
+        std::fs::metadata(Path::new(directory).join(name))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}

@@ -1,0 +1,151 @@
+//! Runs a packaging script.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::shelf::{Lock, Slot};
+use super::{Halt, Workshop};
+use crate::cpi::process::LogTail;
+use artifact::release::Package;
+use base::events::Stage;
+use base::{Error, Result};
+
+/// How long a script that is to stop has to do so.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often a script is looked after.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// A packaging script about to run.
+pub(super) struct Run<'a> {
+    /// The package.
+    pub(super) package: &'a Package,
+    /// Its unpacked source.
+    pub(super) source: &'a Path,
+    /// Its place.
+    pub(super) slot: &'a Slot,
+    /// Keeps others out of that place; the script holds it too.
+    pub(super) lock: &'a Lock,
+    /// Where this happens.
+    pub(super) workshop: &'a Workshop<'a>,
+    /// When to stop.
+    pub(super) halt: &'a Halt<'a>,
+    /// What it is part of.
+    pub(super) stage: &'a Stage,
+}
+
+impl Run<'_> {
+    /// Runs `packaging` with `bash -x` in the source, as upstream does, in a process group of its own.
+    pub(super) fn packaging(&self) -> Result<()> {
+        let log_path = &self.slot.log;
+        let failed = |error| Error::io(format!("writing '{}'", log_path.display()), error);
+        let log = File::options()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(log_path)
+            .map_err(failed)?;
+        let mut command = Command::new("bash");
+        command
+            .args(["-x", "packaging"])
+            .current_dir(self.source)
+            .env_clear()
+            .envs(self.workshop.variables.iter().map(|(name, value)| (name, value)))
+            .env("BOSH_COMPILE_TARGET", self.source)
+            .env("BOSH_INSTALL_TARGET", &self.slot.target)
+            .env("BOSH_PACKAGE_NAME", &self.package.name)
+            .env("BOSH_PACKAGE_VERSION", &self.package.version)
+            .env("BOSH_PACKAGES_DIR", &self.slot.packages)
+            .stdin(self.lock.to_input().map_err(failed)?)
+            .stdout(log.try_clone().map_err(failed)?)
+            .stderr(log)
+            .process_group(0);
+        let mut child = command.spawn().map_err(|error| {
+            Error::environment("bash cannot be run").with_source(error).with_hint("install bash")
+        })?;
+        let mut tail = LogTail::open(log_path);
+        let mut show = |line: &str| {
+            let line = self.workshop.redactor.line(line);
+            tracing::debug!(target: "packaging", "{line}");
+            self.stage.log_line(line);
+        };
+        let status = self.wait(&mut child, &mut || tail.follow(&mut show));
+        tail.rest(&mut show);
+        // Scripts may show their environment, and their output stays in the cache.
+        base::files::durable::rewrite(log_path, &|text| self.workshop.redactor.apply(text).into_owned())
+            .map_err(failed)?;
+        let status = status?;
+        if status.success() {
+            return Ok(());
+        }
+        let end = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with {code}"),
+            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, None) => "failed".to_owned(),
+        };
+        let lines = tail.tail();
+        let error = Error::environment(format!("its packaging script {end}"));
+        let error = if lines.trim().is_empty() {
+            error.with_source("it wrote nothing")
+        } else {
+            error.with_source(format!("the end of its output:\n{}", lines.trim_end()))
+        };
+        let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
+        Err(if self.workshop.keep_work {
+            error
+        } else {
+            error.with_hint("to look at the directory it was compiled in, run again with --keep-workdir")
+        })
+    }
+
+    /// Waits for the script's end, or ends it and whatever it started.
+    fn wait(&self, child: &mut Child, follow: &mut dyn FnMut()) -> Result<ExitStatus> {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let failed = |error| Error::io("waiting for a packaging script", error);
+        let mut deadline = None;
+        loop {
+            if ended(group) {
+                // Not yet reaped, so the group's id cannot be anybody else's. Nothing is to write into the
+                // package after its script ended.
+                signal(group, Signal::KILL);
+                let status = child.wait().map_err(failed)?;
+                // What it did counts, even if a signal came in its last moments.
+                if status.success() && deadline.is_none() {
+                    return Ok(status);
+                }
+                self.halt.check()?;
+                return Ok(status);
+            }
+            match deadline {
+                None if self.halt.check().is_err() => {
+                    signal(group, Signal::TERM);
+                    deadline = Some(Instant::now() + GRACE);
+                }
+                Some(end) if Instant::now() > end => signal(group, Signal::KILL),
+                _ => {}
+            }
+            follow();
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Whether the process has ended; it is not reaped.
+fn ended(pid: Option<Pid>) -> bool {
+    let Some(pid) = pid else { return true };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    // An error means that there is nothing to wait for.
+    !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
+}
+
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+}

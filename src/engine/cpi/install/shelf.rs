@@ -1,0 +1,260 @@
+//! Where compiled packages stay, and how several processes keep out of each other's way there.
+//!
+//! In the cache each package has an entry of its own, named by its key:
+//!
+//! ```text
+//! cpi/.<key>.lock                 held while the package is compiled, and, shared, while it is in use
+//! cpi/<key>/package.json          which package this is; `whole` is written last; its time says when the package
+//!                                 was used last
+//! cpi/<key>/packaging.log         what its packaging script wrote
+//! cpi/<key>/packages/<name>/      the package
+//! cpi/<key>/packages/<other>      links to the packages it was compiled with
+//! ```
+//!
+//! A directory named by `--package-dir` holds the packages themselves, under their names, and the rest in
+//! `.monopile`.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Halt;
+use super::needed::Needed;
+use base::events::Stage;
+use base::files::Locked;
+use base::files::durable::write_atomically;
+use base::{Error, Result, files};
+
+/// How much of a key names an entry. Paths of packages end up in `#!` lines, which must be short.
+const SHORT_KEY: usize = 16;
+/// How often a lock that another process holds is tried.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A place for compiled packages.
+pub(super) struct Shelf {
+    root: PathBuf,
+    is_cache: bool,
+}
+
+/// The place of one package.
+pub(super) struct Slot {
+    /// What its packaging script finds the packages it needs in.
+    pub(super) packages: PathBuf,
+    /// The package itself.
+    pub(super) target: PathBuf,
+    /// What its packaging script wrote.
+    pub(super) log: PathBuf,
+    marker: PathBuf,
+    lock: PathBuf,
+    name: String,
+    key: String,
+    is_cache: bool,
+}
+
+/// A lock on a slot or a directory, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: Locked,
+}
+
+impl Shelf {
+    /// The user's cache.
+    pub(super) fn cache(root: &Path) -> Result<Self> {
+        make_directory(root)?;
+        Ok(Shelf { root: root.to_owned(), is_cache: true })
+    }
+
+    /// The directory given with `--package-dir`.
+    pub(super) fn directory(root: &Path) -> Result<Self> {
+        make_directory(&root.join(".monopile"))?;
+        Ok(Shelf { root: root.to_owned(), is_cache: false })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The place of a package.
+    pub(super) fn slot(&self, package: &Needed<'_>) -> Slot {
+        let (name, key) = (package.package.name.clone(), package.key.clone());
+        if self.is_cache {
+            let short = key.get(..SHORT_KEY).unwrap_or(&key);
+            let entry = self.root.join(short);
+            let packages = entry.join("packages");
+            Slot {
+                target: packages.join(&name),
+                packages,
+                log: entry.join("packaging.log"),
+                marker: entry.join("package.json"),
+                lock: self.root.join(format!(".{short}.lock")),
+                name,
+                key,
+                is_cache: true,
+            }
+        } else {
+            let own = self.root.join(".monopile");
+            Slot {
+                packages: self.root.clone(),
+                target: self.root.join(&name),
+                log: own.join(format!("{name}.log")),
+                marker: own.join(format!("{name}.json")),
+                lock: own.join("lock"),
+                name,
+                key,
+                is_cache: false,
+            }
+        }
+    }
+
+    /// Keeps every other run out of a `--package-dir`.
+    pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
+        Lock::take(&self.root.join(".monopile/lock"), File::try_lock, halt, stage)
+    }
+
+    /// Keeps other runs from changing a `--package-dir`.
+    pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
+        Lock::take(&self.root.join(".monopile/lock"), File::try_lock_shared, halt, stage)
+    }
+}
+
+impl Slot {
+    /// Keeps every other process from making or removing the package.
+    pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
+        Lock::take(&self.lock, File::try_lock, halt, stage)
+    }
+
+    /// Keeps the package from being made or removed.
+    pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
+        Lock::take(&self.lock, File::try_lock_shared, halt, stage)
+    }
+
+    /// Whether the package is there, whole.
+    pub(super) fn is_complete(&self) -> bool {
+        let marker = self.read_marker();
+        marker.get("key").and_then(Value::as_str) == Some(&self.key)
+            && marker.get("whole") == Some(&Value::Bool(true))
+            && self.target.is_dir()
+    }
+
+    fn read_marker(&self) -> Value {
+        let text = fs::read(&self.marker).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or(Value::Null)
+    }
+
+    /// Refuses a directory that somebody else made: it is not ours to replace.
+    pub(super) fn check_ours(&self) -> Result<()> {
+        if self.target.symlink_metadata().is_ok() && !self.marker.is_file() {
+            return Err(Error::invalid(format!(
+                "'{}' is in the way of the CPI's package '{}'",
+                self.target.display(),
+                self.name
+            ))
+            .with_hint(
+                "it was not made by this program; remove it, or give another directory with --package-dir",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes room for the package: what was there goes, links to what it is compiled with come.
+    pub(super) fn begin(&self, dependencies: &[Slot]) -> Result<()> {
+        if let Some(entry) = self.marker.parent() {
+            make_directory(entry)?;
+        }
+        self.mark(false)?;
+        if self.is_cache {
+            remove_tree(&self.packages)?;
+            make_directory(&self.packages)?;
+            for dependency in dependencies {
+                let link = self.packages.join(&dependency.name);
+                symlink(&dependency.target, &link)
+                    .map_err(|error| Error::io(format!("linking '{}'", link.display()), error))?;
+            }
+            return Ok(());
+        }
+        remove_tree(&self.target)
+    }
+
+    /// Says that the package is whole, once everything in it is on disk.
+    pub(super) fn finish(&self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = File::open(&self.target).and_then(|target| Ok(rustix::fs::syncfs(target)?)) {
+            return Err(Error::io(format!("writing '{}' to disk", self.target.display()), error));
+        }
+        self.mark(true)
+    }
+
+    /// Notes that the package is used now, for whoever removes what was not used for long.
+    pub(super) fn touch(&self) {
+        let now = std::time::SystemTime::now();
+        if self.is_cache
+            && let Err(error) = File::open(&self.marker).and_then(|marker| marker.set_modified(now))
+        {
+            tracing::debug!(%error, "the use of a package cannot be noted");
+        }
+    }
+
+    /// Removes what an attempt left, but for its log.
+    pub(super) fn discard(&self) {
+        let remains = if self.is_cache { &self.packages } else { &self.target };
+        if let Err(error) = remove_tree(remains) {
+            tracing::warn!(?error, "what is left of a failed compilation cannot be removed");
+        }
+    }
+
+    fn mark(&self, whole: bool) -> Result<()> {
+        let marker = json!({"package": self.name, "key": self.key, "whole": whole});
+        write_atomically(&self.marker, format!("{marker}\n").as_bytes())
+            .map_err(|error| Error::io(format!("writing '{}'", self.marker.display()), error))
+    }
+}
+
+impl Lock {
+    /// Something empty to read for a process that shall hold the lock as well: if this one is killed, the place
+    /// stays locked until that process is done with it.
+    pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
+        self.file.try_clone().map(Into::into)
+    }
+
+    fn take(
+        path: &Path,
+        attempt: impl Fn(&File) -> Result<(), TryLockError>,
+        halt: &Halt<'_>,
+        stage: &Stage,
+    ) -> Result<Lock> {
+        let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
+        let file =
+            Locked::from(File::options().create(true).read(true).append(true).open(path).map_err(failed)?);
+        let mut told = false;
+        loop {
+            match attempt(&file) {
+                Ok(()) => return Ok(Lock { file }),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if !told {
+                stage.log_line("another run is at work on it; waiting");
+                told = true;
+            }
+            halt.check()?;
+            std::thread::sleep(LOCK_PAUSE);
+        }
+    }
+}
+
+/// Makes a directory that is nobody else's business, and those above it.
+pub(super) fn make_directory(path: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
+}
+
+/// Removes a tree.
+pub(super) fn remove_tree(path: &Path) -> Result<()> {
+    files::remove_tree(path).map_err(|error| Error::io(format!("removing '{}'", path.display()), error))
+}

@@ -1,0 +1,24 @@
+//! The CPI's RPC: types, negotiation of the contract, and the process runner.
+//!
+//! A CPI is an executable: one JSON request on standard input, one JSON document on standard output, a new
+//! process per call. Its log goes to standard error, its exit status means nothing.
+//! Source of the formats: `cpi-api-rpc.md` and `cpi-api-v1.md` to `cpi-api-v3.md` of the BOSH documentation.
+
+mod answer;
+mod client;
+mod contract;
+mod error;
+pub mod install;
+mod methods;
+mod process;
+mod rpc;
+
+pub use answer::{Answer, CreatedVm, Info, Reading, Shape, Terms};
+pub use client::{Call, Cpi, Setup, Stop, Watch, read_answer};
+pub use contract::{Contract, HIGHEST_API_VERSION};
+pub use error::{CpiError, CpiErrorKind};
+pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};
+pub(crate) use process::shorten_endless;
+pub use process::{Executable, Files};
+pub use rpc::ANSWER_LIMIT;
+pub use rpc::parse_answer;

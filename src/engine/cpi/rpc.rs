@@ -1,0 +1,157 @@
+//! The envelope of an answer; what is in it is read by `answer`.
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::error::{CpiError, CpiErrorKind};
+use super::methods::Method;
+use base::encoding::shortened;
+
+/// The largest answer that is read, in bytes.
+pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+/// How much of a CPI's message is shown, in bytes: some put whole HTTP answers into theirs.
+const MESSAGE_LIMIT: usize = 16 * 1024;
+
+/// Both are `None` when they are not there; a null is one.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(rename = "type")]
+    error_type: Option<String>,
+    message: Option<String>,
+    ok_to_retry: Option<bool>,
+}
+
+/// Reads the one JSON document a CPI wrote: its result, or its error.
+pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Value, CpiError> {
+    let no_answer = |problem: String| CpiError::NoAnswer {
+        method,
+        request_id: request_id.to_owned(),
+        problem,
+        log_tail: String::new(),
+    };
+    if bytes.len() as u64 > ANSWER_LIMIT {
+        return Err(no_answer(format!("it is larger than {} MiB", ANSWER_LIMIT >> 20)));
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(no_answer("it wrote nothing".to_owned()));
+    }
+    let neither = || no_answer("it has neither `result` nor `error`".to_owned());
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| no_answer(not_json(&error)))?;
+        return Err(neither());
+    }
+    let Envelope { result, error } =
+        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(&error)))?;
+    if result.is_none() && error.is_none() {
+        return Err(neither());
+    }
+    let result = result.unwrap_or_default();
+    match error.filter(|error| !error.is_null()) {
+        None => Ok(result),
+        Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
+        Some(error) => {
+            let error: ErrorBody = serde_json::from_value(error)
+                .map_err(|error| no_answer(format!("the shape of its error is wrong: {error}")))?;
+            let error_type = error.error_type.unwrap_or_default();
+            let message = error.message.unwrap_or_default();
+            let kind = CpiErrorKind::of(&error_type, &message);
+            let said = [message, error_type].into_iter().find(|text| !text.trim().is_empty());
+            Err(CpiError::Answered {
+                method,
+                request_id: request_id.to_owned(),
+                kind,
+                message: said.map_or_else(
+                    || "it does not say why".to_owned(),
+                    |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
+                ),
+                ok_to_retry: error.ok_to_retry.unwrap_or_default(),
+            })
+        }
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    match error.is_data() {
+        true => format!("its shape is wrong: {error}"),
+        false => format!("it is not one JSON document: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_one_whole_document_with_result_or_error_is_an_answer() {
+        for (text, problem) in [
+            ("", "wrote nothing"),
+            ("{\"result\": 1", "not one JSON document"),
+            ("{\"result\":1}{\"result\":2}", "not one JSON document"),
+            ("[]", "neither"),
+            ("{}", "neither"),
+            ("\u{feff}x", "not one JSON document"),
+            (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
+            (r#"{"error": 7}"#, "shape"),
+            (r#"{"result": 1, "result": 2}"#, "duplicate"),
+            (r#"{"error": null, "result": 1, "error": {}}"#, "duplicate"),
+            ("7", "shape"),
+            (r#"[1, null]"#, "neither"),
+            (r#"{"result": 1e999}"#, "not one JSON document"),
+            (r#"{"error": {"ok_to_retry": "maybe"}}"#, "shape"),
+            (" \n\t", "wrote nothing"),
+            ("\0", "not one JSON document"),
+        ] {
+            match parse_answer(text.as_bytes(), Method::Info, "r") {
+                Err(CpiError::NoAnswer { problem: found, .. }) => {
+                    assert!(found.contains(problem), "{text}: {found}")
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        assert_eq!(
+            parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, Method::DeleteVm, "r").unwrap(),
+            Value::Null
+        );
+    }
+
+    #[test]
+    fn an_error_is_one_however_little_it_says() {
+        for text in [
+            r#"{"error": {}}"#,
+            r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
+        ] {
+            match parse_answer(text.as_bytes(), Method::Info, "r") {
+                Err(CpiError::Answered { message, ok_to_retry: false, .. }) => {
+                    assert_eq!(message, "it does not say why")
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let long = json!({"error": {"type": "X", "message": "ü".repeat(1 << 20)}}).to_string();
+        match parse_answer(long.as_bytes(), Method::Info, "r") {
+            Err(CpiError::Answered { message, .. }) => assert!(message.len() < 20_000),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_or_too_large_is_no_answer() {
+        for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
+            assert!(matches!(parse_answer(&bytes, Method::Info, "r"), Err(CpiError::NoAnswer { .. })));
+        }
+    }
+}

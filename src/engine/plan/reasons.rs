@@ -1,0 +1,235 @@
+//! Why a deploy is needed, and whether it takes a new VM.
+
+use super::create::{Options, Wanted, cpi_name};
+use super::difference::{Difference, differences};
+use crate::state::{Ingredient, State, Stemcell};
+use artifact::Identity;
+
+/// How many changes of the manifest a reason names.
+const NAMED: usize = 3;
+
+/// A reason to deploy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reason {
+    /// For a person.
+    pub(super) text: String,
+    /// The VM on record cannot be kept.
+    pub(super) needs_vm: bool,
+}
+
+fn vm(text: impl Into<String>) -> Reason {
+    Reason { text: text.into(), needs_vm: true }
+}
+
+fn jobs(text: impl Into<String>) -> Reason {
+    Reason { text: text.into(), needs_vm: false }
+}
+
+/// Why a deploy is needed; nothing when nothing changed. The reasons for a new VM come first.
+pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if options.recreate {
+        reasons.push(vm("--recreate"));
+    }
+    if options.recreate_persistent_disks {
+        reasons.push(vm("--recreate-persistent-disks"));
+    }
+    let unfinished = state.current_manifest_sha.is_empty();
+    if state.vm_cid().is_none() {
+        reasons.push(vm(if unfinished { "nothing is deployed" } else { "there is no VM" }));
+        return reasons;
+    }
+    if options.vm_is_gone {
+        reasons.push(vm("the VM does not exist any more"));
+    }
+    if unfinished {
+        let ready = state.vm().is_some_and(|vm| vm.ready);
+        reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
+    }
+    let differences = known_differences(state, wanted);
+    if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != wanted.cpi) {
+        reasons.push(vm(format!("it moves from {} to {}", cpi_name(on_record.cpi()), cpi_name(wanted.cpi))));
+    } else if let Some(reason) = stemcell_change(state, wanted) {
+        let stemcell = |path: &str| path.contains("/stemcell/") || path.starts_with("/stemcells/");
+        reasons.push(vm(named(reason, differences.as_deref(), stemcell)));
+    }
+    let manifest_changed = !unfinished && state.current_manifest_sha != wanted.manifest_sha;
+    if manifest_changed {
+        reasons.push(jobs(manifest_change(differences.as_deref())));
+    }
+    if !unfinished {
+        reasons.extend(release_changes(state, wanted.releases).map(jobs));
+    }
+    if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
+        reasons.extend(
+            vm_changes(state, wanted, differences.as_deref().unwrap_or_default()).into_iter().map(vm),
+        );
+        reasons.extend(disk_change(state, wanted).map(vm));
+        reasons.extend(
+            options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
+        );
+    }
+    // Why the VM cannot stay is what an operator wants to know first.
+    reasons.sort_by_key(|reason| !reason.needs_vm);
+    reasons
+}
+
+fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
+    let current = state.current_stemcell();
+    if current.is_some_and(|current| is_stemcell(current, wanted)) {
+        return None;
+    }
+    let to = describe(wanted.stemcell);
+    Some(match current {
+        None => format!("the stemcell changes to {to}"),
+        Some(current) if is_called(current, wanted.stemcell) => new_content("stemcell", wanted.stemcell),
+        Some(current) => format!("the stemcell changes from {}/{} to {to}", current.name, current.version),
+    })
+}
+
+/// Why the stemcell is to be uploaded, while none on record is the one that is wanted.
+pub(super) fn upload(state: &State, wanted: &Wanted<'_>) -> String {
+    let at_cpi = |known: &&Stemcell| known.cpi.as_deref() == wanted.cpi;
+    if state.stemcells.iter().filter(at_cpi).any(|known| is_called(known, wanted.stemcell)) {
+        return new_content("stemcell", wanted.stemcell);
+    }
+    let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell))
+}
+
+fn new_content(what: &str, identity: &Identity) -> String {
+    format!("{what} {} has new content under the same version", describe(identity))
+}
+
+fn is_called(known: &Stemcell, identity: &Identity) -> bool {
+    known.name == identity.name && known.version == identity.version
+}
+
+fn manifest_change(differences: Option<&[Difference]>) -> String {
+    match differences {
+        None => "the manifest changed".to_owned(),
+        Some([]) => "the order of something in the manifest changed".to_owned(),
+        Some(differences) => name(differences.iter()),
+    }
+}
+
+/// What is not as it was deployed, where that is on record.
+fn known_differences(state: &State, wanted: &Wanted<'_>) -> Option<Vec<Difference>> {
+    state.monopile.manifest.as_ref().map(|known| differences(known, wanted.leaves))
+}
+
+/// A reason with those changes of the manifest that it comes from.
+fn named(what: String, differences: Option<&[Difference]>, concerns: impl Fn(&str) -> bool) -> String {
+    let concerned: Vec<&Difference> =
+        differences.unwrap_or_default().iter().filter(|one| concerns(&one.path)).collect();
+    match concerned.is_empty() {
+        true => what,
+        false => format!("{what}: {}", name(concerned.into_iter())),
+    }
+}
+
+fn name<'d>(differences: impl ExactSizeIterator<Item = &'d Difference>) -> String {
+    let more = differences.len().saturating_sub(NAMED);
+    let mut named: Vec<String> = differences.take(NAMED).map(ToString::to_string).collect();
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    named.join(", ")
+}
+
+/// What of the VM itself is not as it was created.
+fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) -> Vec<String> {
+    let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
+        return vec!["it is not on record what the VM was made from".to_owned()];
+    };
+    made_of
+        .differences(wanted.ingredients)
+        .into_iter()
+        .filter_map(|ingredient| {
+            let (what, concerns): (&str, fn(&str) -> bool) = match ingredient {
+                Ingredient::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
+                Ingredient::CloudProperties => ("its cloud properties change", |path| {
+                    path.starts_with("/resource_pools/") && path.contains("/cloud_properties")
+                }),
+                Ingredient::Networks => ("its networks change", |path| {
+                    path.starts_with("/networks/")
+                        || path.contains("/networks/")
+                        || path.contains("/static_ips")
+                }),
+                Ingredient::Env => ("the environment of its agent changes", |path| {
+                    path.starts_with("/resource_pools/") && path.contains("/env")
+                }),
+                Ingredient::Agent => {
+                    ("the way its agent is reached changes", |path| path.starts_with("/cloud_provider/"))
+                }
+                Ingredient::PersistentDisk => (
+                    match wanted.disk {
+                        Some(_) => "a persistent disk is wanted",
+                        None => "no persistent disk is wanted any more",
+                    },
+                    |path| path.contains("/persistent_disk"),
+                ),
+                Ingredient::Tags => return None,
+            };
+            Some(named(what.to_owned(), Some(differences), concerns))
+        })
+        .collect()
+}
+
+/// Why the persistent disk on record cannot be the one that is wanted.
+pub(super) fn disk_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
+    let (current, spec) = (state.current_disk()?, wanted.disk?);
+    let because = |what: String, leaf: &str| {
+        let differences = known_differences(state, wanted);
+        let concerns = |path: &str| {
+            path.contains("/persistent_disk") || (path.starts_with("/disk_pools/") && path.contains(leaf))
+        };
+        named(what, differences.as_deref(), concerns)
+    };
+    if current.size != spec.size {
+        let (from, to) = (current.size, spec.size);
+        return Some(because(
+            format!("the size of its disk changes from {from} MiB to {to} MiB"),
+            "/disk_size",
+        ));
+    }
+    (current.cloud_properties != spec.cloud_properties)
+        .then(|| because("the cloud properties of its disk change".to_owned(), "/cloud_properties"))
+}
+
+/// Why the releases are not those deployed; the first reason is enough.
+fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
+    let deployed: Vec<_> = state.current_releases().collect();
+    for release in wanted {
+        let known = deployed.iter().find(|known| known.name == release.name);
+        match known {
+            None => return Some(format!("release {} is new", describe(release))),
+            Some(known) if known.version != release.version => {
+                return Some(format!(
+                    "release {} changes from {} to {}",
+                    release.name, known.version, release.version
+                ));
+            }
+            Some(known) if differs(known.digest.as_deref(), release) => {
+                return Some(new_content("release", release));
+            }
+            Some(_) => {}
+        }
+    }
+    (deployed.len() > wanted.len()).then(|| "a release is no longer used".to_owned())
+}
+
+pub(super) fn is_stemcell(known: &Stemcell, wanted: &Wanted<'_>) -> bool {
+    known.cpi.as_deref() == wanted.cpi
+        && is_called(known, wanted.stemcell)
+        && !differs(known.digest.as_deref(), wanted.stemcell)
+}
+
+/// Records of other tools have no digest: then name and version must do.
+fn differs(recorded: Option<&str>, wanted: &Identity) -> bool {
+    recorded.is_some_and(|recorded| recorded != wanted.digest.to_string())
+}
+
+pub(super) fn describe(identity: &Identity) -> String {
+    format!("{}/{}", identity.name, identity.version)
+}

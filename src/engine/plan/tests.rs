@@ -1,0 +1,585 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Map, json};
+
+use super::*;
+use crate::cpi::Contract;
+use crate::state::{Change, Disk, Handle, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
+use artifact::{Digest, Identity};
+use manifest::deployment::DiskSpec;
+
+const SHA: &str = "0123";
+
+fn digest(fill: char) -> Digest {
+    fill.to_string().repeat(40).parse().unwrap()
+}
+
+fn identity(name: &str, version: &str, fill: char) -> Identity {
+    Identity { name: name.into(), version: version.into(), digest: digest(fill), stamp: None }
+}
+
+fn spec(size: u64) -> DiskSpec {
+    DiskSpec { size, cloud_properties: Map::new() }
+}
+
+fn handle(cid: &str) -> Handle {
+    Handle::new(cid, None)
+}
+
+fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
+    Stemcell {
+        id: format!("id-{cid}"),
+        name: "jammy".into(),
+        version: version.into(),
+        api_version: Some(3),
+        cid: cid.into(),
+        cpi: None,
+        digest: Some(digest(fill).to_string()),
+        kept: false,
+        unknown: Map::new(),
+    }
+}
+
+fn disk(cid: &str, size: u64) -> Disk {
+    Disk {
+        id: format!("id-{cid}"),
+        cid: cid.into(),
+        size,
+        cloud_properties: Map::new(),
+        hint: Some(json!("/dev/x")),
+        cpi: None,
+        az: None,
+        replaced_on: None,
+        unknown: Map::new(),
+    }
+}
+
+fn ingredients() -> Ingredients {
+    Ingredients {
+        cloud_properties: json!({"type": "small"}),
+        persistent_disk: json!(true),
+        ..Ingredients::default()
+    }
+}
+
+fn leaf(path: &str, value: &str) -> Leaf {
+    Leaf { path: path.into(), value: value.into(), secret: false }
+}
+
+fn deployed() -> State {
+    let mut state = State::new();
+    let vm = Vm {
+        cid: "vm-1".into(),
+        agent_id: "a".into(),
+        contract: Contract::V2,
+        networks: None,
+        cpi: None,
+        ssh_host_key: None,
+        instance: "bosh/0".into(),
+        made_of: Some(MadeOf::of(&ingredients())),
+        ready: true,
+    };
+    let release = Release {
+        id: "r".into(),
+        name: "hello".into(),
+        version: "1".into(),
+        digest: Some(digest('b').to_string()),
+        unknown: Map::new(),
+    };
+    for change in [
+        Change::StemcellCreated(stemcell("sc-1", "1", 'a')),
+        Change::VmCreated(Box::new(vm)),
+        Change::StemcellUsed { id: "id-sc-1".into() },
+        Change::DiskCreated(disk("disk-1", 1024)),
+        Change::DiskUsed(handle("disk-1")),
+        Change::Deployed {
+            manifest_sha: SHA.into(),
+            releases: vec![release],
+            manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
+            durations: [("update_vm", 10), (INTERRUPTION_IN_PLACE, 4)]
+                .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
+                .into(),
+        },
+    ] {
+        state.apply(change).unwrap();
+    }
+    state
+}
+
+struct Case {
+    sha: &'static str,
+    stemcell: Identity,
+    releases: Vec<Identity>,
+    disk: Option<DiskSpec>,
+    leaves: Vec<Leaf>,
+    ingredients: Ingredients,
+    options: Options,
+    cpi: Option<&'static str>,
+    az: Option<&'static str>,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Case {
+            sha: SHA,
+            stemcell: identity("jammy", "1", 'a'),
+            releases: vec![identity("hello", "1", 'b')],
+            disk: Some(spec(1024)),
+            leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
+            ingredients: ingredients(),
+            options: Options::default(),
+            cpi: None,
+            az: None,
+        }
+    }
+}
+
+impl Case {
+    fn plan(&self, state: &State) -> Plan {
+        self.try_plan(state).unwrap()
+    }
+
+    fn try_plan(&self, state: &State) -> base::Result<Plan> {
+        let ingredients = Ingredients { az: json!(self.az), ..self.ingredients.clone() };
+        let wanted = Wanted {
+            manifest_sha: self.sha,
+            leaves: &self.leaves,
+            ingredients: &ingredients,
+            stemcell: &self.stemcell,
+            releases: &self.releases,
+            disk: self.disk.as_ref(),
+            cpi: self.cpi,
+            az: self.az,
+        };
+        create(state, &wanted, &self.options)
+    }
+}
+
+fn steps(plan: &Plan) -> Vec<Step> {
+    plan.steps.iter().map(|planned| planned.step.clone()).collect()
+}
+
+fn stop_and_delete() -> Vec<Step> {
+    vec![Step::StopVm(handle("vm-1")), Step::Delete(Kind::Vm, handle("vm-1"))]
+}
+
+#[test]
+fn nothing_changed_means_nothing_to_do() {
+    assert!(Case::default().plan(&deployed()).is_empty());
+}
+
+#[test]
+fn a_first_deploy_makes_everything() {
+    let plan = Case::default().plan(&State::new());
+    assert_eq!(
+        steps(&plan),
+        [
+            Step::CreateStemcell,
+            Step::CreateVm,
+            Step::CreateDisk(spec(1024)),
+            Step::AttachDisk(DiskRef::New),
+            Step::UseDisk,
+            Step::DeployJobs
+        ]
+    );
+}
+
+/// A changed property of a job.
+fn other_port() -> Case {
+    let leaves = vec![leaf("/properties/port", "2"), leaf("/resource_pools/name=vms/env/a", "1")];
+    Case { sha: "other", leaves, ..Case::default() }
+}
+
+#[test]
+fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
+    let changed = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed());
+        assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
+        assert_eq!(plan.steps[0].reason, reason);
+        let recreate = Options { strategy: Strategy::Recreate, ..Options::default() };
+        let plan = Case { options: recreate, ..case }.plan(&deployed());
+        assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![Step::CreateVm]].concat());
+        assert_eq!(plan.steps[0].reason, reason);
+    };
+    changed(other_port(), "`/properties/port` changes to `2`");
+    changed(Case { sha: "other", ..Case::default() }, "the order of something in the manifest changed");
+    changed(
+        Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() },
+        "release hello changes from 1 to 2",
+    );
+    changed(
+        Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() },
+        "release hello/1 has new content under the same version",
+    );
+    changed(Case { releases: Vec::new(), ..Case::default() }, "a release is no longer used");
+    let several = ["a", "b", "c", "d", "e"].map(|name| leaf(&format!("/properties/{name}"), "1"));
+    let leaves = Case::default().leaves.into_iter().chain(several).collect();
+    changed(
+        Case { sha: "other", leaves, ..Case::default() },
+        "`/properties/a` is new: `1`, `/properties/b` is new: `1`, `/properties/c` is new: `1`, and 2 more",
+    );
+}
+
+#[test]
+fn what_the_vm_is_made_of_takes_a_new_one() {
+    let changed = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed());
+        let at = steps(&plan).iter().position(|step| *step == Step::CreateVm).expect(reason);
+        assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
+        assert_eq!(plan.steps[at].reason, reason);
+    };
+    let made = |change: &dyn Fn(&mut Ingredients)| {
+        let mut ingredients = ingredients();
+        change(&mut ingredients);
+        Case { ingredients, ..other_port() }
+    };
+    changed(
+        Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() },
+        "the stemcell changes from jammy/1 to jammy/2",
+    );
+    changed(
+        Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() },
+        "stemcell jammy/1 has new content under the same version",
+    );
+    changed(
+        Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() },
+        "--recreate",
+    );
+    changed(
+        made(&|wanted| wanted.cloud_properties = json!({"type": "large"})),
+        "its cloud properties change",
+    );
+    changed(made(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
+    changed(made(&|wanted| wanted.agent = json!({"mbus": "x"})), "the way its agent is reached changes");
+    changed(
+        Case { disk: Some(spec(2048)), ..other_port() },
+        "the size of its disk changes from 1024 MiB to 2048 MiB",
+    );
+    changed(
+        Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
+        "no persistent disk is wanted any more",
+    );
+    let silent = Options { agent_is_silent: Some("no route".into()), ..Options::default() };
+    changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
+    let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
+    env.leaves[1].value = "2".into();
+    changed(env, "the environment of its agent changes: `/resource_pools/name=vms/env/a` changes to `2`");
+}
+
+#[test]
+fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
+    let mut state = deployed();
+    state.monopile.vm.as_mut().unwrap().made_of = None;
+    assert!(Case::default().plan(&state).is_empty());
+    let plan = other_port().plan(&state);
+    assert_eq!(plan.steps[0].reason, "it is not on record what the VM was made from");
+    assert!(plan.makes_vm());
+}
+
+#[test]
+fn tags_are_set_again_and_cost_no_vm() {
+    let ingredients = Ingredients { tags: json!({"a": "b"}), ..ingredients() };
+    let plan = Case { ingredients, ..other_port() }.plan(&deployed());
+    assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
+}
+
+#[test]
+fn the_interruption_is_what_it_usually_is() {
+    let state = deployed();
+    let known = &state.monopile.durations;
+    assert_eq!(other_port().plan(&state).interruption(known), Some(Duration::from_millis(4)));
+    let recreate = Options { recreate: true, ..Options::default() };
+    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).interruption(known), None);
+    assert_eq!(Case::default().plan(&State::new()).interruption(known), None);
+}
+
+#[test]
+fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
+    let options = Options { vm_is_gone: true, ..Options::default() };
+    let plan = Case { options, ..Case::default() }.plan(&deployed());
+    assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
+    let mut expected = stop_and_delete();
+    expected.extend([
+        Step::CreateVm,
+        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
+        Step::DeployJobs,
+    ]);
+    assert_eq!(steps(&plan), expected);
+    assert!(plan.deploys());
+}
+
+#[test]
+fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
+    let mut state = deployed();
+    let mark = crate::state::Undeleted {
+        what: Kind::Vm,
+        cid: "vm-1".into(),
+        cpi: None,
+        said: "not found".into(),
+        since: String::new(),
+        not_found: true,
+    };
+    state.apply(Change::DeletionFailed(mark)).unwrap();
+    let delete_it = Step::Delete(Kind::Vm, handle("vm-1"));
+    let plan = Case::default().plan(&state);
+    let steps = steps(&plan);
+    let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
+    assert!(place(&delete_it) < place(&Step::CreateVm), "{steps:?}");
+    let vm = Vm {
+        cid: "vm-2".into(),
+        agent_id: "a".into(),
+        contract: Contract::V2,
+        networks: None,
+        cpi: None,
+        instance: "bosh/0".into(),
+        ssh_host_key: None,
+        made_of: None,
+        ready: false,
+    };
+    state.apply(Change::VmCreated(Box::new(vm))).unwrap();
+    let manifest_sha = SHA.to_owned();
+    let releases = deployed().releases;
+    let (manifest, durations) = (None, BTreeMap::new());
+    state.apply(Change::Deployed { manifest_sha, releases, manifest, durations }).unwrap();
+    let plan = Case::default().plan(&state);
+    assert!(!plan.deploys());
+    assert!(super::tests::steps(&delete(&state)).contains(&delete_it));
+    assert_eq!(super::tests::steps(&plan), [delete_it]);
+}
+
+#[test]
+fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_with_data() {
+    // A deploy with a new stemcell and a larger disk failed at any moment; then either manifest is tried.
+    let old = Case { sha: "old", ..Case::default() };
+    let new =
+        Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
+    let mut state = deployed();
+    let vm = |cid: &str| {
+        Change::VmCreated(Box::new(Vm {
+            cid: cid.into(),
+            agent_id: "a".into(),
+            contract: Contract::V2,
+            networks: None,
+            cpi: None,
+            instance: "bosh/0".into(),
+            ssh_host_key: None,
+            made_of: Some(MadeOf::of(&ingredients())),
+            ready: false,
+        }))
+    };
+    for change in [
+        Change::DeployBegun { in_place: false },
+        Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
+        Change::VmDeleted(handle("vm-1")),
+        vm("vm-2"),
+        Change::StemcellUsed { id: "id-sc-2".into() },
+        Change::DiskCreated(disk("disk-2", 2048)),
+        Change::DiskUsed(handle("disk-2")),
+    ] {
+        state.apply(change).unwrap();
+        for case in [&old, &new] {
+            let steps = steps(&case.plan(&state));
+            let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
+            let running = at(&Step::DeployJobs).unwrap();
+            let wanted = if case.sha == "old" { "sc-1" } else { "sc-2" };
+            assert_eq!(at(&Step::Delete(Kind::Stemcell, handle(wanted))), None, "{steps:?}");
+            for deletion in steps
+                .iter()
+                .filter(|step| matches!(step, Step::Delete(Kind::Stemcell, _) | Step::Delete(Kind::Disk, _)))
+            {
+                assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
+            }
+            // The disk with the data is only deleted when it was migrated before.
+            let data = state.current_disk().unwrap().handle();
+            if let Some(deleted) = at(&Step::Delete(Kind::Disk, data)) {
+                assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
+    let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
+    let steps = steps(&plan);
+    assert_eq!(steps.first(), Some(&Step::CreateStemcell));
+    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
+}
+
+#[test]
+fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() {
+    let plan = Case { sha: "other", disk: Some(spec(2048)), ..Case::default() }.plan(&deployed());
+    let mut expected = stop_and_delete();
+    expected.extend([
+        Step::CreateVm,
+        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
+        Step::CreateDisk(spec(2048)),
+        Step::AttachDisk(DiskRef::New),
+        Step::MigrateDisk,
+        Step::UseDisk,
+        Step::DetachDisk(handle("disk-1")),
+        Step::DeployJobs,
+        Step::Delete(Kind::Disk, handle("disk-1")),
+    ]);
+    assert_eq!(steps(&plan), expected);
+}
+
+#[test]
+fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
+    let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
+    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Kind::Disk, _))));
+}
+
+#[test]
+fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
+    let mut state = deployed();
+    state.apply(Change::DiskCreated(disk("disk-0", 1))).unwrap();
+    state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
+    assert_eq!(
+        steps(&Case::default().plan(&state)),
+        [Step::Delete(Kind::Disk, handle("disk-0")), Step::Delete(Kind::Stemcell, handle("sc-0"))]
+    );
+}
+
+#[test]
+fn states_of_other_tools_have_no_digests_and_still_count() {
+    let mut state = deployed();
+    state.stemcells[0].digest = None;
+    state.releases[0].digest = None;
+    assert!(Case::default().plan(&state).is_empty());
+}
+
+#[test]
+fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
+    let mut state = deployed();
+    state.apply(Change::DeployBegun { in_place: true }).unwrap();
+    let plan = Case::default().plan(&state);
+    assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
+    assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
+    state.apply(Change::DeployBegun { in_place: false }).unwrap();
+    let plan = Case::default().plan(&state);
+    assert!(plan.makes_vm());
+    assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
+}
+
+#[test]
+fn delete_takes_all_that_is_on_record_in_the_right_order() {
+    let mut expected = stop_and_delete();
+    expected
+        .extend([Step::Delete(Kind::Disk, handle("disk-1")), Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    assert_eq!(steps(&delete(&deployed())), expected);
+    assert!(delete(&State::new()).is_empty());
+}
+
+#[test]
+fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
+    // As other tools record a stemcell of the IaaS that two versions name.
+    let mut state = deployed();
+    state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
+    assert!(Case::default().plan(&state).is_empty());
+    let deletions = |plan: &Plan| {
+        plan.steps.iter().filter(|planned| matches!(planned.step, Step::Delete(Kind::Stemcell, _))).count()
+    };
+    assert_eq!(deletions(&delete(&state)), 1);
+    let recreate = Options { recreate: true, ..Options::default() };
+    assert_eq!(deletions(&Case { options: recreate, ..Case::default() }.plan(&state)), 0);
+}
+
+#[test]
+fn a_move_leaves_no_disk_behind_unless_told_to() {
+    let without_disk = || {
+        let mut state = deployed();
+        state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
+        state
+    };
+    let case = Case { cpi: Some("a"), disk: None, ..Case::default() };
+    let plan = case.plan(&without_disk());
+    assert_eq!(plan.steps[0].reason, "stemcell jammy/1 is not uploaded to CPI 'a'");
+    assert_eq!(plan.steps[1].reason, "it moves from the default CPI to CPI 'a'");
+    let mut expected = vec![Step::CreateStemcell];
+    expected.extend(stop_and_delete());
+    expected.extend([Step::CreateVm, Step::DeployJobs, Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    assert_eq!(steps(&plan), expected);
+
+    let mut moving = Case { cpi: Some("a"), ..Case::default() };
+    let error = moving.try_plan(&deployed()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go along"
+    );
+    moving.options.recreate_persistent_disks = true;
+    let mut expected = vec![Step::CreateStemcell];
+    expected.extend(stop_and_delete());
+    expected.extend([
+        Step::CreateVm,
+        Step::CreateDisk(spec(1024)),
+        Step::AttachDisk(DiskRef::New),
+        Step::UseDisk,
+        Step::DeployJobs,
+        Step::Delete(Kind::Disk, handle("disk-1")),
+        Step::Delete(Kind::Stemcell, handle("sc-1")),
+    ]);
+    assert_eq!(steps(&moving.plan(&deployed())), expected);
+}
+
+#[test]
+fn a_disk_stays_in_its_availability_zone() {
+    let mut state = deployed();
+    let case = |az: Option<&'static str>| Case { sha: "other", az, ..Case::default() };
+    // It was made before the manifest had zones: it is where it is wanted, as far as anybody knows.
+    case(Some("z1")).plan(&state);
+    state.disks[0].az = Some("z1".into());
+    case(Some("z1")).plan(&state);
+    case(None).plan(&state);
+    let error = case(Some("z2")).try_plan(&state).unwrap_err();
+    assert!(error.to_string().contains("from AZ 'z1' to AZ 'z2'"), "{error}");
+}
+
+#[test]
+fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one() {
+    let mut state = deployed();
+    let new = Disk { cpi: Some("a".into()), ..disk("disk-2", 1024) };
+    let used = new.handle();
+    for change in
+        [Change::DeployBegun { in_place: false }, Change::DiskCreated(new), Change::DiskUsed(used.clone())]
+    {
+        state.apply(change).unwrap();
+    }
+    let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
+    let at = |step: Step| steps.iter().position(|one| *one == step).unwrap();
+    assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
+    assert!(at(Step::Delete(Kind::Disk, handle("disk-1"))) > at(Step::DeployJobs));
+}
+
+#[test]
+fn what_an_operator_put_aside_or_uploaded_stays() {
+    let mut state = deployed();
+    let put_aside = Disk { replaced_on: Some("vm-0".into()), ..disk("disk-0", 1024) };
+    let uploaded = Stemcell { kept: true, ..stemcell("sc-0", "0", 'c') };
+    for change in [
+        Change::DiskCreated(put_aside),
+        Change::DiskCreated(disk("disk-2", 1024)),
+        Change::StemcellCreated(uploaded),
+        Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
+    ] {
+        state.apply(change).unwrap();
+    }
+    let unused = [Step::Delete(Kind::Disk, handle("disk-2")), Step::Delete(Kind::Stemcell, handle("sc-2"))];
+    assert_eq!(steps(&Case::default().plan(&state)), unused);
+    let deploy = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
+    assert_eq!(deploy[deploy.len() - 2..], unused);
+    assert!(!deploy.contains(&Step::Delete(Kind::Disk, handle("disk-0"))), "{deploy:?}");
+}
+
+#[test]
+fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
+    let mut state = deployed();
+    let again =
+        Stemcell { id: "id-again".into(), kept: true, cid: "sc-again".into(), ..state.stemcells[0].clone() };
+    state.apply(Change::StemcellCreated(again)).unwrap();
+    assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
+    let recreate = Options { recreate: true, ..Options::default() };
+    let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
+    assert!(!steps.contains(&Step::CreateStemcell), "{steps:?}");
+    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
+}

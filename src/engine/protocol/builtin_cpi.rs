@@ -1,0 +1,31 @@
+/// A CPI that ships inside the program: `cloud_provider.cpi: {builtin: NAME}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuiltinCpi {
+    /// VMs that are processes of this machine.
+    Local,
+    /// Bare metal through a standalone Ironic.
+    Ironic,
+}
+
+impl BuiltinCpi {
+    /// All of them.
+    pub const ALL: [BuiltinCpi; 2] = [BuiltinCpi::Local, BuiltinCpi::Ironic];
+
+    /// The name in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            BuiltinCpi::Local => "local",
+            BuiltinCpi::Ironic => "ironic",
+        }
+    }
+
+    /// Returns the CPI with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cpi| cpi.name() == name)
+    }
+
+    /// The names of all of them, for messages.
+    pub fn names(separator: &str) -> String {
+        Self::ALL.map(Self::name).join(separator)
+    }
+}

@@ -1,0 +1,271 @@
+//! The server: on loopback for the CPI, and on whatever streams the tunnel brings for the agent.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Extension, Path as UrlPath, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::content::{Content, Stored};
+use crate::state::Document;
+use base::encoding::basic_authorization;
+use base::{Error, Result};
+use net::http_server::{Login, serve_connection};
+
+/// The largest settings document, in bytes; usual are some KiB, with certificates.
+const MAX_SETTINGS: usize = 1024 * 1024;
+/// The longest instance id.
+const MAX_ID: usize = 255;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A whole document must be here after this.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_CONNECTIONS: usize = 32;
+
+/// Who may change and, on this machine, read what is in the registry.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The user.
+    pub username: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// Where a registry listens and whom it lets in: what is needed to start it again, without the password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    address: SocketAddr,
+    login: Login,
+}
+
+impl Entrance {
+    fn new(address: SocketAddr, credentials: &Credentials) -> Self {
+        let authorization = basic_authorization(&credentials.username, &credentials.password);
+        Entrance { address, login: Login::new(&authorization) }
+    }
+}
+
+/// The way a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From this machine.
+    Loopback,
+    /// From the VM, through the tunnel.
+    Tunnel,
+}
+
+/// A registry that answers until it is dropped.
+pub struct Registry {
+    entrance: Entrance,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    content: Content,
+    login: Login,
+    /// Room for connections of this machine and of the VM: neither can take the other's.
+    here: Arc<Semaphore>,
+    there: Arc<Semaphore>,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Registry {
+    /// Serves what is in `content` on this address, which must be this machine's loopback interface.
+    pub fn start(
+        runtime: &Handle,
+        address: SocketAddr,
+        credentials: &Credentials,
+        content: Document,
+    ) -> Result<Self> {
+        Self::start_again(runtime, Entrance::new(address, credentials), content)
+    }
+
+    /// Serves what is in `content` as an earlier registry did, for those who know that one.
+    pub fn start_again(runtime: &Handle, entrance: Entrance, content: Document) -> Result<Self> {
+        let address = entrance.address;
+        let failed = |error| Error::io(format!("starting the registry on {address}"), error);
+        if !address.ip().is_loopback() {
+            return Err(Error::invalid(format!(
+                "the registry serves loopback addresses only, not {address}"
+            )));
+        }
+        let content = Content::of(content);
+        content.check().map_err(failed)?;
+        let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => failed(error).with_hint(
+                "something on this machine listens there already, perhaps the registry of another run: wait for it, or choose another `cloud_provider.properties.registry.port`",
+            ),
+            _ => failed(error),
+        })?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let _inside = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            content,
+            login: entrance.login,
+            here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        });
+        let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
+        tracing::debug!(%address, "the registry listens");
+        Ok(Registry { entrance, shared, accepting })
+    }
+
+    /// What is needed to start it again.
+    pub fn entrance(&self) -> &Entrance {
+        &self.entrance
+    }
+
+    /// What serves one stream from the VM.
+    pub fn serve_tunnel<S>(&self) -> impl Fn(S) -> JoinHandle<()> + Send + Sync + 'static
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        move |stream| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                if let Ok(_place) = Arc::clone(&shared.there).acquire_owned().await {
+                    serve(shared, stream, Origin::Tunnel).await;
+                }
+            })
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+    // Whoever finds no room waits in the system's queue.
+    while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    serve(shared, stream, Origin::Loopback).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, or a client that left already: neither ends the registry.
+                tracing::warn!(%error, "the registry did not accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve<S>(shared: Arc<Shared>, stream: S, origin: Origin)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let app = Router::new()
+        .route("/instances/{id}/settings", any(settings))
+        .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
+        .layer(Extension(origin))
+        .with_state(shared);
+    serve_connection(stream, app, HEADER_TIMEOUT, "registry").await;
+}
+
+fn answer(code: StatusCode, status: &str) -> Response {
+    document(code, &json!({"settings": "", "status": status}))
+}
+
+fn document(code: StatusCode, document: &Value) -> Response {
+    (code, [(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response()
+}
+
+async fn settings(
+    State(shared): State<Arc<Shared>>,
+    Extension(origin): Extension<Origin>,
+    UrlPath(id): UrlPath<String>,
+    request: Request,
+) -> Response {
+    let method = request.method().clone();
+    let open = method == Method::GET && origin == Origin::Tunnel;
+    if !open && !shared.login.is_in(request.headers()) {
+        tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the right credentials");
+        let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
+        let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return refusal;
+    }
+    if id.len() > MAX_ID || id.chars().any(char::is_control) {
+        return answer(StatusCode::NOT_FOUND, "not_found");
+    }
+    tracing::debug!(%method, id, ?origin, "the registry is asked");
+    let body = match method {
+        Method::PUT => match receive(request).await {
+            Ok(body) => Some(body),
+            Err(code) => return answer(code, "error"),
+        },
+        Method::GET | Method::DELETE => None,
+        _ => return answer(StatusCode::NOT_FOUND, "not_found"),
+    };
+    // It is small, but may be on a slow disk, or in a bucket.
+    let carried_out = tokio::task::spawn_blocking(move || match body {
+        Some(body) => shared.content.put(&id, body).map(|stored| match stored {
+            Stored::New => answer(StatusCode::CREATED, "ok"),
+            Stored::Replaced => answer(StatusCode::OK, "ok"),
+            Stored::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
+        }),
+        None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
+        None => shared.content.get(&id).map(|found| match found {
+            Some(settings) => document(StatusCode::OK, &json!({"settings": settings, "status": "ok"})),
+            None => answer(StatusCode::NOT_FOUND, "not_found"),
+        }),
+    });
+    match carried_out.await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            tracing::error!(%error, "what the registry holds cannot be used");
+            answer(StatusCode::INTERNAL_SERVER_ERROR, "error")
+        }
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "error"),
+    }
+}
+
+/// The document of a request, which must be JSON text.
+async fn receive(request: Request) -> Result<String, StatusCode> {
+    let declared = request.headers().get(header::CONTENT_LENGTH);
+    let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > MAX_SETTINGS as u64) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let body: Bytes =
+        match timeout(BODY_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_SETTINGS)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => return Err(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+        };
+    let text = String::from_utf8(body.into()).map_err(|_| StatusCode::BAD_REQUEST)?;
+    // Read in full: what no agent could read (numbers out of range, bottomless nesting) is not kept for one.
+    match serde_json::from_str::<Value>(&text) {
+        Ok(_) => Ok(text),
+        Err(_) => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// What a stranger sent, fit for a log.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! The reverse tunnel of contract v1: an SSH session to the VM, whose sshd listens on the VM's loopback interface
+//! for us, so that the agent there reaches the registry here.
+//!
+//! ```ignore
+//! let tunnel = Tunnel::open(runtime, server, port, patience, registry.serve_tunnel());
+//! tunnel.wait_until_open(…)?;      // the VM boots; its host key is learned
+//! tunnel.failure();                // since then
+//! drop(tunnel);                    // closes it
+//! ```
+//!
+//! A VM that boots goes through every error there is: no address, nobody there, a login that is refused because
+//! the agent has not yet installed the key. So all of them are tried again, each as long as it can be a matter of
+//! booting; only a host key that has changed is final at once. A tunnel that breaks is opened again.
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use russh::ChannelStream;
+use russh::client::Msg;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc as stream_mpsc;
+use tokio::task::JoinHandle;
+
+use base::{Error, ErrorKind};
+use net::ssh::{self, Forwarded, Server, SshError};
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long a login may be refused: the agent installs the key while the VM boots.
+const LOGIN_PATIENCE: Duration = Duration::from_secs(120);
+/// How long forwarding may be refused: a broken session may still hold the port.
+const FORWARDING_PATIENCE: Duration = Duration::from_secs(10);
+/// Connections waiting to be served, at most.
+const BACKLOG: usize = 16;
+
+/// A connection from the VM.
+pub(crate) type FromVm = ChannelStream<Msg>;
+
+/// A tunnel that is opened, and opened again, until it is dropped.
+pub(crate) struct Tunnel {
+    events: mpsc::Receiver<Event>,
+    failure: Arc<Mutex<Option<SshError>>>,
+    worker: JoinHandle<()>,
+}
+
+/// What becomes known while a tunnel opens.
+enum Event {
+    /// An attempt failed, and there will be another one.
+    Problem(SshError),
+    /// The server showed this host key for the first time, and let us in.
+    HostKey(String),
+    /// Connections can come.
+    Open,
+    /// There will be no other attempt.
+    Failed(SshError),
+}
+
+/// Why a tunnel is not open.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TunnelError {
+    /// It was tried for long enough.
+    #[error("the ssh tunnel to the VM cannot be opened")]
+    Failed(#[source] SshError),
+    /// The operator wants out.
+    #[error("interrupted while waiting for the ssh tunnel to the VM")]
+    Interrupted(u8),
+    /// What was learned could not be recorded.
+    #[error("the ssh tunnel's host key cannot be recorded")]
+    Unrecorded(#[source] Error),
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.worker.abort();
+    }
+}
+
+impl Tunnel {
+    /// Begins to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
+    /// `patience`. With a `host_key` in `server`, no other one is accepted.
+    pub(crate) fn open<F>(runtime: &Handle, server: Server, port: u16, patience: Duration, serve: F) -> Self
+    where
+        F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
+    {
+        let (sender, events) = mpsc::channel();
+        let failure = Arc::new(Mutex::new(None));
+        let worker = Worker {
+            server,
+            port,
+            deadline: Instant::now() + patience,
+            events: sender,
+            failure: Arc::clone(&failure),
+        };
+        Tunnel { events, failure, worker: runtime.spawn(worker.run(serve)) }
+    }
+
+    /// Waits until connections can come. `on_problem` hears why not yet, whenever that changes; `learn` records
+    /// a host key that was not known before.
+    pub(crate) fn wait_until_open(
+        &self,
+        interrupted: &dyn Fn() -> Option<u8>,
+        on_problem: &mut dyn FnMut(String),
+        learn: &mut dyn FnMut(String) -> Result<(), Error>,
+    ) -> Result<(), TunnelError> {
+        let mut told = String::new();
+        loop {
+            if let Some(signal) = interrupted() {
+                return Err(TunnelError::Interrupted(signal));
+            }
+            match self.events.recv_timeout(Duration::from_millis(50)) {
+                Ok(Event::Open) => return Ok(()),
+                Ok(Event::HostKey(key)) => learn(key).map_err(TunnelError::Unrecorded)?,
+                Ok(Event::Failed(error)) => return Err(TunnelError::Failed(error)),
+                Ok(Event::Problem(error)) => {
+                    let problem = error.to_string();
+                    if problem != told {
+                        on_problem(problem.clone());
+                        told = problem;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    // The worker says why before it ends.
+                    let problem = "the tunnel's thread has ended".to_owned();
+                    let lost = SshError::Lost { address: "the VM".to_owned(), problem };
+                    return Err(TunnelError::Failed(self.failure().unwrap_or(lost)));
+                }
+            }
+        }
+    }
+
+    /// Why the tunnel will not be opened again, if that is so.
+    pub(crate) fn failure(&self) -> Option<SshError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl From<TunnelError> for Error {
+    fn from(error: TunnelError) -> Self {
+        let text = error.to_string();
+        let cause = match error {
+            TunnelError::Interrupted(signal) => {
+                return Error::new(ErrorKind::Interrupted(signal), text)
+                    .with_hint("the state is saved; run the same command again to go on");
+            }
+            TunnelError::Unrecorded(cause) => return cause.context(text),
+            TunnelError::Failed(cause) => cause,
+        };
+        let hint = match &cause {
+            SshError::Dns { .. } => {
+                "check `cloud_provider.ssh_tunnel.host`, and the name servers of this machine"
+            }
+            SshError::Tcp { .. } => {
+                "check that `cloud_provider.ssh_tunnel` names the VM's address and sshd's port, that the VM runs, and that no firewall is in between"
+            }
+            SshError::Handshake { .. } | SshError::Lost { .. } => {
+                "check that what listens at `cloud_provider.ssh_tunnel` is the VM's sshd; its log says more"
+            }
+            SshError::HostKeyChanged { .. } => {
+                "another machine answers at this address, or somebody is in between; if the VM was rebuilt on purpose, delete it and let create-env make a new one"
+            }
+            SshError::Refused { .. } => {
+                "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must give the VM the matching public key"
+            }
+            SshError::ForwardingRefused { .. } => {
+                "the VM's sshd must have `AllowTcpForwarding yes`, and the port must be free there"
+            }
+        };
+        Error::new(ErrorKind::AgentUnreachable, text).with_source(cause).with_hint(hint)
+    }
+}
+
+/// What opens a tunnel.
+struct Worker {
+    server: Server,
+    port: u16,
+    deadline: Instant,
+    events: mpsc::Sender<Event>,
+    failure: Arc<Mutex<Option<SshError>>>,
+}
+
+/// Since when, without a break, something is refused.
+#[derive(Default)]
+struct Refusals {
+    login: Option<Instant>,
+    forwarding: Option<Instant>,
+}
+
+impl Worker {
+    async fn run<F>(mut self, serve: F)
+    where
+        F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
+    {
+        let (forwarded, mut connections) = stream_mpsc::channel::<Forwarded>(BACKLOG);
+        self.server.forwarded = Some(forwarded);
+        let serving = async {
+            while let Some(channel) = connections.recv().await {
+                serve(channel.into_stream());
+            }
+        };
+        // The server's sender lives in `self`, so the connections end last.
+        tokio::select! {
+            () = self.keep_open() => {}
+            () = serving => {}
+        }
+    }
+
+    async fn keep_open(&mut self) {
+        let mut refusals = Refusals::default();
+        let mut opened = false;
+        loop {
+            let error = match self.attempt(&mut opened, &mut refusals).await {
+                Ok(lost) => lost,
+                Err(error) => error,
+            };
+            tracing::debug!(%error, "no ssh tunnel");
+            // Once it was open, the VM is there: a break is mended for as long as somebody waits.
+            if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+                self.tell(Event::Failed(error));
+                return;
+            }
+            self.tell(Event::Problem(error));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Opens the tunnel once; how it ended, if it was open.
+    async fn attempt(&mut self, opened: &mut bool, refusals: &mut Refusals) -> Result<SshError, SshError> {
+        let mut session = ssh::connect(&self.server).await?;
+        refusals.login = None;
+        if self.server.host_key.is_none()
+            && let Some(key) = session.host_key.take()
+        {
+            self.server.host_key = Some(key.clone());
+            self.tell(Event::HostKey(key));
+        }
+        session.forward(self.port).await?;
+        refusals.forwarding = None;
+        *opened = true;
+        self.tell(Event::Open);
+        Ok(session.ended().await)
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody listens any more once the tunnel was open.
+        let _ = self.events.send(event);
+    }
+}
+
+fn is_final(error: &SshError, refusals: &mut Refusals) -> bool {
+    let (since, patience) = match error {
+        SshError::HostKeyChanged { .. } => return true,
+        SshError::Refused { .. } => (&mut refusals.login, LOGIN_PATIENCE),
+        SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_PATIENCE),
+        _ => return false,
+    };
+    since.get_or_insert_with(Instant::now).elapsed() >= patience
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! Against a real sshd, in the network of this machine: the port on its loopback interface is another one here
+//! than the registry's would be.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use net::ssh::{Key, KeyError};
+
+/// An sshd on loopback that lets in whoever has one of the keys in its directory.
+struct Sshd {
+    directory: tempfile::TempDir,
+    port: u16,
+    process: Option<Child>,
+}
+
+fn shell(directory: &std::path::Path, script: &str) {
+    let output = Command::new("bash").args(["-ec", script]).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The processes below this one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace().map(|child| child.parse::<u32>().unwrap());
+    children.flat_map(|child| [vec![child], descendants(child)].concat()).collect()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Sshd {
+    fn prepare(more: &str) -> Sshd {
+        let directory = tempfile::tempdir().unwrap();
+        let port = free_port();
+        shell(
+            directory.path(),
+            "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat good.pub > authorized",
+        );
+        let at = |name: &str| directory.path().join(name).display().to_string();
+        // What comes first, counts.
+        let config = format!(
+            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
+            at("host_key"),
+            at("authorized"),
+        );
+        std::fs::write(directory.path().join("config"), config).unwrap();
+        Sshd { directory, port, process: None }
+    }
+
+    fn start(&mut self) {
+        self.spawn(Command::new("/usr/sbin/sshd"));
+    }
+
+    /// With this password for root. Only this sshd sees it: its `/etc/shadow` is another one.
+    fn start_with_password(&mut self, password: &str) {
+        let script = format!(
+            "hash=$(openssl passwd -6 {password})
+             sed \"s|^root:[^:]*:|root:$hash:|\" /etc/shadow > shadow; chmod 600 shadow"
+        );
+        shell(self.directory.path(), &script);
+        let shadow = self.directory.path().join("shadow").display().to_string();
+        let mut command = Command::new("unshare");
+        let script = format!("mount --bind {shadow} /etc/shadow && exec /usr/sbin/sshd \"$@\"");
+        command.args(["--mount", "bash", "-c", &script, "-"]);
+        self.spawn(command);
+    }
+
+    fn spawn(&mut self, mut command: Command) {
+        // Where it separates privileges, it wants this directory.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let process = command
+            .args(["-D", "-e", "-f"])
+            .arg(self.directory.path().join("config"))
+            .stderr(std::fs::File::create(self.directory.path().join("log")).unwrap())
+            .spawn()
+            .expect("sshd (Debian: openssh-server) is needed");
+        self.process = Some(process);
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "sshd does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        // Sessions outlive the listener, and with them the connections.
+        let sessions = descendants(process.id());
+        let _ = process.kill();
+        let _ = process.wait();
+        for pid in sessions {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+    }
+
+    fn key(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn server(&self, key: &str, passphrase: Option<&str>) -> Server {
+        let text = std::fs::read_to_string(self.key(key)).unwrap();
+        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        Server {
+            host: "127.0.0.1".into(),
+            port: self.port,
+            user: String::from_utf8(user).unwrap().trim().into(),
+            key: Some(Key::parse(&text, passphrase).unwrap()),
+            password: None,
+            host_key: None,
+            forwarded: None,
+        }
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Ends {
+    runtime: tokio::runtime::Runtime,
+    port: u16,
+}
+
+impl Ends {
+    fn new() -> Ends {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Ends { runtime, port: free_port() }
+    }
+
+    /// A tunnel to a service that answers each line in capitals.
+    fn open(&self, server: Server, patience: Duration) -> Tunnel {
+        Tunnel::open(self.runtime.handle(), server, self.port, patience, |mut stream| {
+            tokio::spawn(async move {
+                let mut buffer = [0; 1024];
+                while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+                    buffer[..count].make_ascii_uppercase();
+                    if stream.write_all(&buffer[..count]).await.is_err() {
+                        break;
+                    }
+                }
+            })
+        })
+    }
+
+    fn ask(&self) -> String {
+        self.try_to_ask().unwrap()
+    }
+
+    fn try_to_ask(&self) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(b"through\n")?;
+        let mut answer = [0; 8];
+        stream.read_exact(&mut answer)?;
+        Ok(String::from_utf8(answer.into()).unwrap())
+    }
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Waits; the problems on the way and the host key.
+fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) {
+    let (mut problems, mut key) = (Vec::new(), None);
+    let outcome = tunnel.wait_until_open(&|| None, &mut |problem| problems.push(problem), &mut |learned| {
+        key = Some(learned);
+        Ok(())
+    });
+    let outcome = outcome.map_err(|error| match error {
+        TunnelError::Failed(cause) => cause,
+        other => panic!("{other}"),
+    });
+    (outcome, problems, key)
+}
+
+#[test]
+fn every_key_opens_it() {
+    let mut sshd = Sshd::prepare("");
+    let made: [(&str, &str, Option<&str>); 9] = [
+        ("a", "ssh-keygen -q -t ed25519 -N '' -f a", None),
+        ("b", "ssh-keygen -q -t ed25519 -N hushed -f b", Some("hushed")),
+        ("c", "ssh-keygen -q -t rsa -b 2048 -N '' -f c", None),
+        ("d", "ssh-keygen -q -t rsa -b 2048 -m PEM -N '' -f d", None),
+        ("e", "ssh-keygen -q -t rsa -b 2048 -m PEM -N hushed -f e", Some("hushed")),
+        ("f", "ssh-keygen -q -t rsa -b 2048 -m PKCS8 -N '' -f f", None),
+        ("g", "ssh-keygen -q -t ecdsa -b 256 -N '' -f g", None),
+        ("h", "ssh-keygen -q -t ecdsa -b 384 -m PKCS8 -N hushed -f h", Some("hushed")),
+        (
+            "i",
+            "openssl ecparam -genkey -noout -name secp521r1 -out i; chmod 600 i; ssh-keygen -y -f i > i.pub",
+            None,
+        ),
+    ];
+    for (_, script, _) in made {
+        shell(sshd.directory.path(), script);
+    }
+    shell(sshd.directory.path(), "cat *.pub > authorized");
+    sshd.start();
+    for (name, script, passphrase) in made {
+        let ends = Ends::new();
+        let tunnel = ends.open(sshd.server(name, passphrase), LONG);
+        let (outcome, problems, key) = wait(&tunnel);
+        outcome.unwrap_or_else(|error| panic!("{script}: {error}"));
+        assert!(problems.is_empty(), "{script}: {problems:?}");
+        assert!(key.unwrap().starts_with("ssh-ed25519 "));
+        assert_eq!(ends.ask(), "THROUGH\n", "{script}");
+    }
+    let log = std::fs::read_to_string(sshd.key("log")).unwrap();
+    assert_eq!(log.matches("Accepted publickey").count(), made.len(), "{log}");
+    assert_eq!(
+        Key::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(),
+        KeyError::Encrypted
+    );
+}
+
+#[test]
+fn rsa_signs_with_sha2_where_sha1_is_refused() {
+    // What OpenSSH 8.8 and later do by themselves.
+    let mut sshd = Sshd::prepare("PubkeyAcceptedAlgorithms rsa-sha2-256");
+    shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
+    sshd.start();
+    let ends = Ends::new();
+    let tunnel = ends.open(sshd.server("r", None), LONG);
+    wait(&tunnel).0.unwrap();
+    assert_eq!(ends.ask(), "THROUGH\n");
+}
+
+#[test]
+fn an_sshd_that_comes_up_late_is_waited_for_and_one_that_goes_away_is_found_again() {
+    let mut sshd = Sshd::prepare("");
+    let ends = Ends::new();
+    let begun = Instant::now();
+    let tunnel = ends.open(sshd.server("good", None), LONG);
+    let late = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(3));
+            sshd.start();
+        });
+        wait(&tunnel)
+    });
+    assert!(begun.elapsed() >= Duration::from_secs(3));
+    late.0.unwrap();
+    assert!(late.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", late.1);
+    assert_eq!(ends.ask(), "THROUGH\n");
+
+    sshd.stop();
+    sshd.start();
+    let begun = Instant::now();
+    // What is left of the old sshd may take a connection, and die with it.
+    while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
+        assert!(begun.elapsed() < LONG, "it is not opened again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(tunnel.failure().is_none());
+}
+
+#[test]
+fn each_way_to_fail_is_told_apart() {
+    let short = Duration::from_millis(700);
+    let mut sshd = Sshd::prepare("");
+    shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
+    let ends = Ends::new();
+    let failure = |server: Server| {
+        let tunnel = ends.open(server, short);
+        let error = wait(&tunnel).0.unwrap_err();
+        assert_eq!(tunnel.failure().map(|error| error.to_string()), Some(error.to_string()));
+        error
+    };
+    let tcp = failure(sshd.server("good", None));
+    assert!(matches!(tcp, SshError::Tcp { .. }), "{tcp}");
+    let dns = failure(Server { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
+    assert!(matches!(dns, SshError::Dns { .. }), "{dns}");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in silent.incoming().flatten() {
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let handshake = failure(Server { port, ..sshd.server("good", None) });
+    assert!(matches!(handshake, SshError::Handshake { .. }), "{handshake}");
+
+    sshd.start();
+    let refused = failure(sshd.server("stranger", None));
+    assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
+    let refused = failure(Server { key: None, password: Some("s3cret".into()), ..sshd.server("good", None) });
+    assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
+    assert!(!refused.to_string().contains("s3cret"));
+    let error = Error::from(TunnelError::Failed(refused));
+    assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
+    assert!(!error.hints().is_empty());
+}
+
+#[test]
+fn a_host_key_on_record_is_insisted_on() {
+    let mut sshd = Sshd::prepare("");
+    sshd.start();
+    let ends = Ends::new();
+    let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
+    let known = Server { host_key: Some(learned), ..sshd.server("good", None) };
+    let tunnel = ends.open(known.clone(), LONG);
+    let (outcome, _, again) = wait(&tunnel);
+    outcome.unwrap();
+    assert_eq!(again, None, "it is known already");
+    drop(tunnel);
+
+    sshd.stop();
+    shell(sshd.directory.path(), "rm host_key*; ssh-keygen -q -t ed25519 -N '' -f host_key");
+    sshd.start();
+    let begun = Instant::now();
+    let changed = wait(&ends.open(known, LONG)).0.unwrap_err();
+    assert!(matches!(changed, SshError::HostKeyChanged { .. }), "{changed}");
+    assert!(begun.elapsed() < LONG / 2, "there is nothing to wait for");
+}
+
+#[test]
+fn a_server_that_does_not_forward_is_told() {
+    let mut sshd = Sshd::prepare("AllowTcpForwarding no");
+    sshd.start();
+    let ends = Ends::new();
+    let tunnel = ends.open(sshd.server("good", None), Duration::from_millis(700));
+    let refused = wait(&tunnel).0.unwrap_err();
+    assert!(matches!(refused, SshError::ForwardingRefused { .. }), "{refused}");
+    assert!(refused.to_string().contains(&ends.port.to_string()), "{refused}");
+}
+
+#[test]
+fn a_password_opens_it() {
+    let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
+    sshd.start_with_password("0pen-sesame");
+    let ends = Ends::new();
+    let with = |password: &str, key| Server {
+        user: "root".into(),
+        key,
+        password: Some(password.into()),
+        ..sshd.server("good", None)
+    };
+    wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();
+    // After a key that is not accepted.
+    shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
+    let stranger = sshd.server("stranger", None).key;
+    let tunnel = ends.open(with("0pen-sesame", stranger.clone()), LONG);
+    wait(&tunnel).0.unwrap();
+    assert_eq!(ends.ask(), "THROUGH\n");
+    drop(tunnel);
+    let refused = wait(&ends.open(with("wrong", stranger), Duration::from_millis(700))).0.unwrap_err();
+    let refused_both =
+        matches!(refused, SshError::Refused { credentials: "the private key or the password", .. });
+    assert!(refused_both, "{refused}");
+}
+
+#[test]
+fn a_signal_ends_the_wait() {
+    let sshd = Sshd::prepare("");
+    let ends = Ends::new();
+    let tunnel = ends.open(sshd.server("good", None), LONG);
+    let outcome = tunnel.wait_until_open(&|| Some(15), &mut |_| {}, &mut |_| Ok(()));
+    assert!(matches!(outcome, Err(TunnelError::Interrupted(15))));
+}

@@ -1,0 +1,136 @@
+//! Where in which bucket a state is: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`.
+
+use std::fmt;
+
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+use base::{Error, Result};
+
+/// Who keeps a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Service {
+    /// Amazon S3, and what speaks its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Gs,
+    /// Azure Blob Storage.
+    Az,
+}
+
+/// The address of a state in a bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    pub(super) service: Service,
+    pub(super) bucket: String,
+    pub(super) key: String,
+}
+
+const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
+
+impl Address {
+    /// Reads a URL; none if `text` is the path of a file.
+    pub fn parse(text: &str) -> Result<Option<Self>> {
+        let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
+        if scheme.is_empty()
+            || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        {
+            return Ok(None);
+        }
+        let wrong = |why: &str| {
+            Error::usage(format!("'{text}' is no place for a state: {why}"))
+                .with_hint(format!("a state is in a file, or at {FORMS}"))
+        };
+        let service = match scheme {
+            "s3" => Service::S3,
+            "gs" => Service::Gs,
+            "az" => Service::Az,
+            "s3a" | "gcs" | "azure" | "abfs" | "abfss" => {
+                return Err(wrong(&format!("the scheme is written differently than '{scheme}'")));
+            }
+            _ => return Err(wrong(&format!("the scheme '{scheme}' is not known"))),
+        };
+        let Some((bucket, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
+            return Err(wrong("it names a bucket and no object in it"));
+        };
+        if bucket.is_empty()
+            || !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        {
+            return Err(wrong(&format!(
+                "'{bucket}' is no name of a bucket; credentials come from the environment"
+            )));
+        }
+        if key.ends_with('/') {
+            return Err(wrong("it ends with '/', so it names no object"));
+        }
+        if key.contains(['?', '#']) {
+            return Err(wrong(
+                "a key with '?' or '#' in it is not taken, for it looks like a part of the URL",
+            ));
+        }
+        // The object of every document has this key with something behind it.
+        Path::parse(key).map_err(|error| wrong("the key cannot be used").with_source(error))?;
+        Ok(Some(Address { service, bucket: bucket.to_owned(), key: key.to_owned() }))
+    }
+
+    /// The scheme of its URL.
+    pub(super) fn scheme(&self) -> &'static str {
+        match self.service {
+            Service::S3 => "s3",
+            Service::Gs => "gs",
+            Service::Az => "az",
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}/{}", self.scheme(), self.bucket, self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_told_from_paths() {
+        for path in ["state.json", "/a/b", "a:/b", "./s3:/x", "://x", "a b://c"] {
+            assert_eq!(Address::parse(path).unwrap(), None, "{path}");
+        }
+        for (url, service, bucket, key) in [
+            ("s3://b/k", Service::S3, "b", "k"),
+            ("s3://b.c-d/envs/prod/state.json", Service::S3, "b.c-d", "envs/prod/state.json"),
+            ("gs://my_bucket/a", Service::Gs, "my_bucket", "a"),
+            ("az://container/a b", Service::Az, "container", "a b"),
+        ] {
+            let address = Address::parse(url).unwrap().unwrap();
+            assert_eq!(
+                (address.service, address.bucket.as_str(), address.key.as_str()),
+                (service, bucket, key)
+            );
+            assert_eq!(address.to_string(), url);
+        }
+    }
+
+    #[test]
+    fn what_names_no_object_is_refused_with_what_would() {
+        for (url, part) in [
+            ("s3://bucket", "no object"),
+            ("s3://bucket/", "no object"),
+            ("s3:///key", "no name of a bucket"),
+            ("s3://user:password@bucket/key", "credentials come from the environment"),
+            ("s3://bucket/dir/", "ends with '/'"),
+            ("s3://bucket/a//b", "cannot be used"),
+            ("s3://bucket/../b", "cannot be used"),
+            ("s3://bucket/a?versionId=1", "'?'"),
+            ("ftp://bucket/a", "'ftp' is not known"),
+            ("https://bucket/a", "'https' is not known"),
+            ("s3a://bucket/a", "written differently"),
+        ] {
+            let error = Address::parse(url).unwrap_err();
+            assert!(error.to_string().contains(part), "{url}: {error}");
+            assert!(error.hints()[0].contains("s3://BUCKET/KEY"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Documents in a directory: each a file that is either what it was or what it was to become.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{BACKUP, JOURNAL, VERSIONS};
+use base::files::durable::{
+    parent, remove_durably, sweep_temporaries, sync_parent, temporary_path, write_atomically,
+};
+use base::{Error, Result};
+
+/// The directory of a state file.
+#[derive(Debug, Clone)]
+pub(super) struct Directory {
+    state: PathBuf,
+}
+
+impl Directory {
+    pub(super) fn of(state: &Path) -> Self {
+        Directory { state: state.to_owned() }
+    }
+
+    pub(super) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    pub(super) fn path(&self, document: &str) -> PathBuf {
+        let mut name = self.state.as_os_str().to_owned();
+        name.push(document);
+        name.into()
+    }
+
+    /// Whether there is such a directory at all.
+    pub(super) fn check(&self) -> Result<()> {
+        let directory = parent(&self.state);
+        match directory.is_dir() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "the directory '{}' for the state file does not exist",
+                directory.display()
+            ))),
+        }
+    }
+
+    /// That of the file itself where its name is a symbolic link, whether it exists or not.
+    pub(super) fn resolved(&self) -> io::Result<Self> {
+        /// As many as the kernel follows.
+        const LINKS: usize = 40;
+        let mut path = self.state.clone();
+        for _ in 0..LINKS {
+            match fs::read_link(&path) {
+                Ok(target) => path = parent(&path).join(target),
+                // Not a link, or nothing there.
+                Err(_) => return Ok(Directory { state: path }),
+            }
+        }
+        Err(io::Error::other("too many symbolic links"))
+    }
+
+    /// A document, and when it was written.
+    pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
+        let path = self.path(document);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                // Only a version's time is ever shown; one that another run just removed has none.
+                let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
+                Ok(Some((bytes, written)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path(document);
+        if document.contains('/') {
+            let folder = parent(&path);
+            match DirBuilder::new().mode(0o700).create(folder) {
+                Ok(()) => sync_parent(folder)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        write_atomically(&path, bytes)
+    }
+
+    pub(super) fn remove(&self, document: &str) -> io::Result<()> {
+        remove_durably(&self.path(document))
+    }
+
+    pub(super) fn remove_folder(&self, folder: &str) -> io::Result<()> {
+        match fs::remove_dir_all(self.path(folder)) {
+            Ok(()) => sync_parent(&self.state),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
+        let entries = match fs::read_dir(self.path(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                let modified = entry.metadata().and_then(|metadata| metadata.modified());
+                names.push((name, modified.unwrap_or(SystemTime::UNIX_EPOCH)));
+            }
+        }
+        Ok(names)
+    }
+
+    /// A link, then a rename over the old backup, so that both names always show a whole file.
+    pub(super) fn keep_backup(&self) -> io::Result<()> {
+        let backup = self.path(BACKUP);
+        // Named so that it is swept when this is killed.
+        let staging = temporary_path(&self.state, "bak");
+        remove_if_there(&staging)?;
+        match fs::hard_link(&self.state, &staging) {
+            Ok(()) => {
+                fs::rename(&staging, &backup)?;
+                // Renaming a link over another one of the same file does nothing.
+                remove_if_there(&staging)
+            }
+            // File systems without hard links get a copy.
+            Err(_) => write_atomically(&backup, &fs::read(&self.state)?),
+        }
+    }
+
+    pub(super) fn sweep(&self) -> io::Result<()> {
+        sweep_temporaries(&self.state)?;
+        sweep_temporaries(&self.path(BACKUP))?;
+        for folder in [JOURNAL, VERSIONS] {
+            for (name, _) in self.list(folder)? {
+                if name.ends_with(".tmp") {
+                    remove_if_there(&self.path(folder).join(name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

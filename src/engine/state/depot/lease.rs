@@ -1,0 +1,417 @@
+//! The lock of a state in a bucket: an object that says who holds it, and that lasts only as long as it is renewed.
+//!
+//! Whether a lease has run out is told by the server's clock alone: when it dated the object, and what it says the time
+//! is. The holder goes by its own clock, from before it asked for the renewal, one that neither stands still while the
+//! machine sleeps nor is set; and it takes its lease for lost a good while before anybody else may.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use object_store::UpdateVersion;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::LOCK;
+use super::keeper::Keeper;
+use super::objects::{Object, Objects, Over, Written};
+use crate::state::calls;
+use crate::state::lock::{Holder, Waiting, in_use};
+use base::encryption::Sealing;
+use base::{Error, ErrorKind, Result, encoding};
+
+/// Servers date objects to the second.
+const GRAIN: Duration = Duration::from_secs(2);
+/// What a lease may last, in seconds: whatever an object says, nobody is kept out for longer.
+pub(super) const LENGTHS: RangeInclusive<u64> = 3..=3600;
+
+/// What the object says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Text {
+    #[serde(flatten)]
+    holder: Holder,
+    /// Tells this lease from all others.
+    owner: Uuid,
+    /// How long it lasts from when the server dated it.
+    lasts_seconds: u64,
+    /// How often it was renewed.
+    renewals: u64,
+    /// When it runs out, by the holder's clock: for people.
+    expires: String,
+}
+
+/// The lease, held until dropped.
+#[derive(Debug)]
+pub(in crate::state) struct Lease {
+    tenure: Arc<Tenure>,
+    renewing: Option<JoinHandle<()>>,
+    /// Whose lease had run out, if it was taken over.
+    pub(in crate::state) taken_over: Option<String>,
+}
+
+/// A lease that this process holds, or held.
+#[derive(Debug)]
+pub(super) struct Tenure {
+    objects: Arc<Objects>,
+    calls: PathBuf,
+    sealing: Sealing,
+    terms: Mutex<Terms>,
+    /// Wakes whoever renews it.
+    over: Condvar,
+    keeper: Mutex<Option<Keeper>>,
+    /// The server was seen to heed conditions.
+    proven: Mutex<bool>,
+}
+
+#[derive(Debug)]
+struct Terms {
+    text: Text,
+    version: UpdateVersion,
+    /// By [`uptime`].
+    good_until: Duration,
+    /// Why it is held no longer.
+    lost: Option<String>,
+    over: bool,
+}
+
+impl Lease {
+    pub(super) fn take(
+        objects: &Arc<Objects>,
+        holder: &Holder,
+        calls: &Path,
+        sealing: &Sealing,
+        held: &mut Waiting<'_>,
+    ) -> Result<Self> {
+        let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
+        let mut text = Text::new(holder, objects.shared.lease);
+        let mut looked = false;
+        loop {
+            let present = if looked { objects.get(LOCK).map_err(failed)? } else { None };
+            looked = true;
+            let over = match &present {
+                None => Over::Nothing,
+                Some(object) => match remaining(object, objects.shared.lease) {
+                    Some(left) => {
+                        held(in_use_by(objects, object, left))?;
+                        continue;
+                    }
+                    None => Over::This(object.version.clone()),
+                },
+            };
+            let begun = uptime();
+            text.date();
+            let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
+                continue;
+            };
+            let taken_over = present.as_ref().map(|object| {
+                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is taken over");
+                let text = serde_json::from_slice::<Text>(&object.bytes);
+                text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
+            });
+            let good_until = begun + text.lasts();
+            let terms = Terms { text, version, good_until, lost: None, over: false };
+            let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+            let renewing = Some(tenure.renew_in_background().map_err(failed)?);
+            let lease = Lease { tenure, renewing, taken_over };
+            lease.tenure.leave_behind()?;
+            return Ok(lease);
+        }
+    }
+
+    /// Goes on with the lease of a run that is no more, if it is still that run's.
+    pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
+        // It starts no keeper of its own.
+        let sealing = &Sealing::default();
+        let Some(object) = objects.get(LOCK)? else { return Ok(None) };
+        let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
+        let Some(mut text) = text else { return Ok(None) };
+        text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
+        let version = object.version;
+        let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
+        let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+        // The first time, a renewal of the run's own may come in between.
+        let _ = tenure.renew() || tenure.renew();
+        let renewing = Some(tenure.renew_in_background()?);
+        Ok(Some(Lease { tenure, renewing, taken_over: None }))
+    }
+
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
+    /// Ends without giving it back: it lasts as long as it lasts.
+    pub(super) fn let_run_out(self) {
+        self.tenure.terms().lost = Some("it is left to run out".to_owned());
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let tenure = &self.tenure;
+        tenure.terms().over = true;
+        tenure.over.notify_all();
+        if let Some(renewing) = self.renewing.take() {
+            let _ = renewing.join();
+        }
+        let keeper = tenure.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match keeper {
+            // It makes known what the calls came to, and lets the lease go then.
+            Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
+            keeper => {
+                let ours = tenure.terms().lost.is_none() && tenure.still_good();
+                let version = tenure.terms().version.clone();
+                if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
+                    tracing::warn!(%error, "the lease stays until it runs out");
+                }
+                keeper.into_iter().for_each(Keeper::dismiss);
+            }
+        }
+    }
+}
+
+impl Tenure {
+    fn new(objects: &Arc<Objects>, calls: &Path, sealing: &Sealing, terms: Terms) -> Self {
+        Tenure {
+            objects: Arc::clone(objects),
+            calls: calls.to_owned(),
+            sealing: sealing.clone(),
+            terms: Mutex::new(terms),
+            over: Condvar::new(),
+            keeper: Mutex::default(),
+            proven: Mutex::default(),
+        }
+    }
+
+    fn terms(&self) -> MutexGuard<'_, Terms> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody else can have taken it yet, with some time to spare for what is begun now.
+    fn still_good(&self) -> bool {
+        let terms = self.terms();
+        uptime() + terms.text.lasts() / 6 < terms.good_until
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let good = self.still_good();
+        let terms = self.terms();
+        let why = match &terms.lost {
+            // It was given back.
+            _ if terms.over => return Ok(()),
+            Some(why) => why.clone(),
+            None if good => return Ok(()),
+            None => "it could not be renewed in time".to_owned(),
+        };
+        let url = self.objects.url("");
+        Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
+            .with_hint("this run does nothing more; what it did is on record, or announced in the journal")
+            .with_hint("see that nobody else works on this environment, then run the same command again"))
+    }
+
+    /// As [`Tenure::check`], by asking the server as well: whoever has taken it by now may not have seen what was
+    /// announced before, and whoever takes it from now on has.
+    pub(super) fn confirm(&self) -> Result<()> {
+        self.check()?;
+        let present = self.objects.get(LOCK).map_err(|error| {
+            Error::io(
+                format!("looking whether this run still has the lease on '{}'", self.objects.url("")),
+                error,
+            )
+        })?;
+        let owner = self.terms().text.owner;
+        if let Err(why) = held_by(owner, present.as_ref()) {
+            self.terms().lost = Some(why);
+        }
+        self.check()
+    }
+
+    /// Starts what stays behind should this process be killed: it gives the lease back, when what the calls that are
+    /// announced by then came to is known.
+    fn leave_behind(&self) -> Result<()> {
+        let shared = &self.objects.shared;
+        let Some(executable) = &shared.executable else { return Ok(()) };
+        let owner = self.terms().text.owner;
+        let started = Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?;
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        Ok(())
+    }
+
+    /// Makes sure, once, that the server heeds conditions, by two writes that it must refuse: one that takes every write
+    /// keeps nobody from anything. For whoever is about to have an effect, so that a run that has none does not pay for it.
+    pub(super) fn prove_conditions(&self) -> Result<()> {
+        let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        if *proven {
+            return Ok(());
+        }
+        let url = self.objects.url(LOCK);
+        let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
+        for (over, condition) in
+            [(Over::Nothing, "that it is not there"), (Over::This(never), "of its version")]
+        {
+            let text = Text {
+                expires: "when the server ignores conditions".to_owned(),
+                ..self.terms().text.clone()
+            };
+            let written = self.objects.put(LOCK, &text.bytes(), &over);
+            if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
+                return Err(Error::environment(format!(
+                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock there"
+                ))
+                .with_hint("keep the state with a service that writes on condition (If-Match, If-None-Match)"));
+            }
+        }
+        *proven = true;
+        Ok(())
+    }
+
+    fn renew_in_background(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let tenure = Arc::clone(self);
+        std::thread::Builder::new().name("lease".to_owned()).spawn(move || tenure.keep_renewing())
+    }
+
+    fn keep_renewing(&self) {
+        let lasts = self.terms().text.lasts();
+        let mut pause = lasts / 3;
+        loop {
+            let terms = self.terms();
+            let waited = self.over.wait_timeout_while(terms, pause, |terms| !terms.over);
+            let (terms, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if terms.over || terms.lost.is_some() {
+                return;
+            }
+            drop(terms);
+            // What fails now may not fail a moment later.
+            pause = if self.renew() { lasts / 3 } else { lasts / 30 };
+        }
+    }
+
+    /// Returns whether it was renewed.
+    fn renew(&self) -> bool {
+        let (text, version) = {
+            let mut terms = self.terms();
+            terms.text.renewals += 1;
+            terms.text.date();
+            (terms.text.clone(), terms.version.clone())
+        };
+        let begun = uptime();
+        match self.objects.put(LOCK, &text.bytes(), &Over::This(version)) {
+            Ok(Written::Done(version)) => {
+                let mut terms = self.terms();
+                terms.version = version;
+                terms.good_until = begun + text.lasts();
+                true
+            }
+            Ok(Written::Conflict) => {
+                // An earlier renewal may have arrived without its answer.
+                let Ok(present) = self.objects.get(LOCK) else { return false };
+                let held = held_by(text.owner, present.as_ref());
+                let mut terms = self.terms();
+                match (held, present) {
+                    (Ok(()), Some(object)) => terms.version = object.version,
+                    (Ok(()), None) => {}
+                    (Err(why), _) => terms.lost = Some(why),
+                }
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the lease is not renewed yet");
+                false
+            }
+        }
+    }
+}
+
+impl Text {
+    fn new(holder: &Holder, lasts: Duration) -> Self {
+        let (owner, lasts_seconds) = (Uuid::new_v4(), lasts.as_secs());
+        Text { holder: holder.clone(), owner, lasts_seconds, renewals: 0, expires: String::new() }
+    }
+
+    fn date(&mut self) {
+        self.expires = encoding::rfc3339(OffsetDateTime::now_utc() + self.lasts());
+    }
+
+    fn lasts(&self) -> Duration {
+        Duration::from_secs(self.lasts_seconds.clamp(*LENGTHS.start(), *LENGTHS.end()))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        // Of strings and numbers alone, which always have a JSON form.
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Whether an object is the lease of this owner, or why it is not.
+fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
+    let Some(object) = present else { return Err("somebody removed it".to_owned()) };
+    match serde_json::from_slice::<Text>(&object.bytes) {
+        Ok(text) if text.owner == owner => Ok(()),
+        Ok(text) => Err(format!("{} has it now", text.holder)),
+        Err(_) => Err("somebody wrote something else over it".to_owned()),
+    }
+}
+
+/// How long a lease still lasts, if it does. One whose server does not tell the time never runs out.
+fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
+    let text = serde_json::from_slice::<Text>(&object.bytes);
+    let lasts = text.map_or(usual, |text| text.lasts()) + GRAIN;
+    let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
+    let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
+    lasts.checked_sub(age).filter(|left| !left.is_zero())
+}
+
+fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
+    let holder = serde_json::from_slice::<Text>(&object.bytes).ok().map(|text| text.holder);
+    let lock = objects.url(LOCK);
+    in_use(
+        holder.as_ref(),
+        format!(
+            "wait until it is done; if it was killed, its lease '{lock}' runs out in {} seconds",
+            left.as_secs()
+        ),
+    )
+}
+
+/// A clock that nobody sets, and that goes on while the machine sleeps.
+fn uptime() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    // There it does so by itself.
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &[u8], age: Option<u64>) -> Object {
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let version = UpdateVersion { e_tag: None, version: None };
+        let now = age.map(|age| written + Duration::from_secs(age));
+        Object { bytes: text.to_vec(), version, written, now }
+    }
+
+    #[test]
+    fn a_lease_runs_out_by_the_servers_clock_and_what_it_says_itself() {
+        let text = Text::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
+        let usual = Duration::from_secs(60);
+        let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());
+        assert_eq!(left(&text, Some(0)), Some(32));
+        assert_eq!(left(&text, Some(31)), Some(1));
+        assert_eq!(left(&text, Some(32)), None);
+        assert_eq!(left(b"damaged", Some(40)), Some(22), "as long as ours");
+        assert_eq!(left(b"damaged", Some(62)), None);
+        assert!(left(&text, None).is_some(), "a server without a clock");
+        let endless = String::from_utf8(text.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
+        assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than anybody may have it");
+    }
+}

@@ -1,0 +1,259 @@
+//! The objects of a bucket: single requests, with errors that say which object and what to do.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
+
+use super::http::{ServerTime, on_condition};
+use super::settings::Shared;
+use base::{Error, Result};
+
+/// How often a write or a deletion is made whose outcome is not known.
+const ATTEMPTS: u32 = 3;
+
+/// A bucket.
+pub(super) struct Objects {
+    pub(super) shared: Shared,
+    store: Arc<dyn ObjectStore>,
+}
+
+/// An object as it was read.
+pub(super) struct Object {
+    pub(super) bytes: Vec<u8>,
+    pub(super) version: UpdateVersion,
+    /// When it was written, by the server's clock.
+    pub(super) written: SystemTime,
+    /// What that clock shows now, if the server says so.
+    pub(super) now: Option<SystemTime>,
+}
+
+/// What a write replaces.
+#[derive(Debug, Clone)]
+pub(super) enum Over {
+    /// Nothing: there must be no such object.
+    Nothing,
+    /// This version of it and no other.
+    This(UpdateVersion),
+}
+
+/// What came of a write.
+pub(super) enum Written {
+    Done(UpdateVersion),
+    /// The object is not what was to be replaced.
+    Conflict,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.fmt(f)
+    }
+}
+
+impl Objects {
+    pub(super) fn open(shared: &Shared) -> Result<Self> {
+        Ok(Objects { shared: shared.clone(), store: shared.store()? })
+    }
+
+    pub(super) fn url(&self, document: &str) -> String {
+        format!("{}{document}", self.shared.address)
+    }
+
+    fn path(&self, document: &str) -> io::Result<Path> {
+        Path::parse(format!("{}{document}", self.shared.address.key)).map_err(io::Error::other)
+    }
+
+    pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
+        let path = self.path(document)?;
+        let read = wait(async {
+            let found = self.store.get(&path).await?;
+            let version =
+                UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+            let written = found.meta.last_modified.into();
+            let now = found.extensions.get::<ServerTime>().map(|now| now.0);
+            let bytes = found.bytes().await?.to_vec();
+            Ok(Object { bytes, version, written, now })
+        })?;
+        match read {
+            Ok(object) => Ok(Some(object)),
+            Err(object_store::Error::NotFound { source, .. }) if !is_bucket(&source.to_string()) => Ok(None),
+            Err(error) => Err(self.failed("reading", document, &error)),
+        }
+    }
+
+    /// Writes an object if it is still what is to be replaced.
+    pub(super) fn put(&self, document: &str, bytes: &[u8], over: &Over) -> io::Result<Written> {
+        let path = self.path(document)?;
+        let mode = match over {
+            Over::Nothing => PutMode::Create,
+            Over::This(version) => PutMode::Update(version.clone()),
+        };
+        let written = again("write", document, || {
+            let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
+            wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
+        })?;
+        match written {
+            Ok(result) => Ok(Written::Done(result.into())),
+            // That may be an earlier attempt, whose answer did not get here.
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(match self.get(document)? {
+                    Some(present) if present.bytes == bytes => Written::Done(present.version),
+                    _ => Written::Conflict,
+                })
+            }
+            Err(error) => Err(self.failed("writing", document, &error)),
+        }
+    }
+
+    /// Removes an object if it is still this version of it, as far as the service can tell, or whatever it is; that it
+    /// does not exist is as good. Returns whether nothing is left of it.
+    pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
+        let path = self.path(document)?;
+        let deleted = again("deletion", document, || {
+            let deletion = self.store.delete(&path);
+            match version {
+                Some(version) => wait(on_condition(self.shared.address.service, version, deletion)),
+                None => wait(deletion),
+            }
+        })?;
+        match deleted {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
+            // Which it also is when there is none.
+            Err(object_store::Error::Precondition { .. }) => Ok(self.get(document)?.is_none()),
+            Err(error) => Err(self.failed("removing", document, &error)),
+        }
+    }
+
+    /// The names below a folder, with when each was written.
+    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
+        let path = self.path(folder)?;
+        let listed = wait(self.store.list_with_delimiter(Some(&path)))?;
+        let listed = listed.map_err(|error| self.failed("listing", folder, &error))?;
+        let names = listed
+            .objects
+            .into_iter()
+            .filter_map(|object| Some((object.location.filename()?.to_owned(), object.last_modified.into())));
+        Ok(names.collect())
+    }
+
+    fn failed(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
+        use object_store::Error as E;
+
+        let mut cause = error.to_string();
+        let mut next = std::error::Error::source(error);
+        while let Some(source) = next {
+            let text = source.to_string();
+            if !cause.contains(&text) {
+                cause = format!("{cause}: {text}");
+            }
+            next = source.source();
+        }
+        let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
+        let bucket = &self.shared.address.bucket;
+        let (kind, why, hint) = match error {
+            _ if is_bucket(&cause) => (
+                io::ErrorKind::NotFound,
+                format!("the bucket '{bucket}' does not exist"),
+                "create it, or correct its name",
+            ),
+            // Of who asks it for a role, because the environment has no credentials.
+            _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
+                io::ErrorKind::PermissionDenied,
+                "the environment has no credentials, and this machine has no role of its own".to_owned(),
+                self.shared.advice(),
+            ),
+            // In an answer to some requests the library does not know them.
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.shared.advice()),
+            _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.shared.advice()),
+            E::NotImplemented { .. } | E::NotSupported { .. } => unable(),
+            _ if says(&["501 Not Implemented"]) => unable(),
+            _ if says(&["429 Too Many Requests", "503 S"]) => (
+                io::ErrorKind::Other,
+                "the server is too busy, and has been for a while".to_owned(),
+                "run the same command again later: it goes on from here",
+            ),
+            _ if says(&["HTTP error: "]) => (
+                io::ErrorKind::Other,
+                "the server cannot be reached".to_owned(),
+                "see that the network is there, and the server, and what leads to it (HTTPS_PROXY, NO_PROXY)",
+            ),
+            _ => (io::ErrorKind::Other, "the server does not do as asked".to_owned(), self.shared.advice()),
+        };
+        let what = format!("{doing} '{}': {why}", self.url(document));
+        io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))
+    }
+}
+
+/// What a failure is: its kind, why, and what to do.
+type Failure = (io::ErrorKind, String, &'static str);
+
+fn denied(advice: &'static str) -> Failure {
+    (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
+}
+
+fn unable() -> Failure {
+    (
+        io::ErrorKind::Unsupported,
+        "the server cannot write on condition, and without that there is no lock".to_owned(),
+        "keep the state with a service that can",
+    )
+}
+
+/// What went wrong, with what the server said in XML as a person would say it.
+fn in_one_line(cause: &str) -> String {
+    let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
+    let (before, answer) = cause.split_at(at);
+    let said = |tag: &str| {
+        let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once("</")?.0.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let said: Vec<String> = [said("Code"), said("Message")].into_iter().flatten().collect();
+    format!("{before}{}", said.join(": "))
+}
+
+/// Makes a change until it is known what came of it, some times. Whoever makes it judges whether an earlier attempt was
+/// done, though its answer did not get here.
+fn again<T>(
+    what: &str,
+    document: &str,
+    mut attempt: impl FnMut() -> io::Result<object_store::Result<T>>,
+) -> io::Result<object_store::Result<T>> {
+    let mut number = 0;
+    loop {
+        number += 1;
+        match attempt()? {
+            Err(error @ object_store::Error::Generic { .. }) if number < ATTEMPTS => {
+                tracing::warn!(document, %error, "a {what} in the bucket is tried again");
+                std::thread::sleep(Duration::from_millis(300) * number);
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+}
+
+/// Waits for requests. Each of several threads that do so at a time has its own clock to be woken by.
+fn wait<F: Future>(requests: F) -> io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(requests))
+}
+
+/// Whether a server says that there is no such bucket.
+fn is_bucket(answer: &str) -> bool {
+    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_is_one_line() {
+        let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n you</Message></Error>";
+        assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");
+        assert_eq!(in_one_line("403: <Error></Error>"), "403: ");
+        assert_eq!(in_one_line("io: connection refused"), "io: connection refused");
+    }
+}

@@ -1,0 +1,348 @@
+//! How a bucket is reached: the variables that the services' own tools read, too.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use serde::{Deserialize, Serialize};
+
+use super::address::{Address, Service};
+use super::http::Requests;
+use super::lease::LENGTHS;
+use base::{Error, Result};
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a request that fails is tried again.
+const INSISTENCE: Duration = Duration::from_secs(20);
+/// How long a lease lasts unless it is renewed, if nobody says otherwise.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+
+/// A state in a bucket, and how to reach it.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Shared {
+    pub(super) address: Address,
+    /// Those of an environment that say how.
+    variables: Vec<(String, String)>,
+    /// This program, which is also what stays behind when a run is killed; none where nothing does.
+    pub(super) executable: Option<PathBuf>,
+    pub(super) lease: Duration,
+}
+
+impl fmt::Debug for Shared {
+    // The variables have secrets in them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shared({})", self.address)
+    }
+}
+
+impl Shared {
+    /// The state at `address`; `variables` (an environment) say how to get there.
+    pub fn new(address: Address, variables: &[(String, String)], executable: Option<PathBuf>) -> Self {
+        let own = match address.service {
+            Service::S3 => "AWS_",
+            Service::Gs => "GOOGLE_",
+            Service::Az => "AZURE_",
+        };
+        let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
+        let of_use = variables.iter().filter(|(name, value)| {
+            !value.is_empty() && (name.starts_with(own) || proxies(name) || name == "IDENTITY_ENDPOINT")
+        });
+        Shared { address, variables: of_use.cloned().collect(), executable, lease: LEASE }
+    }
+
+    /// Has a lease last so long unless it is renewed; between 3 seconds and an hour.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
+        Shared { lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)), ..self }
+    }
+
+    /// Tells this state from every other that somebody may work on from here: one bucket's name may be that of several
+    /// buckets, on as many servers or in as many accounts.
+    pub fn identity(&self) -> String {
+        let account = self.variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
+        let server = self.endpoint().map(|(_, url)| url.trim_end_matches('/').to_owned()).unwrap_or_default();
+        format!("{} {account} {server}", self.address)
+    }
+
+    /// What must not be shown.
+    pub fn secrets(&self) -> Vec<String> {
+        const SECRET: [&str; 5] = ["SECRET", "TOKEN", "KEY", "SAS", "PASSWORD"];
+        // They name something and give nothing away.
+        const NAMES: [&str; 4] = ["_KEY_ID", "_FILE", "_URI", "_URL"];
+        let hidden = |name: &str| {
+            SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
+        };
+        let own = self.variables.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
+        // Of a token that is a query, what signs it; of a key that is a document, the key itself.
+        let signatures = self.variables.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
+            let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
+            pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
+        });
+        let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
+        let proxies = artifact::client(&self.variables, PATIENCE).map(|(_, secrets)| secrets);
+        own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
+    }
+
+    /// The key of a Google service account, where the environment has it itself.
+    fn service_account(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(self.variable("GOOGLE_SERVICE_ACCOUNT_KEY")?).ok()
+    }
+
+    /// The server that is named in the place of the service's own, and what names it.
+    fn endpoint(&self) -> Option<(&'static str, String)> {
+        let names: &[&str] = match self.address.service {
+            Service::S3 => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
+            Service::Gs => &["GOOGLE_BASE_URL"],
+            Service::Az => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
+        };
+        let named = names.iter().find_map(|name| Some((*name, self.variable(name)?.to_owned())));
+        named.or_else(|| {
+            let url = self.service_account()?.get("gcs_base_url")?.as_str()?.to_owned();
+            Some(("GOOGLE_SERVICE_ACCOUNT_KEY", url))
+        })
+    }
+
+    fn variable(&self, wanted: &str) -> Option<&str> {
+        self.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+
+    /// The bucket. Nobody is asked yet.
+    pub(super) fn store(&self) -> Result<Arc<dyn ObjectStore>> {
+        let (client, _) = artifact::client(&self.variables, PATIENCE)?;
+        let requests = Requests(client);
+        let retry = RetryConfig {
+            max_retries: 6,
+            retry_timeout: INSISTENCE,
+            backoff: BackoffConfig {
+                init_backoff: Duration::from_millis(200),
+                max_backoff: Duration::from_secs(5),
+                base: 2.,
+            },
+        };
+        // What is http here is checked below.
+        let options = ClientOptions::new().with_allow_http(true);
+        let known = |prefix: &'static str| {
+            let of_service = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
+            of_service.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        };
+        self.check_endpoint()?;
+        let bucket = &self.address.bucket;
+        let built = match self.address.service {
+            Service::S3 => {
+                let mut builder = AmazonS3Builder::new().with_region("us-east-1");
+                if let Some(region) = self.variable("AWS_DEFAULT_REGION") {
+                    builder = builder.with_region(region);
+                }
+                for (key, value) in known("AWS_") {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder = builder.with_bucket_name(bucket).with_client_options(options);
+                builder
+                    // One object at a time is deleted, which every server can, and some on condition.
+                    .with_disable_bulk_delete(true)
+                    .with_retry(retry)
+                    .with_http_connector(requests)
+                    .build()
+                    .map(|store| Arc::new(store) as _)
+            }
+            Service::Gs => {
+                let mut builder = GoogleCloudStorageBuilder::new();
+                for (key, value) in known("GOOGLE_") {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder = builder.with_bucket_name(bucket).with_client_options(options);
+                builder
+                    .with_retry(retry)
+                    .with_http_connector(requests)
+                    .build()
+                    .map(|store| Arc::new(store) as _)
+            }
+            Service::Az => {
+                let mut builder = MicrosoftAzureBuilder::new();
+                for (key, value) in known("AZURE_") {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                if let Some(endpoint) = self.variable("IDENTITY_ENDPOINT") {
+                    builder = builder.with_msi_endpoint(endpoint);
+                }
+                let builder = builder.with_container_name(bucket).with_client_options(options);
+                builder
+                    .with_retry(retry)
+                    .with_http_connector(requests)
+                    .build()
+                    .map(|store| Arc::new(store) as _)
+            }
+        };
+        built.map_err(|error| {
+            Error::usage(format!("'{}' cannot be reached as the environment says", self.address))
+                .with_source(error)
+                .with_hint(self.advice())
+        })
+    }
+
+    /// What has to be set.
+    pub(super) fn advice(&self) -> &'static str {
+        match self.address.service {
+            Service::S3
+                if self.variable("AWS_PROFILE").is_some() && self.variable("AWS_ACCESS_KEY_ID").is_none() =>
+            {
+                "profiles (AWS_PROFILE) are not read: `eval \"$(aws configure export-credentials --format env)\"` puts \
+                 one into the environment"
+            }
+            Service::S3 => {
+                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN) give access, AWS_REGION says where, \
+                 AWS_ENDPOINT_URL names a server other than Amazon's; the key must allow to read, write, list and delete"
+            }
+            Service::Gs => {
+                "GOOGLE_APPLICATION_CREDENTIALS names the file of a service account, which must be allowed to read, \
+                 write, list and delete objects"
+            }
+            Service::Az => {
+                "AZURE_STORAGE_ACCOUNT_NAME names the account; AZURE_STORAGE_ACCOUNT_KEY, or AZURE_STORAGE_SAS_TOKEN, \
+                 or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET give access"
+            }
+        }
+    }
+
+    /// State and signatures must not cross a network for all to see.
+    fn check_endpoint(&self) -> Result<()> {
+        let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
+        let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
+        let url = url::Url::parse(&endpoint)
+            .map_err(|error| unusable("it is no URL".to_owned()).with_source(error))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable(
+                "there are credentials in it, which have variables of their own".to_owned(),
+            ));
+        }
+        let near = match url.host() {
+            Some(url::Host::Domain(name)) => name == "localhost",
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => return Err(unusable("it names no host".to_owned())),
+        };
+        let allow = match self.address.service {
+            Service::S3 => "AWS_ALLOW_HTTP",
+            Service::Gs => "GOOGLE_ALLOW_HTTP",
+            Service::Az => "AZURE_ALLOW_HTTP",
+        };
+        let allowed = self.variable(allow).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        match url.scheme() {
+            "https" => Ok(()),
+            "http" if near || allowed => Ok(()),
+            "http" => Err(unusable(
+                "it is http://, and the state would be there for the whole network to read".into(),
+            )
+            .with_hint(format!("use https://, or say {allow}=true"))),
+            other => Err(unusable(format!("'{other}' is neither https nor http"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared(url: &str, variables: &[(&str, &str)]) -> Shared {
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Shared::new(Address::parse(url).unwrap().unwrap(), &variables, None)
+    }
+
+    #[test]
+    fn secrets_are_known_and_names_are_none() {
+        let shared = shared(
+            "s3://b/k",
+            &[
+                ("AWS_ACCESS_KEY_ID", "AKIA1"),
+                ("AWS_SECRET_ACCESS_KEY", "s1"),
+                ("AWS_SESSION_TOKEN", "s2"),
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
+                ("HTTPS_PROXY", "http://me:s3@proxy:1"),
+                ("UNRELATED_SECRET", "x"),
+            ],
+        );
+        assert_eq!(shared.secrets(), ["s1", "s2", "s3"]);
+        assert!(!format!("{shared:?}").contains("s1"));
+    }
+
+    #[test]
+    fn what_signs_is_secret_in_each_of_its_forms() {
+        let sas = shared("az://c/k", &[("AZURE_STORAGE_SAS_TOKEN", "?sv=2025&sig=a%2Bb%3D")]);
+        assert!(sas.secrets().contains(&"a+b=".to_owned()), "{:?}", sas.secrets());
+        let key = shared("gs://b/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": "a\nb"}"#)]);
+        assert!(key.secrets().contains(&"a\nb".to_owned()), "{:?}", key.secrets());
+    }
+
+    #[test]
+    fn one_name_on_two_servers_is_of_two_states() {
+        let identity = |url: &str, name: &str, value: &str| shared(url, &[(name, value)]).identity();
+        let account = |name: &str| identity("az://c/k", "AZURE_STORAGE_ACCOUNT_NAME", name);
+        assert_ne!(account("production"), account("trial"));
+        let server = |url: &str| identity("s3://b/k", "AWS_ENDPOINT_URL", url);
+        assert_ne!(server("https://a"), server("https://b"));
+        assert_eq!(server("https://a"), server("https://a/"));
+        assert_ne!(server("https://a"), shared("s3://b/k", &[]).identity());
+    }
+
+    #[test]
+    fn each_service_is_set_up_from_its_own_variables() {
+        let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
+        let store = shared("s3://bucket/k", &keys).store().unwrap();
+        assert_eq!(store.to_string(), "AmazonS3(bucket)");
+        let keys = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
+        let store = shared("az://container/k", &keys).store().unwrap();
+        assert!(store.to_string().contains("account: account, container: container"), "{store}");
+        let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://127.0.0.1:1", "disable_oauth": true}"#;
+        let store = shared("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store().unwrap();
+        assert_eq!(store.to_string(), "GoogleCloudStorage(bucket)");
+    }
+
+    #[test]
+    fn what_is_missing_or_unsafe_is_said() {
+        let error = shared("az://container/k", &[]).store().unwrap_err();
+        assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
+        for (endpoint, part) in [
+            ("http://s3.example.com", "whole network"),
+            ("s3.example.com", "no URL"),
+            ("ftp://s3.example.com", "neither https nor http"),
+            ("https://me:secret@s3.example.com", "credentials in it"),
+        ] {
+            let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store().unwrap_err();
+            let said = error.chain().join(" ");
+            assert!(said.contains(part) && !said.contains("secret"), "{endpoint}: {error:?}");
+        }
+        let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://gcs.lan"}"#;
+        for (url, name, endpoint) in [
+            ("az://c/k", "AZURE_STORAGE_ENDPOINT", "http://blobs.lan"),
+            ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
+            ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
+        ] {
+            let error = shared(url, &[(name, endpoint)]).store().unwrap_err();
+            let said = error.chain().join(" ");
+            assert!(said.contains(name) && said.contains("whole network"), "{error:?}");
+        }
+        for variables in [
+            vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:9")],
+            vec![("AWS_ENDPOINT_URL", "http://s3.lan:9"), ("AWS_ALLOW_HTTP", "true")],
+            vec![("AWS_ENDPOINT_URL", "https://s3.lan:9")],
+        ] {
+            shared("s3://b/k", &variables).store().unwrap();
+        }
+        let profile = shared("s3://b/k", &[("AWS_PROFILE", "x")]);
+        assert!(profile.advice().contains("export-credentials"));
+    }
+}

@@ -1,0 +1,354 @@
+//! Calls that change the world are announced here before they are made and settled after their outcome is in
+//! the state, so that a run killed in between is finished by the next one.
+//!
+//! Each open call is an intent, a document beside the state, and what its CPI process writes, which are files of this
+//! machine in any case: see [`calls`](super::calls). Where the two are apart, because several machines share the state,
+//! a process that outlives a killed run puts the answer into the journal, too.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
+use super::depot::{Depot, Document, JOURNAL};
+use super::lock::Holder;
+use crate::cpi::Terms;
+use crate::registry::Entrance;
+use base::{Error, Result};
+
+/// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Intent<E> {
+    /// The request id sent to the CPI.
+    pub request_id: String,
+    /// The CPI method.
+    pub method: String,
+    /// What was in force: its answer is read by it.
+    pub terms: Terms,
+    /// The name of the CPI that is called; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// Why it is called, for a person.
+    pub why: String,
+    /// What it will have done.
+    pub effect: E,
+    /// The registry that the CPI may need while it is at work: it ends with the run, and the next one starts it
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Entrance>,
+    /// Who announced it, as far as its announcement says so.
+    #[serde(default, skip_serializing)]
+    pub by: Option<Holder>,
+}
+
+/// An intent as it is written.
+#[derive(Serialize)]
+struct Announcement<'a, E> {
+    #[serde(flatten)]
+    intent: &'a Intent<E>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Holder>,
+}
+
+/// What the registry of contract v1 holds, in the journal: it must outlive a killed run as the calls do.
+const REGISTRY: &str = "registry.json";
+
+/// The journal of one state.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    depot: Depot,
+    /// Who announces calls in it.
+    holder: Option<Holder>,
+}
+
+/// A call announced and not yet settled.
+#[derive(Debug)]
+pub struct OpenCall {
+    depot: Depot,
+    call: Call,
+    /// By a run before this one, of which something stayed behind that may have put its answer into the journal.
+    inherited: bool,
+}
+
+/// What is known of an open call's process.
+#[derive(Debug)]
+pub enum Answer {
+    /// The process was never started.
+    NeverAsked,
+    /// The process still runs.
+    Pending,
+    /// The process has ended; this is what it wrote, in full or not.
+    Ended(Vec<u8>),
+    /// Another machine was to make the call, and nothing is known of it here.
+    Elsewhere,
+}
+
+impl Journal {
+    /// The journal of the state that is kept there.
+    pub fn of(depot: &Depot) -> Self {
+        Journal { depot: depot.clone(), holder: None }
+    }
+
+    /// The same for the holder of the lock, whose calls bear its name.
+    pub(super) fn held_by(depot: &Depot, holder: &Holder) -> Self {
+        Journal { depot: depot.clone(), holder: Some(holder.clone()) }
+    }
+
+    /// Announces a call; durable when this returns.
+    pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
+        let failed = |error| Error::io(format!("announcing a call in '{}'", self.depot.name(JOURNAL)), error);
+        let announcement = Announcement { intent, by: self.holder.as_ref() };
+        let text = serde_json::to_vec_pretty(&announcement)
+            .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
+        self.depot.prove_lock()?;
+        let call = self.open(&intent.request_id, false);
+        if self.depot.answers_apart() {
+            call.call.announce().map_err(failed)?;
+        }
+        self.depot.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
+        Ok(call)
+    }
+
+    fn open(&self, request_id: &str, inherited: bool) -> OpenCall {
+        let call = Call::new(self.depot.calls(), request_id);
+        OpenCall { depot: self.depot.clone(), call, inherited }
+    }
+
+    /// What the registry holds that serves the VM; it need not exist.
+    pub fn registry(&self) -> Document {
+        self.depot.document(&format!("{JOURNAL}/{REGISTRY}"))
+    }
+
+    /// Removes what the registry holds: there is no VM that could ask for it.
+    pub(super) fn forget_registry(&self) -> io::Result<()> {
+        if self.names()?.iter().any(|name| name == REGISTRY) {
+            self.registry().remove()?;
+            // Succeeds when no call is open.
+            self.depot.tidy(JOURNAL);
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.depot.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
+    /// was settled. An empty journal goes with it. Returns whether no call is open.
+    pub(super) fn sweep(&self) -> io::Result<bool> {
+        let names = self.names()?;
+        let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
+        let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT)).collect();
+        let is_open = |id: &str| open.contains(id);
+        for name in &names {
+            let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
+            if name != REGISTRY && !id.is_some_and(is_open) {
+                self.depot.remove(&format!("{JOURNAL}/{name}"))?;
+            }
+        }
+        // Succeeds when no call is open.
+        self.depot.tidy(JOURNAL);
+        if self.depot.answers_apart() {
+            calls::sweep(self.depot.calls(), &is_open)?;
+        }
+        Ok(open.is_empty())
+    }
+
+    /// The calls of earlier runs that were never settled, oldest first.
+    pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
+        let failed = |error| Error::io(format!("reading the journal '{}'", self.depot.name(JOURNAL)), error);
+        let mut calls = Vec::new();
+        for (name, written) in self.depot.list(JOURNAL).map_err(failed)? {
+            if !calls::is(Path::new(&name), INTENT) {
+                continue;
+            }
+            let document = format!("{JOURNAL}/{name}");
+            // Settled by a run that is on, which a look does not keep from it.
+            let Some(found) = self.depot.read(&document).map_err(failed)? else { continue };
+            let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
+                Error::invalid(format!("'{}' is not a valid intent", self.depot.name(&document)))
+                    .with_source(error)
+                    .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
+                    .with_hint("or look in the IaaS for what it describes, and remove the file")
+            })?;
+            let call = self.open(&intent.request_id, true);
+            calls.push((written, intent, call));
+        }
+        calls.sort_by_key(|(written, ..)| *written);
+        Ok(calls.into_iter().map(|(_, intent, call)| (intent, call)).collect())
+    }
+
+    /// Removes the journal, which must have no open calls: they are all that is known of what they may have made.
+    pub(super) fn remove(&self) -> Result<()> {
+        if !self.open_calls::<serde_json::Value>()?.is_empty() {
+            return Err(Error::environment(format!(
+                "the journal '{}' still has open calls, so the state is kept",
+                self.depot.name(JOURNAL)
+            )));
+        }
+        self.depot
+            .remove_folder(JOURNAL)
+            .map_err(|error| Error::io(format!("removing the journal '{}'", self.depot.name(JOURNAL)), error))
+    }
+}
+
+impl OpenCall {
+    /// Creates the file the CPI writes its answer into, locked, with room for an answer of usual size. Give the
+    /// file itself to the process as standard output, so that the lock lives as long as the process does, and
+    /// have the process rename it from [`OpenCall::prepared_path`] to [`OpenCall::answer_path`].
+    pub fn answer_file(&self) -> io::Result<File> {
+        self.call.answer_file()
+    }
+
+    /// The name of the answer file until a process runs.
+    pub fn prepared_path(&self) -> PathBuf {
+        self.call.prepared_path()
+    }
+
+    /// Where the answer is written.
+    pub fn answer_path(&self) -> PathBuf {
+        self.call.answer_path()
+    }
+
+    /// Where the CPI's log goes.
+    pub fn log_path(&self) -> PathBuf {
+        self.call.log_path()
+    }
+
+    /// What became of the process.
+    pub fn answer(&self) -> io::Result<Answer> {
+        if self.depot.answers_apart() && !self.call.is_known() {
+            return self.answer_elsewhere();
+        }
+        Ok(match self.call.progress()? {
+            Progress::NeverAsked => Answer::NeverAsked,
+            Progress::Pending => Answer::Pending,
+            Progress::Ended(bytes) => Answer::Ended(bytes),
+        })
+    }
+
+    /// What another machine left word of.
+    fn answer_elsewhere(&self) -> io::Result<Answer> {
+        if let Some(found) = self.depot.read(&self.document(ANSWER))? {
+            return Ok(Answer::Ended(found.bytes));
+        }
+        Ok(match self.depot.read(&self.document(UNASKED))? {
+            Some(_) => Answer::NeverAsked,
+            None => Answer::Elsewhere,
+        })
+    }
+
+    fn document(&self, kind: &str) -> String {
+        calls::document(self.call.request_id(), kind)
+    }
+
+    /// What is written so far, of a process that may still run.
+    pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
+        self.call.answer_so_far()
+    }
+
+    /// Takes secrets out of what a process that has ended wrote, where the call stays open for a person to look into.
+    pub fn redact(&self, hide: &dyn Fn(&str) -> String) {
+        for path in [self.answer_path(), self.log_path()] {
+            if let Err(error) = base::files::durable::rewrite(&path, hide) {
+                tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be rewritten");
+            }
+        }
+    }
+
+    /// The call's outcome is in the state: forget it.
+    pub fn settle(self) -> Result<()> {
+        let failed = |error| Error::io(format!("settling call {}", self.call.request_id()), error);
+        self.depot.remove(&self.document(INTENT)).map_err(failed)?;
+        if self.inherited && self.depot.answers_apart() {
+            // An answer may hold secrets.
+            for kind in [ANSWER, UNASKED] {
+                self.depot.remove(&self.document(kind)).map_err(failed)?;
+            }
+        }
+        self.call.forget();
+        // Succeeds when this was the last open call.
+        self.depot.tidy(JOURNAL);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn call(directory: &Path) -> (Journal, OpenCall) {
+        let journal = Journal::of(&Depot::from(directory.join("state.json").as_path()));
+        let intent = Intent {
+            request_id: "r".into(),
+            method: "create_vm".into(),
+            terms: Terms::new(2, None),
+            cpi: None,
+            why: "test".into(),
+            effect: serde_json::json!({}),
+            registry: None,
+            by: None,
+        };
+        let call = journal.begin(&intent).unwrap();
+        (journal, call)
+    }
+
+    /// A process that another test is about to start holds what was open when it was forked, for a moment.
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let begun = std::time::Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{what}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_call_is_made_only_once_its_process_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journal, call) = call(directory.path());
+        assert!(matches!(call.answer().unwrap(), Answer::NeverAsked), "announced only");
+        let file = call.answer_file().unwrap();
+        assert!(matches!(call.answer().unwrap(), Answer::Pending), "somebody is about to start it");
+        drop(file);
+        eventually("killed before it started", || matches!(call.answer().unwrap(), Answer::NeverAsked));
+
+        fs::rename(call.prepared_path(), call.answer_path()).unwrap();
+        let running = File::open(call.answer_path()).unwrap();
+        running.lock().unwrap();
+        assert!(matches!(call.answer().unwrap(), Answer::Pending));
+        fs::write(call.answer_path(), "half").unwrap();
+        assert_eq!(call.answer_so_far().unwrap(), b"half");
+        drop(running);
+        let ended = || matches!(call.answer().unwrap(), Answer::Ended(bytes) if bytes == b"half");
+        eventually("it has ended", ended);
+
+        assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
+        call.settle().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a settled call leaves nothing");
+    }
+
+    #[test]
+    fn an_endless_answer_is_not_read_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, call) = call(directory.path());
+        File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
+        let Answer::Ended(bytes) = call.answer().unwrap() else { panic!("it has ended") };
+        assert_eq!(bytes.len() as u64, crate::cpi::ANSWER_LIMIT + 1);
+    }
+
+    #[test]
+    fn an_intent_that_cannot_be_read_is_named_and_not_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journal, _) = call(directory.path());
+        let error = journal.open_calls::<u8>().unwrap_err();
+        assert!(error.to_string().contains("r.intent"), "{error}");
+        assert!(!error.hints().is_empty());
+        assert!(directory.path().join("state.json.journal/r.intent").exists());
+    }
+}

@@ -1,0 +1,201 @@
+//! Salted digests: whether something is as it was, without a word of what it was.
+//!
+//! Whoever has the state file can still try guesses against a digest, so it is kept as private as a secret (0600).
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::hmac;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use base::encoding::sorted_json;
+
+/// How much of a digest is kept, in bytes.
+const KEPT: usize = 16;
+
+/// What makes the digests of one record incomparable with those of any other: 32 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Salt(String);
+
+impl Salt {
+    /// One that was never used.
+    pub fn fresh() -> Self {
+        Salt(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// HMAC-SHA-256 over the name of a thing and its value, shortened to 128 bits, hex.
+    fn digest(&self, name: &str, value: &str) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
+        let tag = hmac::sign(&key, format!("{name}\0{value}").as_bytes());
+        hex::encode(tag.as_ref().get(..KEPT).unwrap_or_default())
+    }
+}
+
+/// The leaves of the manifest that was deployed: path to digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaves {
+    salt: Salt,
+    digests: BTreeMap<String, String>,
+}
+
+impl Leaves {
+    /// Of leaves given as path and value.
+    pub fn of<'a>(leaves: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let salt = Salt::fresh();
+        let digests =
+            leaves.into_iter().map(|(path, value)| (path.to_owned(), salt.digest(path, value))).collect();
+        Leaves { salt, digests }
+    }
+
+    /// Whether the leaf at this path had this value; `None` if there was none.
+    pub fn had(&self, path: &str, value: &str) -> Option<bool> {
+        self.digests.get(path).map(|known| *known == self.salt.digest(path, value))
+    }
+
+    /// The paths of all leaves, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.digests.keys().map(String::as_str)
+    }
+}
+
+/// What a VM is made from, and what cannot be changed while it lives. The stemcell is on record by itself.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ingredients {
+    /// The name of its availability zone.
+    pub az: Value,
+    /// The cloud properties `create_vm` was given.
+    pub cloud_properties: Value,
+    /// Its networks as `create_vm` was given them.
+    pub networks: Value,
+    /// The environment its agent was given, without tags.
+    pub env: Value,
+    /// How its agent is reached, and what else the CPI told it.
+    pub agent: Value,
+    /// Whether it has a persistent disk.
+    pub persistent_disk: Value,
+    /// The tags of its metadata. They alone can be set again.
+    pub tags: Value,
+}
+
+/// One of the [`Ingredients`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ingredient {
+    /// The availability zone.
+    Az,
+    /// The cloud properties.
+    CloudProperties,
+    /// The networks.
+    Networks,
+    /// The environment of the agent.
+    Env,
+    /// What the CPI tells the agent.
+    Agent,
+    /// Whether there is a persistent disk.
+    PersistentDisk,
+    /// The tags.
+    Tags,
+}
+
+impl Ingredient {
+    const ALL: [Self; 7] = [
+        Self::Az,
+        Self::CloudProperties,
+        Self::Networks,
+        Self::Env,
+        Self::Agent,
+        Self::PersistentDisk,
+        Self::Tags,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Ingredient::Az => "az",
+            Ingredient::CloudProperties => "cloud_properties",
+            Ingredient::Networks => "networks",
+            Ingredient::Env => "env",
+            Ingredient::Agent => "agent",
+            Ingredient::PersistentDisk => "persistent_disk",
+            Ingredient::Tags => "tags",
+        }
+    }
+}
+
+/// The digests of a VM's [`Ingredients`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeOf {
+    salt: Salt,
+    #[serde(flatten)]
+    digests: BTreeMap<String, String>,
+}
+
+impl MadeOf {
+    /// Of these.
+    pub fn of(ingredients: &Ingredients) -> Self {
+        let salt = Salt::fresh();
+        let digest = |one: Ingredient| salt.digest(one.name(), &sorted_json(ingredients.get(one)));
+        let digests = Ingredient::ALL.into_iter().map(|one| (one.name().to_owned(), digest(one))).collect();
+        MadeOf { salt, digests }
+    }
+
+    /// What is not as in these, or not on record.
+    pub fn differences(&self, wanted: &Ingredients) -> Vec<Ingredient> {
+        let digest = |one: Ingredient| self.salt.digest(one.name(), &sorted_json(wanted.get(one)));
+        Ingredient::ALL
+            .into_iter()
+            .filter(|one| self.digests.get(one.name()) != Some(&digest(*one)))
+            .collect()
+    }
+}
+
+impl Ingredients {
+    fn get(&self, one: Ingredient) -> &Value {
+        match one {
+            Ingredient::Az => &self.az,
+            Ingredient::CloudProperties => &self.cloud_properties,
+            Ingredient::Networks => &self.networks,
+            Ingredient::Env => &self.env,
+            Ingredient::Agent => &self.agent,
+            Ingredient::PersistentDisk => &self.persistent_disk,
+            Ingredient::Tags => &self.tags,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn leaves_tell_what_changed_and_not_what_it_was() {
+        let leaves = Leaves::of([("/name", "\"bosh\""), ("/password", "\"hunter2\"")]);
+        assert_eq!(leaves.had("/name", "\"bosh\""), Some(true));
+        assert_eq!(leaves.had("/name", "\"other\""), Some(false));
+        assert_eq!(leaves.had("/new", "1"), None);
+        let text = serde_json::to_string(&leaves).unwrap();
+        assert!(!text.contains("bosh") && !text.contains("hunter2"), "{text}");
+        assert_ne!(
+            leaves,
+            Leaves::of([("/name", "\"bosh\""), ("/password", "\"hunter2\"")]),
+            "the salt is fresh"
+        );
+    }
+
+    #[test]
+    fn the_order_of_keys_is_no_difference() {
+        let made = |cloud_properties| Ingredients { cloud_properties, ..Ingredients::default() };
+        let record = MadeOf::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
+        assert_eq!(record.differences(&made(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
+        let other = made(json!({"a": 1, "b": {"c": [2, 1], "d": 2}}));
+        assert_eq!(record.differences(&other), [Ingredient::CloudProperties]);
+    }
+
+    #[test]
+    fn what_is_not_on_record_differs() {
+        let mut document = serde_json::to_value(MadeOf::of(&Ingredients::default())).unwrap();
+        document.as_object_mut().unwrap().remove("env");
+        let record: MadeOf = serde_json::from_value(document).unwrap();
+        assert_eq!(record.differences(&Ingredients::default()), [Ingredient::Env]);
+    }
+}

@@ -1,0 +1,411 @@
+//! The locked state: the only way to write it.
+
+use super::change::Change;
+use super::depot::{BACKUP, Depot, VERSIONS};
+use super::file::State;
+use super::journal::Journal;
+use super::lock::{Holder, Lock, Waiting};
+use super::versions;
+use base::error::ResultExt;
+use base::{Error, ErrorKind, Result};
+
+/// A state that this run, and no other, may change.
+#[derive(Debug)]
+pub struct Store {
+    depot: Depot,
+    state: State,
+    journal: Journal,
+    exists: bool,
+    /// A version was kept of what the state said when this run began to write.
+    kept: bool,
+    lock: Lock,
+}
+
+impl Store {
+    /// Locks the state and reads it; a new one begins where there is none. Nothing but the lock is written before the
+    /// first change.
+    pub fn open(depot: &Depot, holder: &Holder) -> Result<Self> {
+        Self::open_waiting(depot, holder, &mut Err)
+    }
+
+    /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
+    pub fn open_waiting(depot: &Depot, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+        let depot = depot.resolved()?;
+        let lock = depot.lock(holder, held)?;
+        let read = State::read_with_sealing(&depot)?;
+        let exists = read.is_some();
+        depot.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
+        let journal = Journal::held_by(&depot, holder);
+        let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
+            Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
+        })?;
+        let state = read.map_or_else(State::new, |(state, _)| state);
+        let store = Store { depot, state, journal, exists, kept: false, lock };
+        // A `create_vm` that is still open may have made one.
+        if settled && store.state.vm_cid().is_none() {
+            store.forget_registry()?;
+        }
+        Ok(store)
+    }
+
+    /// Puts a kept version in the place of the state, which is kept itself, whether it can be used or
+    /// not. `agree` gets both before anything is written; the present one is none where it cannot be used.
+    pub fn restore(
+        depot: &Depot,
+        holder: &Holder,
+        held: &mut Waiting<'_>,
+        version: &str,
+        agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
+    ) -> Result<()> {
+        let depot = depot.resolved()?;
+        let lock = depot.lock(holder, held)?;
+        let kept = depot.kept().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
+        depot.settle_sealing(kept)?;
+        let kept = versions::versions(&depot)?;
+        let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
+        let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
+        let no_such = format!("there is no version '{version}' of '{depot}': {known}");
+        let wanted =
+            kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
+        let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
+        // What cannot be used is replaced by what can.
+        let (exists, present) = match State::read(&depot) {
+            Ok(present) => (present.is_some(), present),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
+            Err(error) => return Err(error),
+        };
+        agree(present.as_ref(), &wanted)?;
+        let journal = Journal::held_by(&depot, holder);
+        let state = present.unwrap_or_default();
+        let mut store = Store { depot, state, journal, exists, kept: false, lock };
+        store.commit(Change::Replaced(Box::new(wanted)))
+    }
+
+    /// Keeps the state as it is as a version of its own; returns its number.
+    pub fn keep_version(&self) -> Result<u64> {
+        versions::keep(&self.depot)
+            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.depot), error))
+    }
+
+    /// Who had the lock before and did not give it back, where it had run out and was taken over.
+    pub fn taken_over(&self) -> Option<&str> {
+        self.lock.taken_over()
+    }
+
+    /// What is recorded.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Where it is recorded.
+    pub fn depot(&self) -> &Depot {
+        &self.depot
+    }
+
+    /// The calls announced and not yet settled.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Whether it is on record at all.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// Applies a change and makes it durable.
+    pub fn commit(&mut self, change: Change) -> Result<()> {
+        let ends_vm = matches!(change, Change::VmDeleted(_));
+        let mut next = self.state.clone();
+        next.apply(change)
+            .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
+        self.write(next)?;
+        if ends_vm { self.forget_registry() } else { Ok(()) }
+    }
+
+    /// What was for the VM's agent goes with the VM.
+    fn forget_registry(&self) -> Result<()> {
+        self.journal
+            .forget_registry()
+            .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry()), error))
+    }
+
+    /// Writes the state as it is, so that a director id sent to a CPI is on record before the CPI sees it.
+    pub fn establish(&mut self) -> Result<()> {
+        if self.exists { Ok(()) } else { self.write(self.state.clone()) }
+    }
+
+    fn write(&mut self, next: State) -> Result<()> {
+        if self.exists && next == self.state {
+            return Ok(());
+        }
+        self.depot.check_lock()?;
+        let bytes = next.to_bytes()?;
+        let what = || format!("writing the state '{}' failed", self.depot);
+        if self.exists && !self.kept {
+            // What it said before this run: a run writes often.
+            self.keep_version().context(what)?;
+            self.kept = true;
+        }
+        if self.exists {
+            self.depot
+                .keep_backup()
+                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.depot), error))
+                .context(what)?;
+        }
+        self.depot.write("", &bytes).map_err(|error| {
+            let way = if self.depot.is_shared() {
+                "the state there is the one before this change, as far as is known; see to it that it can be written, then run the same command again"
+            } else {
+                "the state on disk is the one before this change; free space or fix permissions, then run the same command again"
+            };
+            Error::environment(what()).with_source(error).with_hint(way)
+        })?;
+        self.state = next;
+        self.exists = true;
+        // What this run itself wrote first is nothing to go back to.
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Removes the state, its versions and its journal: nothing that it described exists any more.
+    pub fn remove(self) -> Result<()> {
+        if !self.state.is_empty_of_resources() || !self.state.monopile.suspects.is_empty() {
+            return Err(Error::environment("the state still records resources, so it is kept"));
+        }
+        self.journal.remove()?;
+        self.depot
+            .remove_folder(VERSIONS)
+            .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.depot), error))?;
+        let backup = self.depot.keeps_backup().then_some(BACKUP);
+        for document in backup.into_iter().chain([""]) {
+            self.depot
+                .remove(document)
+                .map_err(|error| Error::io(format!("removing '{}'", self.depot.name(document)), error))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::files::durable::temporary_path;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::{Path, PathBuf};
+
+    fn at(path: &Path) -> Depot {
+        Depot::from(path)
+    }
+
+    fn backup_path(path: &Path) -> PathBuf {
+        at(path).name(BACKUP).into()
+    }
+
+    fn holder() -> Holder {
+        Holder::this_process("create-env")
+    }
+
+    #[test]
+    fn a_second_run_is_told_who_holds_the_state() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let first = Store::open(&at(&path), &holder()).unwrap();
+        let error = Store::open(&at(&path), &holder()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.to_string().contains("create-env"), "{error}");
+        drop(first);
+        Store::open(&at(&path), &holder()).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_swept_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let journal = directory.path().join("m-state.json.journal");
+        fs::create_dir(&journal).unwrap();
+        fs::write(directory.path().join(".m-state.json.abc.tmp"), "").unwrap();
+        fs::write(temporary_path(&path, "bak"), "").unwrap();
+        fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
+        fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
+        drop(Store::open(&at(&path), &holder()).unwrap());
+        let left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [".other-state.json.abc.tmp"]);
+    }
+
+    #[test]
+    fn the_file_is_private_and_its_predecessor_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.establish().unwrap();
+        let first = fs::read(&path).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
+        assert_eq!(fs::read(backup_path(&path)).unwrap(), first);
+        for file in [&path, &backup_path(&path)] {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(State::read(&at(&path)).unwrap().unwrap().current_manifest_sha, "abc");
+        assert!(versions::versions(&at(&path)).unwrap().iter().all(|version| version.name == "bak"));
+        drop(store);
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.commit(Change::DeployBegun { in_place: false }).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "def".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
+        let kept = versions::versions(&at(&path)).unwrap();
+        let said: Vec<_> = kept
+            .iter()
+            .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_manifest_sha.as_str()))
+            .collect();
+        assert_eq!(said, [("bak", ""), ("1", "abc")], "one version for each run");
+        store.remove().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+    #[test]
+    fn a_backup_that_is_already_the_present_version_leaves_no_third_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.establish().unwrap();
+        // Killed after the backup was kept and before the new version was written.
+        fs::hard_link(&path, backup_path(&path)).unwrap();
+        store
+            .commit(Change::Deployed {
+                manifest_sha: "abc".into(),
+                releases: Vec::new(),
+                manifest: None,
+                durations: Default::default(),
+            })
+            .unwrap();
+        drop(store);
+        let mut left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["m-state.json", "m-state.json.bak"]);
+    }
+
+    #[test]
+    fn a_version_takes_the_place_of_a_state_that_cannot_be_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.establish().unwrap();
+        let good = store.state().clone();
+        assert_eq!(store.keep_version().unwrap(), 1);
+        drop(store);
+        fs::write(&path, "{").unwrap();
+        let restore = |version: &str, agreed: bool| {
+            Store::restore(&at(&path), &holder(), &mut Err, version, &mut |present, _| {
+                assert!(present.is_none());
+                if agreed { Ok(()) } else { Err(Error::usage("no")) }
+            })
+        };
+        assert_eq!(restore("7", true).unwrap_err().kind(), ErrorKind::InvalidInput);
+        restore("1", false).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"{");
+        restore("1", true).unwrap();
+        assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
+        let kept = versions::versions(&at(&path)).unwrap();
+        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().place).unwrap(), b"{");
+    }
+
+    #[test]
+    fn a_link_to_the_state_shares_its_lock_and_stays_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("real.json");
+        let link = directory.path().join("link.json");
+        std::os::unix::fs::symlink("real.json", &link).unwrap();
+        let mut store = Store::open(&at(&link), &holder()).unwrap();
+        assert_eq!(Store::open(&at(&path), &holder()).unwrap_err().kind(), ErrorKind::Locked);
+        store.establish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(State::read(&at(&path)).unwrap().as_ref(), Some(store.state()));
+        std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
+        assert!(Store::open(&at(&directory.path().join("loop.json")), &holder()).is_err());
+    }
+
+    #[test]
+    fn what_the_registry_holds_lives_as_long_as_the_vm_may() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.establish().unwrap();
+        let intent = crate::state::Intent {
+            request_id: "r".into(),
+            method: "create_vm".into(),
+            terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
+            why: "test".into(),
+            effect: serde_json::json!({}),
+            registry: None,
+            by: None,
+        };
+        let file = PathBuf::from(store.journal().registry().to_string());
+        let call = store.journal().begin(&intent).unwrap();
+        fs::write(&file, "{}").unwrap();
+        drop(store);
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        assert!(file.exists(), "the call may have made a VM");
+        let vm = crate::state::Vm {
+            cid: "vm-1".into(),
+            agent_id: "a".into(),
+            contract: crate::cpi::Contract::V1,
+            networks: None,
+            cpi: None,
+            instance: "bosh/0".into(),
+            ssh_host_key: None,
+            made_of: None,
+            ready: false,
+        };
+        store.commit(Change::VmCreated(Box::new(vm))).unwrap();
+        call.settle().unwrap();
+        drop(store);
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        assert!(file.exists(), "there is a VM");
+        store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1", None))).unwrap();
+        assert!(!file.parent().unwrap().exists());
+
+        // Left by a run that was killed between the deletion and this.
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, "{}").unwrap();
+        drop(store);
+        drop(Store::open(&at(&path), &holder()).unwrap());
+        assert!(!file.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn a_state_with_an_open_call_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m-state.json");
+        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        store.establish().unwrap();
+        let intent = crate::state::Intent {
+            request_id: "r".into(),
+            method: "create_disk".into(),
+            terms: crate::cpi::Terms::new(2, None),
+            cpi: None,
+            why: "test".into(),
+            effect: serde_json::json!({}),
+            registry: None,
+            by: None,
+        };
+        store.journal().begin(&intent).unwrap();
+        assert!(store.remove().is_err());
+        assert!(path.exists());
+    }
+}

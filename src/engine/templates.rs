@@ -1,0 +1,94 @@
+//! The templates of jobs: what the crate `erb` reports becomes an [`Error`] with hints here.
+
+use serde_json::Value;
+
+use base::error::nearest;
+use base::{Error, Result};
+use erb::{Context, ContextError, Mode, ModeRenderer, RenderError, StartError};
+
+/// Reads an evaluation context in upstream's JSON form.
+pub fn context(json: &Value) -> Result<Context> {
+    Context::from_json(json).map_err(|error| {
+        let invalid = Error::invalid(error.to_string());
+        match error {
+            ContextError::Nested { .. } => {
+                invalid.with_hint("one of the two is wrong in the job's spec or in the manifest")
+            }
+            ContextError::NotAnObject | ContextError::Section(_) => invalid,
+        }
+    })
+}
+
+/// Makes the renderer of a mode. `variables` are the whole environment of a Ruby process.
+pub fn renderer(mode: Mode, variables: &[(String, String)]) -> Result<ModeRenderer> {
+    ModeRenderer::new(mode, variables).map_err(|error| {
+        let hint = match error {
+            StartError::Missing(_) => "install ruby, or render with --templates native",
+            StartError::Silent(_) => "try: ruby --version",
+            StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
+        };
+        let failed = Error::environment(error.to_string());
+        match error {
+            StartError::Missing(source) => failed.with_source(source),
+            StartError::Silent(_) | StartError::TooOld { .. } => failed,
+        }
+        .with_hint(hint)
+    })
+}
+
+/// Explains why a template was not rendered with `context`.
+pub fn failure(error: RenderError, context: &Context) -> Error {
+    let text = error.to_string();
+    match error {
+        RenderError::Template(problem) => {
+            let invalid = Error::invalid(text);
+            match problem.unknown_properties.iter().find_map(|name| nearest_property(context, name)) {
+                Some(name) => invalid.with_hint(format!("did you mean the property '{name}'?")),
+                None if problem.class.ends_with("UnknownProperty") => invalid
+                    .with_hint("set the property in the manifest, or give it a default in the job's spec"),
+                None => invalid,
+            }
+        }
+        RenderError::Unsupported { .. } => Error::invalid(text)
+            .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
+        RenderError::Ruby { .. } => Error::environment(text),
+        RenderError::Limit { .. } => Error::invalid(text),
+    }
+}
+
+/// Returns the property with the most similar name, or else one with the same last part under another parent.
+fn nearest_property(context: &Context, name: &str) -> Option<String> {
+    let names = context.property_names();
+    let known = || names.iter().map(String::as_str);
+    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let misplaced = || known().filter(|known| last(known) == last(name)).min();
+    nearest(name, known()).or_else(misplaced).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use erb::Renderer as _;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_property_suggests_the_nearest() {
+        let json = serde_json::json!({
+            "job": {"name": "web"}, "job_properties": {"nats": {"user": "u"}, "port": 80},
+            "default_properties": {"nats.user": null, "port": 8080}
+        });
+        let context = context(&json).unwrap();
+        let renderer = renderer(Mode::Native, &[]).unwrap();
+        for (template, hint) in [
+            ("<%= p('nats.usr') %>", "did you mean the property 'nats.user'?"),
+            ("<%= p('user') %>", "did you mean the property 'nats.user'?"),
+            (
+                "<%= p('wholly.different') %>",
+                "set the property in the manifest, or give it a default in the job's spec",
+            ),
+        ] {
+            let error = renderer.render("a.erb", template, &context).unwrap_err();
+            assert_eq!(failure(error, &context).hints(), [hint], "{template}");
+        }
+    }
+}

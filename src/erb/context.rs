@@ -1,0 +1,141 @@
+//! The evaluation context: what a template knows of its job and its instance.
+//!
+//! The JSON is the one upstream writes for its renderer (`job_evaluation_context.go`): `index`, `id`, `az`,
+//! `bootstrap`, `job`, `deployment`, `address`, `networks`, `global_properties`, `cluster_properties`,
+//! `job_properties` and `default_properties`. Properties of the job win over those of the instance group,
+//! which are merged over the global ones; only properties that the job's spec declares are visible.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::ContextError;
+
+/// The evaluation context of one job on one instance. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    spec: Value,
+    properties: Value,
+}
+
+impl Context {
+    /// The context of upstream's JSON form. `default_properties` must be an object, as must be whatever of
+    /// `job`, `job_properties`, `global_properties` and `cluster_properties` is there and not null.
+    pub fn from_json(json: &Value) -> Result<Self, ContextError> {
+        let Value::Object(spec) = json else {
+            return Err(ContextError::NotAnObject);
+        };
+        for key in [
+            "job",
+            "job_properties",
+            "global_properties",
+            "cluster_properties",
+            "default_properties",
+            "networks",
+        ] {
+            if let Some(value) = spec.get(key)
+                && !value.is_null()
+                && !value.is_object()
+            {
+                return Err(ContextError::Section(key));
+            }
+        }
+        let mut spec = spec.clone();
+        let given = match spec.get("job_properties") {
+            Some(Value::Object(own)) => Value::Object(own.clone()),
+            _ => {
+                let mut merged = object(spec.get("global_properties"));
+                merge(&mut merged, object(spec.get("cluster_properties")));
+                // Upstream merges in place, so that `spec.global_properties` shows the merged ones.
+                spec.insert("global_properties".into(), Value::Object(merged.clone()));
+                Value::Object(merged)
+            }
+        };
+        let mut properties = Map::new();
+        for (name, default) in object(spec.get("default_properties")) {
+            let value = lookup(&given, &name).filter(|value| !value.is_null()).cloned().unwrap_or(default);
+            insert(&mut properties, &name, value)?;
+        }
+        let inner = Inner { spec: Value::Object(spec), properties: Value::Object(properties) };
+        Ok(Context { inner: Arc::new(inner) })
+    }
+
+    /// What templates see as `spec`.
+    pub fn spec(&self) -> &Value {
+        &self.inner.spec
+    }
+
+    /// What templates see as `raw_properties`: the declared properties, given or by default.
+    pub fn properties(&self) -> &Value {
+        &self.inner.properties
+    }
+
+    /// The job's name, which templates see as `name`.
+    pub fn job_name(&self) -> Option<&str> {
+        self.inner.spec.get("job")?.get("name")?.as_str()
+    }
+
+    /// The declared properties that have a value, by dotted name.
+    pub fn property_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        collect_names("", &self.inner.properties, &mut names);
+        names
+    }
+}
+
+fn object(value: Option<&Value>) -> Map<String, Value> {
+    value.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// Merges `from` into `into`, objects key by key, all else by replacing it.
+fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            (Some(old), new) => *old = new,
+            (None, new) => {
+                into.insert(key, new);
+            }
+        }
+    }
+}
+
+fn lookup<'a>(properties: &'a Value, name: &str) -> Option<&'a Value> {
+    name.split('.').try_fold(properties, |at, key| at.get(key))
+}
+
+fn insert(properties: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ContextError> {
+    let mut at = properties;
+    let mut keys = name.split('.').peekable();
+    while let Some(key) = keys.next() {
+        if keys.peek().is_none() {
+            at.insert(key.to_owned(), value);
+            return Ok(());
+        }
+        let slot = at.entry(key).or_insert(Value::Null);
+        if slot.is_null() || *slot == Value::Bool(false) {
+            *slot = Value::Object(Map::new());
+        }
+        let Value::Object(inner) = slot else {
+            return Err(ContextError::Nested { name: name.to_owned(), parent: key.to_owned() });
+        };
+        at = inner;
+    }
+    Ok(())
+}
+
+fn collect_names(prefix: &str, value: &Value, names: &mut Vec<String>) {
+    let Value::Object(map) = value else { return };
+    for (key, value) in map {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        if !value.is_null() {
+            names.push(name.clone());
+        }
+        collect_names(&name, value, names);
+    }
+}

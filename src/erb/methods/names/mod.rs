@@ -1,0 +1,110 @@
+//! What Ruby's own classes are called, descend from and answer to: facts of Ruby 3.1, as its reflection
+//! lists them. A method named here that the evaluator lacks is not supported; one that is not named here does
+//! not exist.
+
+mod facts;
+
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use facts::FACTS;
+use rustc_hash::FxHashMap;
+
+/// One class or module.
+pub(crate) struct ClassFact {
+    pub(crate) name: &'static str,
+    pub(crate) superclass: Option<&'static str>,
+    pub(crate) is_module: bool,
+    /// Modules it includes, separated by blanks.
+    pub(crate) includes: &'static str,
+    /// Public methods of its instances, separated by blanks; after a colon, how many arguments they take, where
+    /// that is known: `1`, `0..2`, `1+`.
+    pub(crate) methods: &'static str,
+    /// Methods of its own, separated by blanks.
+    pub(crate) own: &'static str,
+}
+
+/// The fact about a class.
+pub(crate) fn fact(name: &str) -> Option<&'static ClassFact> {
+    FACTS.iter().find(|fact| fact.name == name)
+}
+
+/// Whether a list of methods has this one.
+pub(crate) fn lists(list: &str, name: &str) -> bool {
+    list.split(' ').any(|known| known.split(':').next() == Some(name))
+}
+
+/// Methods whose number of arguments is known and which take keywords besides.
+pub(crate) const TAKE_KEYWORDS: &[&str] = &[
+    "clone",
+    "each_line",
+    "encode",
+    "encode!",
+    "exception",
+    "full_message",
+    "lines",
+    "pack",
+    "round",
+    "sample",
+    "shuffle",
+    "shuffle!",
+    "step",
+    "to_json",
+    "to_yaml",
+    "unpack",
+    "unpack1",
+];
+
+/// How many arguments a method takes, at least and at most.
+pub(crate) type Arity = (usize, Option<usize>);
+
+/// How many arguments a method takes that instances of a class have by it, its modules or its superclasses. None
+/// where it is not known.
+pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
+    type Arities = FxHashMap<&'static str, Arity>;
+    static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(class).cloned();
+    let arities = known.unwrap_or_else(|| {
+        let mut arities = FxHashMap::default();
+        collect_arities(class, &mut arities);
+        let arities = Arc::new(arities);
+        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(class, Arc::clone(&arities));
+        arities
+    });
+    arities.get(name).copied()
+}
+
+fn collect_arities(class: &'static str, into: &mut FxHashMap<&'static str, Arity>) {
+    let Some(fact) = fact(class) else { return };
+    for method in fact.methods.split(' ') {
+        let (name, count) = method.split_once(':').unwrap_or((method, "0+"));
+        let (least, most) = match (count.strip_suffix('+'), count.split_once("..")) {
+            (Some(least), _) => (least.parse(), None),
+            (None, Some((least, most))) => (least.parse(), most.parse().ok()),
+            (None, None) => (count.parse(), count.parse().ok()),
+        };
+        into.entry(name).or_insert((least.unwrap_or(0), most));
+    }
+    for module in fact.includes.split_whitespace().chain(fact.superclass) {
+        collect_arities(module, into);
+    }
+}
+
+/// The modules a class includes.
+pub(crate) fn included(name: &str) -> impl Iterator<Item = &'static str> {
+    fact(name).map_or("", |fact| fact.includes).split_whitespace()
+}
+
+/// Constants Ruby or its libraries have and the evaluator lacks.
+#[rustfmt::skip]
+pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
+    "ARGF", "ARGV", "Addrinfo", "BasicSocket", "Benchmark", "BigMath", "Bignum", "CROSS_COMPILING",
+    "ConditionVariable", "Delegator", "ENV", "Errno", "Etc", "FiberError", "FileTest", "Fixnum",
+    "IPSocket", "Queue", "RUBYGEMS_ACTIVATION_MONITOR", "RUBY_COPYRIGHT", "RUBY_DESCRIPTION", "RUBY_ENGINE", "RUBY_ENGINE_VERSION", "RUBY_PATCHLEVEL",
+    "RUBY_PLATFORM", "RUBY_RELEASE_DATE", "RUBY_REVISION", "RUBY_VERSION", "RbConfig", "Refinement", "STDERR", "STDIN",
+    "STDOUT", "ScanError", "SimpleDelegator", "SingleForwardable", "SizedQueue", "SocketError", "SortedSet", "StringScanner",
+    "SystemCallError", "TCPServer", "TCPSocket", "TOPLEVEL_BINDING", "ThreadGroup", "TracePoint", "UDPSocket", "UNIXServer",
+    "UNIXSocket", "UnicodeNormalize", "Warning",
+];
+
+/// Private methods every object has.
+pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load local_variables loop open p pp print printf proc putc puts raise rand readline readlines require require_relative respond_to_missing? select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn";

@@ -1,0 +1,179 @@
+//! The native renderer: Ruby evaluated here, with nothing but the template and its context.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::context::Context;
+use super::error::{RenderError, TemplateError};
+use super::eval;
+pub use super::eval::Limits;
+use super::parse::{self, ParseError, Template};
+use super::{Renderer, has_code};
+
+/// Parsed templates kept at most; more than any release has.
+const CACHE: usize = 1024;
+
+type Parsed = Arc<Result<Arc<Template>, ParseError>>;
+
+/// Renders templates without Ruby. Parsed templates are kept, so that a second rendering does not parse.
+#[derive(Debug, Default)]
+pub struct NativeRenderer {
+    limits: Limits,
+    parsed: Mutex<HashMap<(u64, usize), Parsed>>,
+}
+
+impl NativeRenderer {
+    /// A renderer with the usual limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A renderer with limits of its own.
+    pub fn with_limits(limits: Limits) -> Self {
+        NativeRenderer { limits, parsed: Mutex::default() }
+    }
+
+    fn parsed(&self, source: &str) -> Parsed {
+        let mut hasher = DefaultHasher::new();
+        source.hash(&mut hasher);
+        let key = (hasher.finish(), source.len());
+        let lock = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Arc::clone(known);
+        }
+        let parsed = Arc::new(parse::parse(source).map(Arc::new));
+        let mut cache = lock();
+        if cache.len() < CACHE {
+            cache.insert(key, Arc::clone(&parsed));
+        }
+        parsed
+    }
+
+    fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
+        let template = name.to_owned();
+        match &*self.parsed(source) {
+            Ok(parsed) => eval::run(name, parsed, context, self.limits),
+            Err(ParseError::Syntax { line, message }) => {
+                Err(RenderError::Template(Box::new(TemplateError {
+                    template,
+                    line: Some(*line),
+                    expression: None,
+                    class: "SyntaxError".into(),
+                    message: message.clone(),
+                    unknown_properties: Vec::new(),
+                })))
+            }
+            Err(ParseError::Unsupported { line, construct }) => {
+                Err(RenderError::Unsupported { template, line: *line, construct: construct.clone() })
+            }
+            Err(ParseError::TooLarge(limit)) => {
+                Err(RenderError::Limit { template, line: 1, limit: limit.clone() })
+            }
+        }
+    }
+}
+
+impl Renderer for NativeRenderer {
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
+        if !has_code(source) {
+            return Ok(source.as_bytes().to_vec());
+        }
+        // Parsing and evaluating recurse as deep as the template nests: on a stack made for it.
+        std::thread::scope(|scope| {
+            let work = || self.render_here(template_name, source, context);
+            let thread = std::thread::Builder::new()
+                .name("template".into())
+                .stack_size(self.limits.stack)
+                .spawn_scoped(scope, work);
+            let failed = |message: String| RenderError::Ruby { message };
+            match thread {
+                Ok(handle) => handle
+                    .join()
+                    .unwrap_or_else(|_| Err(failed(format!("rendering '{template_name}' broke off")))),
+                Err(error) => Err(failed(format!("no thread to render '{template_name}' in: {error}"))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, NativeRenderer};
+    use crate::{Context, RenderError, Renderer};
+
+    fn context() -> Context {
+        Context::from_json(&serde_json::json!({
+            "index": 0, "job": {"name": "web"}, "address": "10.0.0.1",
+            "networks": {"default": {"ip": "10.0.0.1"}},
+            "job_properties": {"nats": {"port": 4222}},
+            "default_properties": {"nats.port": 1, "nats.user": "nats", "nats.password": null}
+        }))
+        .unwrap()
+    }
+
+    fn render(source: &str) -> Result<String, RenderError> {
+        let output = NativeRenderer::new().render("a.erb", source, &context())?;
+        Ok(String::from_utf8(output).expect("these tests make text"))
+    }
+
+    #[test]
+    fn properties_of_the_job_win_over_defaults() {
+        assert_eq!(render("<%= p('nats.user') %>@<%= p('nats.port') %>").unwrap(), "nats@4222");
+        assert_eq!(render("<%= spec.networks.default.ip %> <%= name %>").unwrap(), "10.0.0.1 web");
+    }
+
+    #[test]
+    fn a_missing_property_is_named() {
+        let RenderError::Template(error) = render("a\n<%= p('nats.usr') %>").unwrap_err() else { panic!() };
+        assert_eq!(error.line, Some(2));
+        assert_eq!(error.expression.as_deref(), Some("p('nats.usr')"));
+        assert_eq!(error.message, "Can't find property 'nats.usr'");
+        assert_eq!(error.unknown_properties, ["nats.usr"]);
+    }
+
+    #[test]
+    fn what_reaches_outside_is_not_supported() {
+        for source in
+            ["<%= File.read('/etc/passwd') %>", "<%= `id` %>", "<%= ENV['HOME'] %>", "<% system('id') %>"]
+        {
+            assert!(matches!(render(source), Err(RenderError::Unsupported { line: 1, .. })), "{source}");
+        }
+    }
+
+    #[test]
+    fn limits_end_what_does_not_end_itself() {
+        let limits = Limits { steps: 100_000, memory: 1 << 20, stack: 64 << 20 };
+        let renderer = NativeRenderer::with_limits(limits);
+        for source in [
+            "<% loop { } %>",
+            "<% while true do end %>",
+            "<% a = 'x'; loop { a += a } %>",
+            "<% x = 'a' * 10_000_000 %>",
+            "<% begin; loop { }; rescue Exception; end %>",
+        ] {
+            let result = renderer.render("a.erb", source, &context());
+            assert!(matches!(result, Err(RenderError::Limit { .. })), "{source}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn endless_recursion_is_an_error_of_the_template() {
+        let result = render("<% def f(x) = f(x + 1)\nf(1) %>");
+        let Err(RenderError::Template(error)) = result else { panic!("{result:?}") };
+        assert_eq!(error.class, "SystemStackError");
+    }
+
+    #[test]
+    fn deep_nesting_neither_crashes_nor_hangs() {
+        for (open, close) in [("[", "]"), ("(", ")"), ("!", ""), ("-", ""), ("->{", "}")] {
+            let source = format!("<%= {}1{} %>", open.repeat(20_000), close.repeat(20_000));
+            drop(render(&source));
+        }
+    }
+
+    #[test]
+    fn a_template_without_code_is_its_own_output() {
+        assert_eq!(render("a %> b").unwrap(), "a %> b");
+    }
+}

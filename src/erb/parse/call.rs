@@ -1,0 +1,182 @@
+//! Lowers calls: their arguments, their blocks, and the output of a template, which is made of calls too.
+
+use std::sync::Arc;
+
+use lib_ruby_parser::Node as Ast;
+use lib_ruby_parser::nodes;
+
+use super::ir::{Argument, BlockArgument, Body, Call, Expr, Node, Pair, Part};
+use super::lower::{Lowered, Lowerer, refuse};
+use crate::scanner::{BUFFER, TEXT_CALL};
+
+impl Lowerer {
+    pub(super) fn send(&mut self, send: &nodes::Send) -> Lowered<Node> {
+        if let Some(special) = self.output(send)? {
+            return Ok(special);
+        }
+        if let Some(special) = self.named_groups(send)? {
+            return Ok(special);
+        }
+        let receiver = self.maybe(send.recv.as_deref())?;
+        let (args, block) = self.arguments(&send.args)?;
+        Ok(Node::Call(Box::new(Call {
+            receiver,
+            name: self.name(&send.method_name),
+            args,
+            block,
+            safe: false,
+        })))
+    }
+
+    /// `/(?<name>…)/ =~ value` makes local variables, which the parser does not know to be some.
+    pub(super) fn named_groups(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
+        if send.recv.is_none() && send.args.is_empty() && send.begin_l.is_none() {
+            return Ok(self.find(&send.method_name).map(Node::Local));
+        }
+        let (Some(regexp @ Ast::Regexp(_)), "=~", [value]) =
+            (send.recv.as_deref(), send.method_name.as_str(), send.args.as_slice())
+        else {
+            return Ok(None);
+        };
+        let regexp = self.boxed(regexp)?;
+        let Node::Regexp { parts, .. } = &regexp.node else { return Ok(None) };
+        let names = match parts.as_slice() {
+            [Part::Text(source)] => group_names(source),
+            _ => Vec::new(),
+        };
+        let value = self.boxed(value)?;
+        let names = names.iter().map(|name| (self.name(name), self.slot(name))).collect();
+        Ok(Some(Node::MatchAssign { regexp, value, names }))
+    }
+
+    /// The two calls the scanner makes up: text, and `<%= … %>`.
+    pub(super) fn output(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
+        if send.recv.is_none() && send.method_name == TEXT_CALL {
+            if let (Some(_), [Ast::Int(number)]) = (self.find(BUFFER), send.args.as_slice())
+                && let Ok(number) = number.value.parse()
+            {
+                return Ok(Some(Node::Text(number)));
+            }
+            // Inside a method there is no buffer: the same error as Ruby's.
+            let name = self.name(BUFFER);
+            let call = Call { receiver: None, name, args: Vec::new(), block: None, safe: false };
+            return Ok(Some(Node::Call(Box::new(call))));
+        }
+        if send.method_name != "<<" {
+            return Ok(None);
+        }
+        let (Some(Ast::Lvar(buffer)), [Ast::Begin(outer)]) = (send.recv.as_deref(), send.args.as_slice())
+        else {
+            return Ok(None);
+        };
+        let [Ast::Send(to_s)] = outer.statements.as_slice() else { return Ok(None) };
+        if buffer.name != BUFFER || to_s.method_name != "to_s" || !to_s.args.is_empty() {
+            return Ok(None);
+        }
+        match to_s.recv.as_deref() {
+            Some(value) => Ok(Some(Node::Emit(self.boxed(value)?))),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn arguments(&mut self, list: &[Ast]) -> Lowered<(Vec<Argument>, Option<BlockArgument>)> {
+        let mut args = Vec::new();
+        let mut block = None;
+        for ast in list {
+            match ast {
+                Ast::BlockPass(pass) => {
+                    block = Some(BlockArgument::Pass(self.maybe_box(pass.value.as_deref())?))
+                }
+                Ast::Kwargs(hash) => args.push(Argument::Keywords(self.pairs(&hash.pairs)?)),
+                Ast::Splat(splat) => match splat.value.as_deref() {
+                    Some(value) => args.push(Argument::Splat(self.expr(value)?)),
+                    None => return refuse(ast, "an anonymous splat"),
+                },
+                Ast::ForwardedArgs(_) => return refuse(ast, "argument forwarding (...)"),
+                other => args.push(Argument::Value(self.expr(other)?)),
+            }
+        }
+        Ok((args, block))
+    }
+
+    pub(super) fn with_block(&mut self, call: &Ast, body: Arc<Body>) -> Lowered<Node> {
+        let block = Some(BlockArgument::Literal(Arc::clone(&body)));
+        match call {
+            Ast::Lambda(_) => Ok(Node::Lambda(body)),
+            _ => match self.node(call)? {
+                Node::Call(mut call) => {
+                    call.block = block;
+                    Ok(Node::Call(call))
+                }
+                Node::Super { args, .. } => Ok(Node::Super { args, block }),
+                _ => refuse(call, "a block on this expression"),
+            },
+        }
+    }
+
+    pub(super) fn block_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
+        Ok(Arc::new(self.body(true, |it| it.params(params), code)?))
+    }
+
+    pub(super) fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
+        let own = match params {
+            Some(Ast::Args(list)) => list.args.clone(),
+            _ => Vec::new(),
+        };
+        let outer = std::mem::replace(&mut self.method, own);
+        let body = self.body(false, |it| it.params(params), code);
+        self.method = outer;
+        Ok(Arc::new(body?))
+    }
+
+    /// What a bare `super` passes: the parameters as they now are. None where one has no name.
+    pub(super) fn passed_on(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
+        let span = (ast.expression().begin as u32, ast.expression().end as u32);
+        let method = std::mem::take(&mut self.method);
+        let mut args = Some(Vec::new());
+        let mut pairs = Vec::new();
+        for param in &method {
+            let (name, kind) = match param {
+                Ast::Arg(arg) => (Some(&arg.name), 'v'),
+                Ast::Optarg(arg) => (Some(&arg.name), 'v'),
+                Ast::Restarg(arg) => (arg.name.as_ref(), '*'),
+                Ast::Kwarg(arg) => (Some(&arg.name), 'k'),
+                Ast::Kwoptarg(arg) => (Some(&arg.name), 'k'),
+                Ast::Kwrestarg(arg) => (arg.name.as_ref(), 'h'),
+                _ => continue,
+            };
+            let Some((name, slot)) = name.and_then(|name| Some((name, self.find(name)?))) else {
+                args = None;
+                break;
+            };
+            let local = Expr { node: Node::Local(slot), span };
+            match (kind, &mut args) {
+                ('v', Some(args)) => args.push(Argument::Value(local)),
+                ('*', Some(args)) => args.push(Argument::Splat(local)),
+                ('k', _) => {
+                    pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.name(name)), span }, local));
+                }
+                _ => pairs.push(Pair::Splat(local)),
+            }
+        }
+        self.method = method;
+        if let (Some(args), false) = (&mut args, pairs.is_empty()) {
+            args.push(Argument::Keywords(pairs));
+        }
+        args
+    }
+}
+
+/// The names of the named groups of a regular expression, in order.
+pub(super) fn group_names(source: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in source.match_indices("(?<") {
+        let rest = &source[at + 3..];
+        if let Some(end) = rest.find('>')
+            && !rest.starts_with(['=', '!'])
+        {
+            names.push(rest[..end].to_owned());
+        }
+    }
+    names
+}

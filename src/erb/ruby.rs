@@ -1,0 +1,238 @@
+//! Ruby itself as the renderer: one interpreter for all templates of a run, spoken to over pipes.
+//!
+//! The interpreter is started, and its version checked, when the renderer is made, so that a run without a
+//! usable Ruby ends before it did anything. Each template is rendered in a child that the interpreter forks:
+//! what a template does to Ruby's classes is gone with it. Requests and answers are JSON, one to a line.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code};
+
+/// The program the interpreter runs.
+const DRIVER: &str = include_str!("driver.rb");
+/// The oldest Ruby whose ERB takes the trim mode as the driver passes it.
+const OLDEST: (u32, u32) = (2, 6);
+/// How long the interpreter may take to start, and to render one template.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The largest answer that is read, in bytes.
+const LARGEST_ANSWER: u64 = 256 * 1024 * 1024;
+
+/// Renders with a Ruby process, which ends when this is dropped.
+#[derive(Debug)]
+pub struct RubyRenderer {
+    process: Mutex<Process>,
+    version: String,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    requests: ChildStdin,
+    answers: Receiver<std::io::Result<String>>,
+    /// Why it can no longer be used.
+    broken: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    /// In base64.
+    output: Option<String>,
+    class: Option<String>,
+    message: Option<String>,
+    line: Option<u32>,
+    property: Option<String>,
+}
+
+impl RubyRenderer {
+    /// Starts the `ruby` that `PATH` among `variables` finds. They are all the environment it has.
+    pub fn start(variables: &[(String, String)]) -> Result<Self, StartError> {
+        let mut child = Command::new("ruby")
+            .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER])
+            .env_clear()
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(StartError::Missing)?;
+        let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(StartError::Silent("it has no pipes".to_owned()));
+        };
+        let (sender, answers) = sync_channel(1);
+        // Ends with the interpreter, whose output then ends.
+        std::thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            loop {
+                let mut line = String::new();
+                let read = output.by_ref().take(LARGEST_ANSWER).read_line(&mut line);
+                let last = !matches!(read, Ok(length) if length > 0);
+                if sender.send(read.map(|_| line)).is_err() || last {
+                    return;
+                }
+            }
+        });
+        let mut process = Process { child, requests, answers, broken: None };
+        let greeting = process.answer().map_err(StartError::Silent)?;
+        let version = greeting.trim().to_owned();
+        let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+        let known = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if known < OLDEST {
+            return Err(StartError::TooOld { version, oldest: OLDEST });
+        }
+        Ok(RubyRenderer { process: Mutex::new(process), version })
+    }
+
+    /// The interpreter's version, such as `3.1.2`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+impl Process {
+    fn answer(&mut self) -> Result<String, String> {
+        let answer = match self.answers.recv_timeout(PATIENCE) {
+            Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
+            Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => "Ruby ended before it answered".to_owned(),
+            Ok(Err(error)) => format!("Ruby's answer cannot be read: {error}"),
+            Err(RecvTimeoutError::Timeout) => {
+                format!("Ruby did not answer within {} seconds", PATIENCE.as_secs())
+            }
+        };
+        // A late answer would be taken for that to the next request.
+        self.broken = Some(answer.clone());
+        Err(answer)
+    }
+
+    fn ask(&mut self, request: &str) -> Result<String, String> {
+        if let Some(reason) = &self.broken {
+            return Err(reason.clone());
+        }
+        let sent = self.requests.write_all(request.as_bytes()).and_then(|()| self.requests.flush());
+        if let Err(error) = sent {
+            let reason = format!("Ruby takes no templates: {error}");
+            self.broken = Some(reason.clone());
+            return Err(reason);
+        }
+        self.answer()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Renderer for RubyRenderer {
+    fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
+        if !has_code(source) {
+            return Ok(source.as_bytes().to_vec());
+        }
+        let request = json!({"source": source, "context": context.spec()});
+        let failed =
+            |reason: String| RenderError::Ruby { message: format!("template '{template_name}': {reason}") };
+        let answer = self
+            .process
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ask(&format!("{request}\n"))
+            .map_err(failed)?;
+        let answer: Answer = serde_json::from_str(&answer)
+            .map_err(|error| failed(format!("Ruby's answer is not understood: {error}")))?;
+        match answer {
+            Answer { output: Some(output), .. } => STANDARD
+                .decode(output)
+                .map_err(|error| failed(format!("Ruby's answer is not understood: {error}"))),
+            Answer { class: Some(class), message, line, property, .. } => {
+                Err(RenderError::Template(Box::new(TemplateError {
+                    template: template_name.to_owned(),
+                    line,
+                    expression: None,
+                    unknown_properties: property.into_iter().collect(),
+                    class,
+                    message: message.unwrap_or_default(),
+                })))
+            }
+            Answer { .. } => Err(failed("Ruby broke off".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RubyRenderer;
+    use crate::{Context, RenderError, Renderer};
+
+    #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
+    fn ruby() -> RubyRenderer {
+        let path = std::env::var("PATH").unwrap();
+        RubyRenderer::start(&[("PATH".into(), path)]).unwrap()
+    }
+
+    fn context() -> Context {
+        Context::from_json(&serde_json::json!({
+            "index": 0, "job": {"name": "web"}, "job_properties": {"port": 80},
+            "default_properties": {"port": 8080, "host": null}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn one_process_renders_several_templates_that_leave_no_traces() {
+        let ruby = ruby();
+        let patch = "<% class ::String; def size; 99; end; end %><%= 'é'.size %>";
+        assert_eq!(ruby.render("a", patch, &context()).unwrap(), b"99");
+        assert_eq!(ruby.render("b", "<%= 'é'.size %> <%= p('port') %>", &context()).unwrap(), b"1 80");
+    }
+
+    #[test]
+    fn what_comes_out_need_not_be_text() {
+        let source = "<%= ['fe00ff'].pack('H*') %>";
+        assert_eq!(ruby().render("a", source, &context()).unwrap(), [0xfe, 0, 0xff]);
+        let RenderError::Template(error) =
+            ruby().render("a", "<% raise \"\\xff\" %>", &context()).unwrap_err()
+        else {
+            panic!("an error of the template")
+        };
+        assert_eq!(error.message, "\u{fffd}");
+    }
+
+    #[test]
+    fn what_a_template_prints_is_not_taken_for_an_answer() {
+        let source = "<% puts 'x'; $stdout.puts 'y'; STDOUT.puts 'z' %>ok";
+        assert_eq!(ruby().render("a", source, &context()).unwrap(), b"ok");
+    }
+
+    #[test]
+    fn errors_say_line_class_and_property() {
+        let error = ruby().render("a.erb", "\n<%= p('prot') %>", &context()).unwrap_err();
+        let RenderError::Template(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.line, Some(2));
+        assert!(error.class.ends_with("UnknownProperty"), "{error:?}");
+        assert_eq!(error.unknown_properties, ["prot"]);
+    }
+
+    #[test]
+    fn a_template_that_exits_is_an_error_and_the_next_one_renders() {
+        let ruby = ruby();
+        assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
+        assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
+    }
+
+    #[test]
+    fn without_ruby_there_is_no_renderer() {
+        let error = RubyRenderer::start(&[("PATH".into(), "/nowhere".into())]).unwrap_err();
+        assert!(error.to_string().contains("there is no Ruby"), "{error}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Hashes: in the order of insertion, keyed by `eql?`.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+use super::{Data, RString, Value};
+
+/// A key: equal as `eql?` sees it.
+#[derive(Clone)]
+pub(crate) struct Key(pub(crate) Value);
+
+/// A hash.
+#[derive(Default)]
+pub(crate) struct RHash {
+    pub(crate) map: RefCell<IndexMap<Key, Value, FxBuildHasher>>,
+    pub(crate) default: RefCell<Option<Value>>,
+    pub(crate) default_proc: RefCell<Option<Value>>,
+    pub(crate) frozen: Cell<bool>,
+}
+
+impl RHash {
+    pub(crate) fn get(&self, key: &Value) -> Option<Value> {
+        if let Value::Str(text) = key {
+            return self.get_str(&text.get(), text.binary.get());
+        }
+        self.map.borrow().get(&Key(key.clone())).cloned()
+    }
+
+    /// The value under a string key.
+    fn get_str(&self, text: &str, binary: bool) -> Option<Value> {
+        self.map.borrow().get(&StrKey(text, binary)).cloned()
+    }
+
+    /// The value under a string key.
+    pub(crate) fn get_text(&self, text: &str) -> Option<Value> {
+        self.get_str(text, false)
+    }
+
+    /// The value under a symbol key.
+    pub(crate) fn get_symbol(&self, text: &str) -> Option<Value> {
+        self.get(&Value::symbol(text))
+    }
+
+    pub(crate) fn insert(&self, key: Value, value: Value) {
+        // A string key is copied, so that changing the string does not lose the entry.
+        let key = match key {
+            Value::Str(text) if !text.frozen.get() => {
+                let copy = text.copy();
+                copy.frozen.set(true);
+                Value::Str(Rc::new(copy))
+            }
+            other => other,
+        };
+        self.map.borrow_mut().insert(Key(key), value);
+    }
+
+    pub(crate) fn remove(&self, key: &Value) -> Option<Value> {
+        self.map.borrow_mut().shift_remove(&Key(key.clone()))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.map.borrow().len()
+    }
+
+    pub(crate) fn pairs(&self) -> Vec<(Value, Value)> {
+        self.map.borrow().iter().map(|(key, value)| (key.0.clone(), value.clone())).collect()
+    }
+
+    pub(crate) fn from_pairs(pairs: impl IntoIterator<Item = (Value, Value)>) -> RHash {
+        let hash = RHash::default();
+        for (key, value) in pairs {
+            hash.insert(key, value);
+        }
+        hash
+    }
+
+    /// A copy with the same defaults, not frozen.
+    pub(crate) fn copy(&self) -> RHash {
+        RHash {
+            map: RefCell::new(self.map.borrow().clone()),
+            default: RefCell::new(self.default.borrow().clone()),
+            default_proc: RefCell::new(self.default_proc.borrow().clone()),
+            frozen: Cell::new(false),
+        }
+    }
+}
+
+/// A borrowed string key.
+#[derive(PartialEq, Eq)]
+struct StrKey<'a>(&'a str, bool);
+
+impl Hash for StrKey<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_str(self.0, state);
+    }
+}
+
+impl indexmap::Equivalent<Key> for StrKey<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        match &key.0 {
+            Value::Str(text) => same_text(text, self.0, self.1),
+            _ => false,
+        }
+    }
+}
+
+fn same_text(string: &RString, text: &str, binary: bool) -> bool {
+    *string.get() == text && (string.binary.get() == binary || text.is_ascii())
+}
+
+fn hash_str<H: Hasher>(text: &str, state: &mut H) {
+    state.write_u8(4);
+    text.hash(state);
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_value(&self.0, state, 0);
+    }
+}
+
+/// Deeper than this, values are told apart by comparing them only.
+const HASH_DEPTH: u32 = 32;
+
+fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
+    if depth > HASH_DEPTH {
+        return;
+    }
+    match value {
+        Value::Nil => state.write_u8(0),
+        Value::Bool(flag) => state.write_u8(1 + u8::from(*flag)),
+        Value::Int(int) => {
+            state.write_u8(3);
+            state.write_i64(*int);
+        }
+        Value::Str(text) => hash_str(&text.get(), state),
+        Value::Symbol(name) => {
+            state.write_u8(5);
+            name.hash(state);
+        }
+        Value::Float(float) => {
+            state.write_u8(6);
+            // Both zeros are the same key.
+            state.write_u64(if *float == 0.0 { 0 } else { float.to_bits() });
+        }
+        Value::Big(big) => big.hash(state),
+        Value::Array(array) => {
+            state.write_u8(7);
+            for item in array.items.borrow().iter() {
+                hash_value(item, state, depth + 1);
+            }
+        }
+        Value::Hash(hash) => {
+            state.write_u8(8);
+            state.write_usize(hash.len());
+        }
+        Value::Range(range) => {
+            hash_value(&range.from, state, depth + 1);
+            hash_value(&range.to, state, depth + 1);
+        }
+        Value::Regexp(regexp) => regexp.source.hash(state),
+        Value::Object(object) => match &*object.data.borrow() {
+            Data::Fields(fields) => {
+                for field in fields {
+                    hash_value(field, state, depth + 1);
+                }
+            }
+            Data::Address(address) => address.hash(state),
+            Data::DistinguishedName(name) => name.hash(state),
+            Data::Set(_) => state.write_u8(9),
+            _ => state.write_u64(object.id),
+        },
+        Value::Match(_) | Value::Proc(_) | Value::Class(_) => state.write_u8(10),
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        eql(&self.0, &other.0, 0)
+    }
+}
+
+impl Eq for Key {}
+
+/// `eql?`: equal and of the same class.
+pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
+    if depth > 1000 {
+        return false;
+    }
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.binary.get()),
+        (Value::Array(a), Value::Array(b)) => {
+            if Rc::ptr_eq(a, b) {
+                return true;
+            }
+            let (a, b) = (a.items.borrow(), b.items.borrow());
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| eql(a, b, depth + 1))
+        }
+        (Value::Hash(a), Value::Hash(b)) => {
+            Rc::ptr_eq(a, b)
+                || a.len() == b.len()
+                    && a.pairs()
+                        .into_iter()
+                        .all(|(key, value)| b.get(&key).is_some_and(|other| eql(&value, &other, depth + 1)))
+        }
+        (Value::Range(a), Value::Range(b)) => {
+            a.exclusive == b.exclusive && eql(&a.from, &b.from, depth + 1) && eql(&a.to, &b.to, depth + 1)
+        }
+        (Value::Regexp(a), Value::Regexp(b)) => a.source == b.source && a.options == b.options,
+        (Value::Object(a), Value::Object(b)) => {
+            if Rc::ptr_eq(a, b) {
+                return true;
+            }
+            match (&*a.data.borrow(), &*b.data.borrow()) {
+                (Data::Fields(x), Data::Fields(y)) => {
+                    Rc::ptr_eq(&a.class, &b.class)
+                        && x.len() == y.len()
+                        && x.iter().zip(y).all(|(x, y)| eql(x, y, depth + 1))
+                }
+                (Data::Address(x), Data::Address(y)) => x == y,
+                (Data::DistinguishedName(x), Data::DistinguishedName(y)) => x == y,
+                (Data::Set(x), Data::Set(y)) => {
+                    x.len() == y.len() && x.pairs().iter().all(|(key, _)| y.get(key).is_some())
+                }
+                _ => false,
+            }
+        }
+        (Value::Float(a), Value::Float(b)) if a == b => true,
+        _ => a.same(b),
+    }
+}

@@ -1,0 +1,31 @@
+//! From the files a person wrote to what is wanted: YAML, ops files, variables, and the typed,
+//! validated manifest. No I/O except reading the files it is given, and writing the vars store.
+//!
+//! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
+
+pub mod cpi_config;
+mod deciding;
+pub mod deployment;
+mod files;
+mod inputs;
+mod leaves;
+mod load;
+pub mod ops;
+mod reader;
+mod secrets;
+pub mod variables;
+pub mod vars_store;
+mod words;
+
+pub use cpi_config::{CpiConfig, CpiEntry};
+pub use deciding::deciding;
+pub use deployment::Deployment;
+pub use files::read as read_text;
+pub use inputs::{Inputs, Preset};
+pub use leaves::{Leaf, leaves};
+pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with, outline};
+pub use secrets::{
+    named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
+};
+pub use vars_store::expiry::date as day;
+pub use words::a_kind;

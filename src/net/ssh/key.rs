@@ -1,0 +1,149 @@
+//! Private keys: RSA, ECDSA and Ed25519, as OpenSSH, PKCS#1, PKCS#8 and SEC1 write them, with or without a
+//! passphrase.
+
+use std::sync::Arc;
+
+use russh::keys::{Error as RusshError, PrivateKey, decode_secret_key};
+
+/// No private key is larger, in bytes.
+const LIMIT: usize = 64 * 1024;
+
+/// A private key, ready for use. Shows nothing of itself.
+#[derive(Clone)]
+pub struct Key(pub(super) Arc<PrivateKey>);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// Why a text is no usable key. None of it repeats the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It has a passphrase, and none was given.
+    #[error("it is protected by a passphrase")]
+    Encrypted,
+    /// The passphrase given is not the key's.
+    #[error("the passphrase is wrong")]
+    WrongPassphrase,
+    /// It is encrypted in a way that is not understood here.
+    #[error("it is encrypted with {0}, which is not supported")]
+    Cipher(String),
+    /// It is something else, or damaged.
+    #[error("it is no private key in OpenSSH or PEM form: {0}")]
+    Unreadable(String),
+}
+
+impl Key {
+    /// Reads a key's text.
+    pub fn parse(text: &str, passphrase: Option<&str>) -> Result<Self, KeyError> {
+        if text.len() > LIMIT {
+            return Err(KeyError::Unreadable(format!("it has more than {} KiB", LIMIT / 1024)));
+        }
+        // Keys that went through YAML blocks or copy and paste may be indented or have other line ends.
+        let text: String = text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        let legacy = legacy_cipher(&text);
+        if let Some(cipher) = &legacy
+            && (cipher != "AES-128-CBC" || !text.contains("-----BEGIN RSA PRIVATE KEY-----"))
+        {
+            return Err(KeyError::Cipher(format!("{cipher} in the old PEM form")));
+        }
+        let encrypted = legacy.is_some() || text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----");
+        if encrypted && passphrase.is_none() {
+            return Err(KeyError::Encrypted);
+        }
+        // A passphrase that is not needed would turn a plain PKCS#8 key into an encrypted one that fails.
+        let plain = || decode_secret_key(&text, None);
+        let decoded = match passphrase {
+            Some(passphrase) if encrypted => decode_secret_key(&text, Some(passphrase)),
+            Some(passphrase) => match plain() {
+                Err(RusshError::KeyIsEncrypted) => decode_secret_key(&text, Some(passphrase)),
+                other => other,
+            },
+            None => plain(),
+        };
+        match decoded {
+            Ok(key) => Ok(Key(Arc::new(key))),
+            Err(RusshError::KeyIsEncrypted) => Err(KeyError::Encrypted),
+            // A wrong passphrase shows as garbage where the key should be.
+            Err(_) if passphrase.is_some() => Err(KeyError::WrongPassphrase),
+            Err(error) => Err(KeyError::Unreadable(error.to_string())),
+        }
+    }
+}
+
+/// The cipher that an encrypted key in the form of old OpenSSL names in its header (RFC 1421).
+fn legacy_cipher(text: &str) -> Option<String> {
+    let header = text.lines().find_map(|line| line.strip_prefix("DEK-Info:"))?;
+    Some(header.split(',').next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The text of a key that a program made.
+    fn made(script: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let output =
+            Command::new("bash").args(["-ec", script]).current_dir(dir.path()).output().expect("bash");
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read_to_string(dir.path().join("k")).unwrap()
+    }
+
+    #[test]
+    fn every_type_and_form_is_read_with_and_without_a_passphrase() {
+        let pkcs8 = "openssl pkcs8 -topk8";
+        for (script, encrypted) in [
+            ("ssh-keygen -q -t ed25519 -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t ed25519 -N secret -f k".to_owned(), true),
+            ("openssl genpkey -algorithm ed25519 -out k".to_owned(), false),
+            (format!("openssl genpkey -algorithm ed25519 | {pkcs8} -passout pass:secret -out k"), true),
+            ("ssh-keygen -q -t rsa -b 2048 -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t rsa -b 2048 -N secret -f k".to_owned(), true),
+            ("ssh-keygen -q -t rsa -b 2048 -m PEM -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t rsa -b 2048 -m PEM -N secret -f k".to_owned(), true),
+            ("ssh-keygen -q -t rsa -b 2048 -m PKCS8 -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t rsa -b 2048 -m PKCS8 -N secret -f k".to_owned(), true),
+            ("ssh-keygen -q -t ecdsa -b 256 -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t ecdsa -b 384 -N secret -f k".to_owned(), true),
+            ("ssh-keygen -q -t ecdsa -b 521 -m PKCS8 -N '' -f k".to_owned(), false),
+            ("ssh-keygen -q -t ecdsa -b 256 -m PKCS8 -N secret -f k".to_owned(), true),
+            ("openssl ecparam -genkey -noout -name prime256v1 -out k".to_owned(), false),
+            ("openssl ecparam -genkey -noout -name secp384r1 -out k".to_owned(), false),
+        ] {
+            let text = made(&script);
+            if encrypted {
+                assert_eq!(Key::parse(&text, None).unwrap_err(), KeyError::Encrypted, "{script}");
+                assert_eq!(
+                    Key::parse(&text, Some("other")).unwrap_err(),
+                    KeyError::WrongPassphrase,
+                    "{script}"
+                );
+            } else {
+                Key::parse(&text, None).unwrap_or_else(|error| panic!("{script}: {error}"));
+                let indented: String = text.lines().map(|line| format!("  {line}\r\n")).collect();
+                Key::parse(&indented, None).unwrap_or_else(|error| panic!("{script}: {error}"));
+            }
+            Key::parse(&text, Some("secret")).unwrap_or_else(|error| panic!("{script}: {error}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_told_without_repeating_it() {
+        for text in ["", "s3cret", "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----\n"]
+        {
+            let error = Key::parse(text, None).unwrap_err();
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+        assert!(Key::parse(&"x".repeat(LIMIT + 1), None).is_err());
+        let old = made("openssl genrsa -traditional -aes256 -passout pass:secret -out k 2048");
+        assert_eq!(
+            Key::parse(&old, Some("secret")).unwrap_err(),
+            KeyError::Cipher("AES-256-CBC in the old PEM form".into())
+        );
+    }
+}

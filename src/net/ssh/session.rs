@@ -1,0 +1,265 @@
+//! From a host name to a session that is logged in.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use russh::client::{self, AuthResult, ChannelOpenHandle, Handle, KeyboardInteractiveAuthResponse};
+use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
+use russh::{Channel, MethodKind, client::Msg};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::error::SshError;
+use super::key::Key;
+
+/// How long each of DNS, TCP, handshake and login may take.
+const STEP: Duration = Duration::from_secs(15);
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How often a server may ask a question before it counts as endless.
+const QUESTIONS: u32 = 8;
+
+/// A connection that came in at a forwarded port.
+pub type Forwarded = Channel<Msg>;
+
+/// Where to log in, and as whom.
+#[derive(Clone)]
+pub struct Server {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// User to log in as.
+    pub user: String,
+    /// Tried first.
+    pub key: Option<Key>,
+    /// Tried next, as password and as the answer to whatever the server asks.
+    pub password: Option<String>,
+    /// The host key that must be shown, in OpenSSH's notation; any, if there is none.
+    pub host_key: Option<String>,
+    /// Gets the connections that come in at forwarded ports.
+    pub forwarded: Option<mpsc::Sender<Forwarded>>,
+}
+
+/// A session that is logged in.
+pub struct Session {
+    /// The session of the SSH library; channels are opened through it.
+    pub handle: Handle<Client>,
+    /// The server's host key in OpenSSH's notation; none where it shows a certificate.
+    pub host_key: Option<String>,
+    address: String,
+}
+
+/// What russh tells us of a session.
+pub struct Client {
+    shown: Arc<Mutex<Option<PublicKey>>>,
+    known: Option<PublicKey>,
+    forwarded: Option<mpsc::Sender<Forwarded>>,
+}
+
+impl client::Handler for Client {
+    type Error = russh::Error;
+
+    async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
+        let PublicKeyOrCertificate::PublicKey { key, .. } = server else { return Ok(self.known.is_none()) };
+        let accepted = self.known.as_ref().is_none_or(|known| known.key_data() == key.key_data());
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        Ok(accepted)
+    }
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        channel: Channel<Msg>,
+        _connected_address: &str,
+        _connected_port: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), russh::Error> {
+        // Dropped, the reply is a refusal: of what nobody asked for, and of too many at once.
+        if let Some(forwarded) = &self.forwarded
+            && let Ok(place) = forwarded.try_reserve()
+        {
+            reply.accept().await;
+            place.send(channel);
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Has the server listen on a port of its loopback interface.
+    pub async fn forward(&self, port: u16) -> Result<(), SshError> {
+        let asking = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
+        match timeout(STEP, asking).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(russh::Error::RequestDenied)) => {
+                Err(SshError::ForwardingRefused { address: self.address.clone(), port })
+            }
+            Ok(Err(error)) => Err(self.lost(error.to_string())),
+            Err(_) => Err(self.lost("it does not answer".to_owned())),
+        }
+    }
+
+    /// Waits until the session has ended.
+    pub async fn ended(&mut self) -> SshError {
+        let problem = match (&mut self.handle).await {
+            Ok(()) => "the server closed it".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.lost(problem)
+    }
+
+    fn lost(&self, problem: String) -> SshError {
+        SshError::Lost { address: self.address.clone(), problem }
+    }
+}
+
+/// Connects and logs in.
+pub async fn connect(server: &Server) -> Result<Session, SshError> {
+    let address = format!("{}:{}", server.host, server.port);
+    let stream = reach(server, &address).await?;
+    let handshake = |problem: String| SshError::Handshake { address: address.clone(), problem };
+
+    let known = match &server.host_key {
+        Some(text) => Some(
+            PublicKey::from_openssh(text)
+                .map_err(|error| handshake(format!("the host key on record is none: {error}")))?,
+        ),
+        None => None,
+    };
+    let mut config = client::Config { keepalive_interval: Some(KEEPALIVE), ..client::Config::default() };
+    if let Some(known) = &known {
+        // A server has several keys; asked for the known kind first, it shows the same one again.
+        let mut kinds = config.preferred.key.to_vec();
+        kinds.sort_by_key(|kind| !same_kind(kind, &known.algorithm()));
+        config.preferred.key = Cow::Owned(kinds);
+    }
+    let shown = Arc::new(Mutex::new(None));
+    let client =
+        Client { shown: Arc::clone(&shown), known: known.clone(), forwarded: server.forwarded.clone() };
+    let shaking = client::connect_stream(Arc::new(config), stream, client);
+    let outcome = timeout(STEP, shaking).await;
+    let shown = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (Some(known), Some(shown)) = (&known, &shown)
+        && known.key_data() != shown.key_data()
+    {
+        let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
+        return Err(SshError::HostKeyChanged {
+            address,
+            known: fingerprint(known),
+            seen: fingerprint(shown),
+        });
+    }
+    let mut handle = match outcome {
+        Ok(Ok(handle)) => handle,
+        Ok(Err(error)) => return Err(handshake(error.to_string())),
+        Err(_) => return Err(handshake("it does not go on".to_owned())),
+    };
+    match timeout(STEP, log_in(&mut handle, server, &address)).await {
+        Ok(outcome) => outcome?,
+        Err(_) => return Err(handshake("it does not answer the login".to_owned())),
+    }
+    if let Some(key) = &shown {
+        tracing::debug!(address, fingerprint = %key.fingerprint(HashAlg::Sha256), "logged in by SSH");
+    }
+    Ok(Session { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
+}
+
+/// An RSA key signs in several ways, which are one kind.
+fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bool {
+    one == other || (one.clone().is_rsa() && other.clone().is_rsa())
+}
+
+async fn reach(server: &Server, address: &str) -> Result<TcpStream, SshError> {
+    let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
+    let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
+    let found = match timeout(STEP, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => return Err(dns(error.to_string())),
+        Err(_) => return Err(dns("no answer in time".to_owned())),
+    };
+    let mut last = dns("it stands for no address".to_owned());
+    for candidate in found {
+        match timeout(STEP, TcpStream::connect(candidate)).await {
+            Ok(Ok(stream)) => {
+                // Settings are small and waited for.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = tcp(error.to_string()),
+            Err(_) => last = tcp("no connection in time".to_owned()),
+        }
+    }
+    Err(last)
+}
+
+async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> Result<(), SshError> {
+    let failed = |error: russh::Error| SshError::Handshake {
+        address: address.to_owned(),
+        problem: format!("the login broke off: {error}"),
+    };
+    let user = server.user.as_str();
+    if let Some(Key(key)) = &server.key {
+        for hash in hashes(handle, key.algorithm().is_rsa()).await.map_err(failed)? {
+            let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
+            if handle.authenticate_publickey(user, key).await.map_err(failed)?.success() {
+                return Ok(());
+            }
+        }
+    }
+    if let Some(password) = &server.password {
+        match handle.authenticate_password(user, password).await.map_err(failed)? {
+            AuthResult::Success => return Ok(()),
+            AuthResult::Failure { remaining_methods, .. }
+                if remaining_methods.contains(&MethodKind::KeyboardInteractive) =>
+            {
+                if answer_questions(handle, user, password).await.map_err(failed)? {
+                    return Ok(());
+                }
+            }
+            AuthResult::Failure { .. } => {}
+        }
+    }
+    let credentials = match (&server.key, &server.password) {
+        (Some(_), None) => "the private key",
+        (None, _) => "the password",
+        (Some(_), Some(_)) => "the private key or the password",
+    };
+    Err(SshError::Refused { address: address.to_owned(), user: server.user.clone(), credentials })
+}
+
+/// How an RSA key may sign: as the server says, which may allow less than it lists; where it says nothing, SHA-2
+/// and then what servers older than RFC 8332 know. Other keys sign in one way.
+async fn hashes(handle: &Handle<Client>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
+    if !rsa {
+        return Ok(vec![None]);
+    }
+    Ok(match handle.best_supported_rsa_hash().await? {
+        Some(Some(HashAlg::Sha512)) => vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)],
+        Some(best) => vec![best],
+        None => vec![Some(HashAlg::Sha256), None],
+    })
+}
+
+/// Gives the password as the answer to each question, as many servers ask for it.
+async fn answer_questions(
+    handle: &mut Handle<Client>,
+    user: &str,
+    password: &str,
+) -> Result<bool, russh::Error> {
+    let mut answer = handle.authenticate_keyboard_interactive_start(user, None).await?;
+    for _ in 0..QUESTIONS {
+        answer = match answer {
+            KeyboardInteractiveAuthResponse::Success => return Ok(true),
+            KeyboardInteractiveAuthResponse::Failure { .. } => return Ok(false),
+            KeyboardInteractiveAuthResponse::InfoRequest { prompts, .. } => {
+                let answers = prompts.iter().map(|_| password.to_owned()).collect();
+                handle.authenticate_keyboard_interactive_respond(answers).await?
+            }
+        };
+    }
+    Ok(false)
+}

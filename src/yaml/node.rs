@@ -1,0 +1,311 @@
+//! The tree a YAML document loads into: values as BOSH's YAML library resolves them, each with the
+//! place it came from.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Error;
+use super::load::Key;
+
+/// Where in which input a node stands. Lines and columns count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Position {
+    /// The file, or a name for what is not a file (`--var`); none for generated nodes.
+    pub source: Option<Arc<PathBuf>>,
+    /// Line, from 1; 0 for generated nodes.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// `file:line:column`, or as much of it as is known.
+    pub fn describe(&self) -> String {
+        let file =
+            self.source.as_deref().map_or("<generated>".into(), |path: &PathBuf| path.display().to_string());
+        if self.line == 0 { file } else { format!("{file}:{}:{}", self.line, self.column) }
+    }
+
+    /// The file this position is in.
+    pub fn file(&self) -> Option<&Path> {
+        self.source.as_deref().map(PathBuf::as_path)
+    }
+}
+
+/// A value with its position.
+///
+/// Equality is of values: where a node was written does not count.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// What it is.
+    pub data: Data,
+    /// Where it was written.
+    pub position: Position,
+}
+
+/// A resolved YAML value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Data {
+    /// `~`, `null` or nothing.
+    Null,
+    /// A boolean in any YAML 1.1 spelling.
+    Bool(bool),
+    /// An integer that fits 64 signed bits.
+    Int(i64),
+    /// An integer above `i64::MAX`.
+    UInt(u64),
+    /// A float, infinities and NaN included.
+    Float(f64),
+    /// A string.
+    String(String),
+    /// A sequence.
+    Seq(Vec<Node>),
+    /// A mapping in the order it was written.
+    Map(Mapping),
+}
+
+/// A mapping that keeps the order of its keys. Keys may be any scalar.
+///
+/// Equality does not look at the order.
+#[derive(Debug, Clone, Default)]
+pub struct Mapping {
+    entries: Vec<(Node, Node)>,
+}
+
+impl PartialEq for Mapping {
+    fn eq(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        // Most mappings that are compared were written in the same order.
+        if self.entries.iter().zip(&other.entries).all(|(mine, theirs)| mine == theirs) {
+            return true;
+        }
+        let index: std::collections::HashMap<Key, &Node> =
+            other.iter().filter_map(|(key, value)| Some((Key::of(&key.data)?, value))).collect();
+        self.iter().all(|(key, value)| {
+            Key::of(&key.data).and_then(|key| index.get(&key)).is_some_and(|theirs| *theirs == value)
+        })
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.data == other.data
+    }
+}
+
+impl From<Data> for Node {
+    fn from(data: Data) -> Self {
+        Node { data, position: Position::default() }
+    }
+}
+
+impl Node {
+    /// A string node without a position.
+    pub fn string(text: impl Into<String>) -> Self {
+        Data::String(text.into()).into()
+    }
+
+    /// The node of a JSON value, without a position.
+    pub fn from_json(value: &serde_json::Value) -> Self {
+        use serde_json::Value;
+        match value {
+            Value::Null => Data::Null,
+            Value::Bool(flag) => Data::Bool(*flag),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(int), _) => Data::Int(int),
+                (None, Some(int)) => Data::UInt(int),
+                (None, None) => Data::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Value::String(text) => Data::String(text.clone()),
+            Value::Array(items) => Data::Seq(items.iter().map(Node::from_json).collect()),
+            Value::Object(entries) => Data::Map(
+                entries.iter().map(|(key, value)| (Node::string(key), Node::from_json(value))).collect(),
+            ),
+        }
+        .into()
+    }
+
+    /// This tree as JSON. A key that is not a string, or a number JSON has no form for, is an error that
+    /// says where it stands.
+    pub fn to_json(&self) -> Result<serde_json::Value, Error> {
+        use serde_json::Value;
+        Ok(match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(flag) => Value::Bool(*flag),
+            Data::Int(int) => (*int).into(),
+            Data::UInt(int) => (*int).into(),
+            Data::Float(float) => serde_json::Number::from_f64(*float)
+                .map(Value::Number)
+                .ok_or_else(|| Error::at_position(&self.position, format!("{float} has no JSON form")))?,
+            Data::String(text) => Value::String(text.clone()),
+            Data::Seq(items) => Value::Array(items.iter().map(Node::to_json).collect::<Result<_, Error>>()?),
+            Data::Map(map) => {
+                let mut object = serde_json::Map::new();
+                for (key, value) in map.iter() {
+                    let Some(name) = key.as_str() else {
+                        return Err(Error::at_position(
+                            &key.position,
+                            format!("the key is a {}, not a string", key.kind()),
+                        )
+                        .with_hint("put the key in quotes"));
+                    };
+                    object.insert(name.to_owned(), value.to_json()?);
+                }
+                Value::Object(object)
+            }
+        })
+    }
+
+    /// What this is, as an error would call it.
+    pub fn kind(&self) -> &'static str {
+        match self.data {
+            Data::Null => "null",
+            Data::Bool(_) => "boolean",
+            Data::Int(_) | Data::UInt(_) => "integer",
+            Data::Float(_) => "float",
+            Data::String(_) => "string",
+            Data::Seq(_) => "sequence",
+            Data::Map(_) => "mapping",
+        }
+    }
+
+    /// How many collections lie within each other here: 0 for a scalar.
+    pub fn depth(&self) -> usize {
+        match &self.data {
+            Data::Seq(items) => 1 + items.iter().map(Node::depth).max().unwrap_or(0),
+            Data::Map(map) => 1 + map.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// True for null.
+    pub fn is_null(&self) -> bool {
+        matches!(self.data, Data::Null)
+    }
+
+    /// The string, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.data {
+            Data::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self.data {
+            Data::Int(int) => Some(int),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.data {
+            Data::Bool(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is a sequence.
+    pub fn as_seq(&self) -> Option<&[Node]> {
+        match &self.data {
+            Data::Seq(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The mapping, if it is one.
+    pub fn as_map(&self) -> Option<&Mapping> {
+        match &self.data {
+            Data::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// The value under a string key, if this is a mapping that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.as_map()?.get(key)
+    }
+}
+
+impl FromIterator<(Node, Node)> for Mapping {
+    fn from_iter<I: IntoIterator<Item = (Node, Node)>>(entries: I) -> Self {
+        Mapping { entries: entries.into_iter().collect() }
+    }
+}
+
+impl IntoIterator for Mapping {
+    type Item = (Node, Node);
+    type IntoIter = std::vec::IntoIter<(Node, Node)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl Mapping {
+    /// An empty mapping.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Node, &Node)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// The entries in order, values writable.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&Node, &mut Node)> {
+        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// The value under a string key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// The value under a string key, writable.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.entries.iter_mut().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// Whether a string key is there.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Whether a key of any scalar type is there.
+    pub fn contains(&self, key: &Node) -> bool {
+        self.entries.iter().any(|(candidate, _)| candidate == key)
+    }
+
+    /// Sets a value: in place where the key exists, at the end where not. Returns the value it replaced.
+    pub fn insert(&mut self, key: Node, value: Node) -> Option<Node> {
+        match self.entries.iter_mut().find(|(candidate, _)| *candidate == key) {
+            Some((_, slot)) => Some(std::mem::replace(slot, value)),
+            None => {
+                self.entries.push((key, value));
+                None
+            }
+        }
+    }
+
+    /// Takes the entry of a string key out.
+    pub fn remove(&mut self, key: &str) -> Option<Node> {
+        let index = self.entries.iter().position(|(candidate, _)| candidate.as_str() == Some(key))?;
+        Some(self.entries.remove(index).1)
+    }
+}

@@ -1,0 +1,283 @@
+//! How a plain scalar becomes a value: the rules of YAML 1.1 as BOSH's YAML library applies them.
+//!
+//! They differ from the specification (no base 60 numbers, `0o17` is octal, `1e3` needs no dot, an
+//! underscore may stand anywhere in a number), and a manifest means what that library makes of it.
+//! The emitter asks the same rules whether a string must be quoted.
+
+use std::borrow::Cow;
+
+use super::Data;
+
+/// What a plain scalar is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Plain {
+    /// A value other than a string.
+    Value(Data),
+    /// A date or a date and time. Untyped readers get its text, but writers quote it.
+    Timestamp,
+    /// A string.
+    Text,
+}
+
+/// Resolves an untagged plain scalar.
+pub(super) fn resolve(text: &str) -> Plain {
+    match resolve_typed(text) {
+        Plain::Text if is_timestamp(text) => Plain::Timestamp,
+        plain => plain,
+    }
+}
+
+/// Resolves a scalar that a tag forbids to be a timestamp.
+pub(super) fn resolve_typed(text: &str) -> Plain {
+    if let Some(data) = keyword(text) {
+        return Plain::Value(data);
+    }
+    let number = match text.as_bytes().first() {
+        Some(b'.') => float(text, true),
+        Some(b'+' | b'-' | b'0'..=b'9') => number(text),
+        _ => None,
+    };
+    number.map_or(Plain::Text, Plain::Value)
+}
+
+/// The words with a meaning of their own.
+fn keyword(text: &str) -> Option<Data> {
+    Some(match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Data::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            Data::Bool(false)
+        }
+        "" | "~" | "null" | "Null" | "NULL" => Data::Null,
+        ".nan" | ".NaN" | ".NAN" => Data::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Data::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => Data::Float(f64::NEG_INFINITY),
+        _ => return None,
+    })
+}
+
+/// A number that starts with a digit or a sign; underscores anywhere are ignored.
+fn number(text: &str) -> Option<Data> {
+    let plain = without_underscores(text);
+    integer(&plain).or_else(|| float(&plain, false))
+}
+
+fn without_underscores(text: &str) -> Cow<'_, str> {
+    if text.contains('_') { text.replace('_', "").into() } else { text.into() }
+}
+
+/// An integer with an optional sign and base prefix, if it fits 64 bits. Only unsigned text may exceed
+/// `i64::MAX`.
+fn integer(text: &str) -> Option<Data> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
+        _ => (None, text),
+    };
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    // The standard library's parser would take a second sign.
+    if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let magnitude = u64::from_str_radix(digits, radix).ok()?;
+    match sign {
+        Some(b'-') => 0i64.checked_sub_unsigned(magnitude).map(Data::Int),
+        Some(_) => i64::try_from(magnitude).ok().map(Data::Int),
+        None => Some(i64::try_from(magnitude).map_or(Data::UInt(magnitude), Data::Int)),
+    }
+}
+
+/// Whether text is `[sign] digits [. digits] [exponent]`, with digits on one side of the dot at least.
+fn is_decimal(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (rest, None),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let mantissa_ok = match mantissa.split_once('.') {
+        Some((whole, fraction)) => {
+            digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
+        }
+        None => !mantissa.is_empty() && digits(mantissa),
+    };
+    let exponent_ok = exponent.is_none_or(|exponent| {
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        !exponent.is_empty() && digits(exponent)
+    });
+    mantissa_ok && exponent_ok
+}
+
+/// A decimal float. One too large for 64 bits is no float. `underscores` may separate digits.
+fn float(text: &str, underscores: bool) -> Option<Data> {
+    let bytes = text.as_bytes();
+    let plain = if underscores && text.contains('_') {
+        let separates = |at: usize| {
+            at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+        };
+        if !bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || separates(at)) {
+            return None;
+        }
+        without_underscores(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    if !is_decimal(&plain) {
+        return None;
+    }
+    plain.parse().ok().filter(|float: &f64| float.is_finite()).map(Data::Float)
+}
+
+/// Whether text is a date (`2001-1-2`) or a date and time (`2001-01-02T3:04:05.6Z`, with `t`, or with
+/// spaces and then without a zone).
+pub(super) fn is_timestamp(text: &str) -> bool {
+    timestamp(text).is_some()
+}
+
+fn timestamp(text: &str) -> Option<()> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 5 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
+        return None;
+    }
+    let year: u32 = text[..4].parse().ok()?;
+    let mut rest = &bytes[5..];
+    let month = short_number(&mut rest, 12)?;
+    literal(&mut rest, b'-')?;
+    let day = short_number(&mut rest, 31)?;
+    if month == 0 || day == 0 || day > days_in(year, month) {
+        return None;
+    }
+    let zoned = match rest.first() {
+        None => return Some(()),
+        Some(b'T' | b't') => {
+            rest = &rest[1..];
+            true
+        }
+        Some(b' ') => {
+            while let [b' ', tail @ ..] = rest {
+                rest = tail;
+            }
+            false
+        }
+        Some(_) => return None,
+    };
+    short_number(&mut rest, 23)?;
+    literal(&mut rest, b':')?;
+    short_number(&mut rest, 59)?;
+    literal(&mut rest, b':')?;
+    short_number(&mut rest, 59)?;
+    if let [b'.' | b',', b'0'..=b'9', ..] = rest {
+        rest = &rest[1..];
+        while let [b'0'..=b'9', tail @ ..] = rest {
+            rest = tail;
+        }
+    }
+    if zoned {
+        zone(&mut rest)?;
+    }
+    rest.is_empty().then_some(())
+}
+
+/// `Z` or `±hh:mm`.
+fn zone(rest: &mut &[u8]) -> Option<()> {
+    match **rest {
+        [b'Z', ref tail @ ..] => *rest = tail,
+        [b'+' | b'-', h1, h2, b':', m1, m2, ref tail @ ..] => {
+            let two = |a: u8, b: u8| {
+                (a.is_ascii_digit() && b.is_ascii_digit()).then(|| (a - b'0') * 10 + (b - b'0'))
+            };
+            if two(h1, h2)? > 24 || two(m1, m2)? > 60 {
+                return None;
+            }
+            *rest = tail;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// One or two digits, not above `max`.
+fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
+    let (value, tail) = match **rest {
+        [a @ b'0'..=b'9', b @ b'0'..=b'9', ref tail @ ..] => {
+            (u32::from(a - b'0') * 10 + u32::from(b - b'0'), tail)
+        }
+        [a @ b'0'..=b'9', ref tail @ ..] => (u32::from(a - b'0'), tail),
+        _ => return None,
+    };
+    *rest = tail;
+    (value <= max).then_some(value)
+}
+
+fn literal(rest: &mut &[u8], byte: u8) -> Option<()> {
+    let (first, tail) = rest.split_first()?;
+    *rest = tail;
+    (*first == byte).then_some(())
+}
+
+fn days_in(year: u32, month: u32) -> u32 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Whether text is a base 60 number (`12:30:45`). They are strings here, but other YAML readers take
+/// them for numbers, so they are written in quotes.
+pub(super) fn is_base60(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (groups, fraction) = match rest.split_once('.') {
+        Some((groups, fraction)) => (groups, Some(fraction)),
+        None => (rest, None),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let mut groups = groups.split(':');
+    let leading = groups.next().unwrap_or_default();
+    let mut count = 0;
+    let sixties = groups.all(|group| {
+        count += 1;
+        matches!(group.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
+    });
+    leading.starts_with(|first: char| first.is_ascii_digit())
+        && digits(leading)
+        && sixties
+        && count > 0
+        && fraction.is_none_or(digits)
+}
+
+/// A float as it is written: the shortest text that reads back, with an exponent below 1e-4 and from
+/// 1e6 on.
+pub(super) fn format_float(float: f64) -> String {
+    if float.is_nan() {
+        return ".nan".into();
+    }
+    if float.is_infinite() {
+        return if float > 0.0 { ".inf" } else { "-.inf" }.into();
+    }
+    // `{:e}` gives the shortest digits; where the exponent shows is the only question left.
+    let scientific = format!("{float:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        return format!("{float}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// What a float is after it was written and read again.
+pub fn resettle(data: &Data) -> Data {
+    match data {
+        Data::Float(float) => match resolve(&format_float(*float)) {
+            Plain::Value(data) => data,
+            Plain::Timestamp | Plain::Text => Data::Float(*float),
+        },
+        data => data.clone(),
+    }
+}
