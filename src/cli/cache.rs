@@ -9,7 +9,7 @@ use super::session::Session;
 use super::table::Table;
 use artifact::cache::{self, Entry, Pruned};
 use base::Result;
-use manifest::vars_store::command::parse_duration;
+use manifest::vars::command::parse_duration;
 
 #[derive(Debug, Clone, Args)]
 pub struct CacheArgs {

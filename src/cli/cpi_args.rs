@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 
 use super::duration;
 use engine::apply::Environment;
-use engine::cpi::HIGHEST_API_VERSION;
+use engine::protocol::HIGHEST_API_VERSION;
 
 /// Which version of the CPI API to speak.
 #[derive(Debug, Clone, Args)]

@@ -9,7 +9,7 @@ use super::finish::Finished;
 use super::{paths, sealing, session::Session};
 use base::Result;
 use manifest::Inputs;
-use manifest::vars_store::command::{self, Request};
+use manifest::vars::command::{self, Request};
 
 #[derive(Debug, Clone, Args)]
 pub struct VarsArgs {

@@ -10,7 +10,8 @@ use super::exchange::{Ended, Exchange, Watching};
 use super::redacted;
 use super::reply::{self, Said};
 use base::Result;
-use engine::cpi::{Answer, Contract, CpiErrorKind, HIGHEST_API_VERSION, Info, Method, Reading, Terms};
+use engine::cpi::{Answer, CpiErrorKind, Info, Method, Reading};
+use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
 
 /// A call and what came of it, fit to be shown.
 #[derive(Debug, Clone, Serialize)]

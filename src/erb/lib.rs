@@ -19,15 +19,12 @@
 
 mod context;
 mod error;
-mod eval;
-mod methods;
+mod evaluator;
 mod mode;
 pub mod native;
 mod parse;
 pub mod ruby;
 mod scanner;
-mod stdlib;
-mod value;
 
 pub use context::Context;
 pub use error::{ContextError, RenderError, StartError, TemplateError};

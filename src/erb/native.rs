@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::Context;
 use super::error::{RenderError, TemplateError};
-use super::eval;
-pub use super::eval::Limits;
+use super::evaluator::eval;
+pub use super::evaluator::eval::Limits;
 use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 

@@ -14,6 +14,7 @@ pub mod ops;
 mod reader;
 mod secrets;
 pub mod variables;
+pub mod vars;
 pub mod vars_store;
 mod words;
 

@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 
 use super::deployment::Az;
 use super::ops::{self, Ops};
+use super::variables::Declared;
 use super::variables::{Definitions, Resolver, Sources};
-use super::vars_store::report::Declared;
 use super::vars_store::{Store, expiry};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Sealing;

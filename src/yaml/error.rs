@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Position;
-use super::tree::Place;
+use super::position::{Place, Position};
 
 /// An error in a YAML document: the problem, its place, and a suggestion.
 ///

@@ -6,15 +6,18 @@
 
 mod emit;
 mod error;
+mod key;
 mod load;
 mod node;
 mod order;
+mod position;
 mod scalar;
 pub mod tree;
 
 pub use emit::emit;
 pub use error::Error;
 pub use load::load;
-pub use node::{Data, Mapping, Node, Position};
+pub use node::{Data, Mapping, Node};
+pub use position::{Place, Position};
 pub use scalar::resettle;
 pub use tree::MAX_DEPTH;

@@ -1,12 +1,13 @@
 //! From text to [`Node`]s: follows aliases and merge keys and resolves scalars.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::key::Key;
+use super::position::Place;
 use super::scalar::{self, Plain};
-use super::tree::{self, Id, Kind, MAX_DEPTH, Place, Raw, Tree};
+use super::tree::{self, Id, Kind, MAX_DEPTH, Raw, Tree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
@@ -74,45 +75,6 @@ struct Entries<'t> {
 struct Slot {
     at: usize,
     merged: bool,
-}
-
-/// A scalar as a hash key.
-#[derive(PartialEq, Eq, Hash)]
-pub(super) enum Key<'t> {
-    Null,
-    Bool(bool),
-    Int(i64),
-    UInt(u64),
-    Float(u64),
-    String(Cow<'t, str>),
-}
-
-impl<'t> Key<'t> {
-    /// None for collections, and for NaN, which equals nothing.
-    pub(super) fn of(data: &'t Data) -> Option<Self> {
-        Some(match data {
-            Data::Null => Key::Null,
-            Data::Bool(flag) => Key::Bool(*flag),
-            Data::Int(int) => Key::Int(*int),
-            Data::UInt(int) => Key::UInt(*int),
-            Data::Float(float) if float.is_nan() => return None,
-            // Both zeros are one key.
-            Data::Float(float) => Key::Float((float + 0.0).to_bits()),
-            Data::String(text) => Key::String(text.into()),
-            Data::Seq(_) | Data::Map(_) => return None,
-        })
-    }
-
-    fn into_owned(self) -> Key<'static> {
-        match self {
-            Key::Null => Key::Null,
-            Key::Bool(flag) => Key::Bool(flag),
-            Key::Int(int) => Key::Int(int),
-            Key::UInt(int) => Key::UInt(int),
-            Key::Float(bits) => Key::Float(bits),
-            Key::String(text) => Key::String(text.into_owned().into()),
-        }
-    }
 }
 
 impl<'t> Entries<'t> {

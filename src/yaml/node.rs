@@ -1,36 +1,8 @@
 //! The tree a YAML document loads into: values as BOSH's YAML library resolves them, each with the
 //! place it came from.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use super::Error;
-use super::load::Key;
-
-/// Where in which input a node stands. Lines and columns count from 1.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Position {
-    /// The file, or a name for what is not a file (`--var`); none for generated nodes.
-    pub source: Option<Arc<PathBuf>>,
-    /// Line, from 1; 0 for generated nodes.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-}
-
-impl Position {
-    /// `file:line:column`, or as much of it as is known.
-    pub fn describe(&self) -> String {
-        let file =
-            self.source.as_deref().map_or("<generated>".into(), |path: &PathBuf| path.display().to_string());
-        if self.line == 0 { file } else { format!("{file}:{}:{}", self.line, self.column) }
-    }
-
-    /// The file this position is in.
-    pub fn file(&self) -> Option<&Path> {
-        self.source.as_deref().map(PathBuf::as_path)
-    }
-}
+use super::key::Key;
+use super::{Error, Position};
 
 /// A value with its position.
 ///

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::Error;
+use super::position::Place;
 
 /// How deep a document may nest. Every walk over a tree is recursive and must fit the stack.
 pub const MAX_DEPTH: usize = 500;
@@ -18,21 +19,6 @@ const MAX_REREAD: usize = 32 << 20;
 
 /// Index of a [`Raw`] in its tree.
 pub type Id = usize;
-
-/// Line and column, both from 1.
-#[derive(Clone, Copy)]
-pub struct Place {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-}
-
-impl From<Marker> for Place {
-    fn from(mark: Marker) -> Self {
-        Place { line: mark.line(), column: mark.col() + 1 }
-    }
-}
 
 /// A node as written.
 pub struct Raw<'t> {

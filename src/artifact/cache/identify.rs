@@ -49,7 +49,7 @@ impl Cache {
             let what = source.describe(kind.name());
             return match kind {
                 Kind::Release => source_form::release::identify(&source.path, &what),
-                Kind::Stemcell => source_form::stemcell::identify(&source.path, &what),
+                Kind::Stemcell => stemcell::source_form::identify(&source.path, &what),
             };
         }
         let algorithms = algorithms(expected);

@@ -12,10 +12,10 @@ use crate::digest::{Algorithm, Digest, Hasher};
 use base::{Error, Result};
 
 /// What goes into an archive: names below its root, sorted, and where each comes from.
-pub(super) type FileSet = BTreeMap<PathBuf, Input>;
+pub(crate) type FileSet = BTreeMap<PathBuf, Input>;
 
 /// A pattern of a package spec: `*` within one path component, `**` across, `{a,b}`, `[…]`.
-pub(super) fn glob(pattern: &str) -> Result<GlobMatcher> {
+pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
     let clean = pattern.trim_start_matches("./");
     GlobBuilder::new(clean)
         .literal_separator(true)
@@ -27,7 +27,7 @@ pub(super) fn glob(pattern: &str) -> Result<GlobMatcher> {
 
 /// The files and links below `root`, by their name there; none if there is no such directory. Directories
 /// that are links are entries themselves and are not entered.
-pub(super) fn list(root: &Path) -> Result<FileSet> {
+pub(crate) fn list(root: &Path) -> Result<FileSet> {
     let mut files = FileSet::new();
     if !root.exists() {
         return Ok(files);
@@ -56,7 +56,7 @@ pub(super) fn list(root: &Path) -> Result<FileSet> {
 /// For every file, in the order of names: its name, whether it is executable (or a link), and the SHA-256 of
 /// its content (or the link's target); then the facts in the order given. Each part is preceded by its
 /// length, so that no two sets give the same bytes.
-pub(super) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
+pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
     let mut part = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_be_bytes());
@@ -100,7 +100,7 @@ fn sha256(digest: &Digest) -> String {
 }
 
 /// Packs a set of files. Returns the archive's digest, SHA-1 and SHA-256.
-pub(super) fn pack(files: &FileSet, archive: &Path) -> Result<Digest> {
+pub(crate) fn pack(files: &FileSet, archive: &Path) -> Result<Digest> {
     let mut packer = Packer::create(archive)?;
     for (name, input) in files {
         packer.add(name, input)?;

@@ -15,7 +15,7 @@ use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
 use engine::apply;
-use engine::cpi::Contract;
+use engine::protocol::Contract;
 
 /// Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense
 #[derive(Debug, Clone, Args)]

@@ -14,7 +14,8 @@ use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
 use base::{Error, Result};
 use engine::apply::{self, OpenCpi, OpenedCpi};
-use engine::cpi::{Executable, HIGHEST_API_VERSION};
+use engine::cpi::Executable;
+use engine::protocol::HIGHEST_API_VERSION;
 
 /// Which CPI, and how it is asked.
 #[derive(Debug, Clone, Args)]

@@ -8,7 +8,8 @@ use super::ledger::Thing;
 use super::run::Run;
 use super::step::{Checked, Halt, Heard, Step, failed, is};
 use crate::conformance::bench::Versions;
-use engine::cpi::{Answer, Contract, HIGHEST_API_VERSION, Method};
+use engine::cpi::{Answer, Method};
+use engine::protocol::{Contract, HIGHEST_API_VERSION};
 
 /// How much a disk grows, in MiB: the smallest step that IaaSes know.
 const GROWTH: u64 = 1024;

@@ -26,7 +26,7 @@ pub use report::{Check, Counts, Left, Report, Timing, Verdict};
 use super::bench::Bench;
 use base::Result;
 use base::events::Stage;
-use engine::cpi::Contract;
+use engine::protocol::Contract;
 use run::Run;
 
 /// What the run asks for. Kept in a transcript, so that a replay asks for the same.

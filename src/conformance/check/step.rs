@@ -12,7 +12,8 @@ use crate::conformance::exchange::{Ended, Exchange, Watching};
 use crate::conformance::reply::{self, Refusal, Said};
 use base::events::Stage;
 use base::{Error, Result};
-use engine::cpi::{Absence, Answer, CpiErrorKind, Method, Reading, Terms};
+use engine::cpi::{Absence, Answer, CpiErrorKind, Method, Reading};
+use engine::protocol::Terms;
 
 /// How often a call is made again when the CPI says that this may help.
 const RETRIES: u32 = 3;

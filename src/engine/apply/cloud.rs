@@ -10,7 +10,7 @@ use super::effect::Effect;
 use super::request::Environment;
 use super::{signals, suspects};
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
-use crate::registry::Entrance;
+use crate::protocol::RegistryEndpoint;
 use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store};
 use base::events::Stage;
 use base::task_graph::{self, Task};
@@ -22,7 +22,7 @@ pub(super) struct Cloud<'a> {
     cpis: Cpis<'a>,
     store: Store,
     /// What answers the CPI while calls are made under contract v1.
-    registry: Option<Entrance>,
+    registry: Option<RegistryEndpoint>,
 }
 
 /// One of several calls that change the world at once.
@@ -42,7 +42,7 @@ struct Wanted<'w> {
     effect: &'w Effect,
     arguments: &'w [Value],
     /// What answers the CPI meanwhile.
-    registry: Option<&'w Entrance>,
+    registry: Option<&'w RegistryEndpoint>,
 }
 
 impl<'a> Cloud<'a> {
@@ -68,7 +68,7 @@ impl<'a> Cloud<'a> {
     }
 
     /// From now on, calls are announced with this registry.
-    pub(super) fn served_by(&mut self, registry: &Entrance) {
+    pub(super) fn served_by(&mut self, registry: &RegistryEndpoint) {
         self.registry = Some(registry.clone());
     }
 

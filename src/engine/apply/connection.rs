@@ -12,9 +12,8 @@ use super::cpis::of_cpi;
 use super::request::Environment;
 use super::{prepare, signals};
 use crate::cpi::install::Installed;
-use crate::cpi::{
-    Answer, Call, Contract, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Terms, Watch,
-};
+use crate::cpi::{Answer, Call, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
+use crate::protocol::{Contract, Terms};
 use crate::state::Kind;
 use base::events::Stage;
 use base::timing::{Activity, Spending};

@@ -9,7 +9,7 @@ use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
 use super::{cpi_names, cpi_source, lock, prepare, resume, signals, suspects};
-use crate::cpi::Contract;
+use crate::protocol::Contract;
 use crate::state::{Kind, State};
 use crate::templates;
 use base::{Error, Result};

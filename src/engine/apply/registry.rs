@@ -11,9 +11,10 @@ use super::cloud::Cloud;
 use super::request::Environment;
 use super::signals;
 use crate::agent::{Agent, AgentError};
-use crate::cpi::Contract;
+use crate::protocol::Contract;
+use crate::protocol::RegistryEndpoint;
 use crate::registry::tunnel::Tunnel;
-use crate::registry::{Credentials, Entrance, Registry as Server};
+use crate::registry::{Credentials, Registry as Server};
 use crate::state::{Change, Document, State};
 use artifact::Location;
 use base::events::Stage;
@@ -62,7 +63,7 @@ impl<'a> Registry<'a> {
             None => None,
         };
         let (runtime, server) = serve(config, address, cloud.registry())?;
-        cloud.served_by(server.entrance());
+        cloud.served_by(server.endpoint());
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
@@ -136,7 +137,7 @@ impl ForCalls {
     }
 
     /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
-    pub(super) fn start_again(entrance: Entrance, content: Document) -> Result<Self> {
+    pub(super) fn start_again(entrance: RegistryEndpoint, content: Document) -> Result<Self> {
         let runtime = runtime()?;
         let server = Server::start_again(runtime.handle(), entrance, content)?;
         Ok(ForCalls { _server: server, _runtime: runtime })

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Info, Reading, Terms};
-use super::contract::{Contract, HIGHEST_API_VERSION};
+use super::answer::{Answer, Info, Reading};
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use super::process::{Executable, Files, Outcome, scratch_files};
 use super::rpc::parse_answer;
+use crate::protocol::Terms;
+use crate::protocol::{Contract, HIGHEST_API_VERSION};
 
 /// What the context of a request carries in any case.
 const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];

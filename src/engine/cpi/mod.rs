@@ -6,16 +6,14 @@
 
 mod answer;
 mod client;
-mod contract;
 mod error;
 pub mod install;
 mod methods;
 mod process;
 mod rpc;
 
-pub use answer::{Answer, CreatedVm, Info, Reading, Shape, Terms};
+pub use answer::{Answer, CreatedVm, Info, Reading, Shape};
 pub use client::{Call, Cpi, Setup, Stop, Watch, read_answer};
-pub use contract::{Contract, HIGHEST_API_VERSION};
 pub use error::{CpiError, CpiErrorKind};
 pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};
 pub(crate) use process::shorten_endless;

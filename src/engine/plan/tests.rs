@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::cpi::Contract;
+use crate::protocol::Contract;
 use crate::state::{Change, Disk, Handle, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
 use artifact::{Digest, Identity};
 use manifest::deployment::DiskSpec;

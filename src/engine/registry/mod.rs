@@ -14,4 +14,4 @@ mod content;
 mod server;
 pub(crate) mod tunnel;
 
-pub use server::{Credentials, Entrance, Registry};
+pub use server::{Credentials, Registry};

@@ -10,7 +10,6 @@ use axum::extract::{Extension, Path as UrlPath, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -19,8 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::content::{Content, Stored};
+use crate::protocol::RegistryEndpoint;
 use crate::state::Document;
-use base::encoding::basic_authorization;
 use base::{Error, Result};
 use net::http_server::{Login, serve_connection};
 
@@ -42,20 +41,6 @@ pub struct Credentials {
     pub password: String,
 }
 
-/// Where a registry listens and whom it lets in: what is needed to start it again, without the password.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entrance {
-    address: SocketAddr,
-    login: Login,
-}
-
-impl Entrance {
-    fn new(address: SocketAddr, credentials: &Credentials) -> Self {
-        let authorization = basic_authorization(&credentials.username, &credentials.password);
-        Entrance { address, login: Login::new(&authorization) }
-    }
-}
-
 /// The way a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -67,7 +52,7 @@ pub(crate) enum Origin {
 
 /// A registry that answers until it is dropped.
 pub struct Registry {
-    entrance: Entrance,
+    endpoint: RegistryEndpoint,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
@@ -94,12 +79,16 @@ impl Registry {
         credentials: &Credentials,
         content: Document,
     ) -> Result<Self> {
-        Self::start_again(runtime, Entrance::new(address, credentials), content)
+        Self::start_again(
+            runtime,
+            RegistryEndpoint::new(address, &credentials.username, &credentials.password),
+            content,
+        )
     }
 
     /// Serves what is in `content` as an earlier registry did, for those who know that one.
-    pub fn start_again(runtime: &Handle, entrance: Entrance, content: Document) -> Result<Self> {
-        let address = entrance.address;
+    pub fn start_again(runtime: &Handle, endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
+        let address = endpoint.address;
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
             return Err(Error::invalid(format!(
@@ -119,18 +108,18 @@ impl Registry {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
         let shared = Arc::new(Shared {
             content,
-            login: entrance.login,
+            login: endpoint.login,
             here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
         tracing::debug!(%address, "the registry listens");
-        Ok(Registry { entrance, shared, accepting })
+        Ok(Registry { endpoint, shared, accepting })
     }
 
     /// What is needed to start it again.
-    pub fn entrance(&self) -> &Entrance {
-        &self.entrance
+    pub fn endpoint(&self) -> &RegistryEndpoint {
+        &self.endpoint
     }
 
     /// What serves one stream from the VM.

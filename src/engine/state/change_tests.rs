@@ -1,5 +1,5 @@
 use super::*;
-use crate::cpi::Contract;
+use crate::protocol::Contract;
 
 fn vm(cid: &str) -> Change {
     Change::VmCreated(Box::new(Vm {

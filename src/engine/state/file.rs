@@ -12,7 +12,7 @@ use super::depot::{BACKUP, Depot};
 use super::durations::Durations;
 use super::handle::{Handle, in_iaas};
 use super::salted::{Leaves, MadeOf};
-use crate::cpi::Contract;
+use crate::protocol::Contract;
 use base::encryption::Kept;
 use base::{Error, Result};
 

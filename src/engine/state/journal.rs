@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
 use super::depot::{Depot, Document, JOURNAL};
 use super::lock::Holder;
-use crate::cpi::Terms;
-use crate::registry::Entrance;
+use crate::protocol::RegistryEndpoint;
+use crate::protocol::Terms;
 use base::{Error, Result};
 
 /// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
@@ -39,7 +39,7 @@ pub struct Intent<E> {
     /// The registry that the CPI may need while it is at work: it ends with the run, and the next one starts it
     /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registry: Option<Entrance>,
+    pub registry: Option<RegistryEndpoint>,
     /// Who announced it, as far as its announcement says so.
     #[serde(default, skip_serializing)]
     pub by: Option<Holder>,

@@ -348,7 +348,7 @@ mod tests {
         let intent = crate::state::Intent {
             request_id: "r".into(),
             method: "create_vm".into(),
-            terms: crate::cpi::Terms::new(2, None),
+            terms: crate::protocol::Terms::new(2, None),
             cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),
@@ -364,7 +364,7 @@ mod tests {
         let vm = crate::state::Vm {
             cid: "vm-1".into(),
             agent_id: "a".into(),
-            contract: crate::cpi::Contract::V1,
+            contract: crate::protocol::Contract::V1,
             networks: None,
             cpi: None,
             instance: "bosh/0".into(),
@@ -397,7 +397,7 @@ mod tests {
         let intent = crate::state::Intent {
             request_id: "r".into(),
             method: "create_disk".into(),
-            terms: crate::cpi::Terms::new(2, None),
+            terms: crate::protocol::Terms::new(2, None),
             cpi: None,
             why: "test".into(),
             effect: serde_json::json!({}),

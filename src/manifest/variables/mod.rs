@@ -8,6 +8,7 @@
 //!
 //! The format is described in docs-bosh, "Manifest variables" (`cli-int.md`, `variable-types.md`).
 
+mod declared;
 mod definitions;
 mod descend;
 mod missing;
@@ -15,6 +16,7 @@ mod resolver;
 mod sources;
 pub mod syntax;
 
+pub use declared::Declared;
 pub use definitions::{Definition, Definitions, UpdateMode};
 pub use missing::Missing;
 pub use resolver::Resolver;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::no_state;
 use crate::apply::effect::Effect;
-use crate::cpi::Contract;
+use crate::protocol::Contract;
 use crate::state::{Depot, Holder, Journal, Snapshot, State, Suspect, Undeleted};
 use base::Result;
 

@@ -1,3 +1,4 @@
+use base::encoding::basic_authorization;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;

@@ -1,0 +1,65 @@
+//! A stemcell in source form: `stemcell.MF`, and either a file `image` or a directory `image/`, which is
+//! packed into the image.
+
+use std::fs;
+use std::path::Path;
+
+use super::{IMAGE, MANIFEST, read_manifest};
+use crate::Identity;
+use crate::archive::{self, Input};
+use crate::digest::Digest;
+use crate::source_form::files::{FileSet, fingerprint};
+use base::{Error, Result};
+
+/// Name, version, and what manifest and image hash to.
+pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
+    let manifest = read_manifest(&dir.join(MANIFEST), what)?;
+    let digest = content(dir, what)?;
+    Ok(Identity { name: manifest.name, version: manifest.version, digest, stamp: None })
+}
+
+/// Makes `out` with `stemcell.MF` and `image`. Returns the digest of the content.
+pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Digest> {
+    let manifest = read_manifest(&dir.join(MANIFEST), what)?;
+    let image = dir.join(IMAGE);
+    if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
+        return Err(Error::invalid(format!(
+            "{MANIFEST} of {what} gives a sha1 for the image, but image/ is a directory to be packed"
+        ))
+        .with_hint("remove the sha1"));
+    }
+    let digest = content(dir, what)?;
+    let making = |error| Error::io(format!("making '{}'", out.display()), error);
+    fs::create_dir(out).map_err(making)?;
+    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(making);
+    let made = copied.and_then(|_| {
+        if image.is_dir() {
+            archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
+        } else {
+            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(making)
+        }
+    });
+    if let Err(error) = made {
+        let _ = fs::remove_dir_all(out);
+        return Err(error);
+    }
+    Ok(digest)
+}
+
+fn content(dir: &Path, what: &str) -> Result<Digest> {
+    let image = dir.join(IMAGE);
+    let mut files = FileSet::new();
+    let file = |path| Input::File { path, executable: Some(false) };
+    files.insert(MANIFEST.into(), file(dir.join(MANIFEST)));
+    if image.is_dir() {
+        for (name, input) in archive::tree(&image)? {
+            files.insert(Path::new(IMAGE).join(name), input);
+        }
+    } else if image.is_file() {
+        files.insert(IMAGE.into(), file(image));
+    } else {
+        return Err(Error::invalid(format!("{what} has no '{IMAGE}'"))
+            .with_hint("a stemcell in source form has stemcell.MF, and image as a file or a directory"));
+    }
+    Digest::parse(&format!("sha256:{}", fingerprint(&files, &[])?), what)
+}

@@ -1,0 +1,332 @@
+//! Arguments: evaluating them for a call, and binding them to parameters.
+
+use std::rc::Rc;
+
+use super::{Env, Interp, R};
+use crate::evaluator::value::{RHash, Value};
+use crate::parse::ir::{Argument, Body, Pair, Parameter, Params};
+
+/// The arguments of a call.
+#[derive(Default, Clone)]
+pub(crate) struct Args {
+    pub(crate) list: Vec<Value>,
+    /// The last of `list` is a hash of keyword arguments.
+    pub(crate) keywords: bool,
+    pub(crate) block: Option<Value>,
+}
+
+impl Args {
+    pub(crate) fn new(list: Vec<Value>) -> Self {
+        Args { list, keywords: false, block: None }
+    }
+
+    pub(crate) fn with_block(list: Vec<Value>, block: Value) -> Self {
+        Args { list, keywords: false, block: Some(block) }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Value> {
+        self.list.get(index)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The hash of keyword arguments.
+    pub(crate) fn options(&self) -> Option<Rc<RHash>> {
+        match self.list.last() {
+            Some(Value::Hash(hash)) if self.keywords => Some(Rc::clone(hash)),
+            _ => None,
+        }
+    }
+
+    /// The arguments that are not keywords.
+    pub(crate) fn positional(&self) -> &[Value] {
+        match self.list.len() {
+            length if self.keywords && length > 0 => &self.list[..length - 1],
+            _ => &self.list,
+        }
+    }
+}
+
+/// How strict parameters are with the number of arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    Method,
+    Block,
+}
+
+impl Interp {
+    pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> R<(Vec<Value>, bool)> {
+        let mut list = Vec::with_capacity(args.len());
+        let mut keywords = false;
+        for arg in args {
+            match arg {
+                Argument::Value(expr) => list.push(self.eval(expr, env)?),
+                Argument::Splat(expr) => {
+                    let value = self.eval(expr, env)?;
+                    list.extend(self.splat(&value)?);
+                }
+                Argument::Keywords(pairs) => {
+                    let hash = self.eval_pairs(pairs, env)?;
+                    // `f(**{})` passes nothing.
+                    if hash.len() > 0 || pairs.iter().any(|pair| matches!(pair, Pair::Entry(..))) {
+                        keywords = true;
+                        list.push(Value::hash(hash));
+                    }
+                }
+            }
+        }
+        Ok((list, keywords))
+    }
+
+    /// The values `*value` stands for.
+    pub(crate) fn splat(&mut self, value: &Value) -> R<Vec<Value>> {
+        match value {
+            Value::Nil => Ok(Vec::new()),
+            Value::Array(array) => Ok(array.to_vec()),
+            Value::Hash(_) | Value::Range(_) => self.collect(value),
+            Value::Object(_) if self.responds(value, "to_a") => match self.call(value, "to_a", Vec::new())? {
+                Value::Array(array) => Ok(array.to_vec()),
+                _ => Ok(vec![value.clone()]),
+            },
+            other => Ok(vec![other.clone()]),
+        }
+    }
+
+    pub(super) fn eval_pairs(&mut self, pairs: &[Pair], env: &Rc<Env>) -> R<RHash> {
+        let hash = RHash::default();
+        for pair in pairs {
+            match pair {
+                Pair::Entry(key, value) => {
+                    let key = self.eval(key, env)?;
+                    let value = self.eval(value, env)?;
+                    hash.insert(key, value);
+                }
+                Pair::Splat(expr) => match self.eval(expr, env)? {
+                    Value::Hash(other) => {
+                        for (key, value) in other.pairs() {
+                            hash.insert(key, value);
+                        }
+                    }
+                    Value::Nil => return self.type_error("no implicit conversion of nil into Hash"),
+                    other => match self.call(&other, "to_hash", Vec::new())? {
+                        Value::Hash(other) => {
+                            for (key, value) in other.pairs() {
+                                hash.insert(key, value);
+                            }
+                        }
+                        _ => return self.no_conversion(&other, "Hash"),
+                    },
+                },
+            }
+        }
+        self.charge(hash.len() * 64)?;
+        Ok(hash)
+    }
+
+    /// Puts arguments into the variables of a scope.
+    pub(super) fn bind(&mut self, body: &Body, args: Args, env: &Rc<Env>, strictness: Strictness) -> R<()> {
+        let params = &body.params;
+        let Args { mut list, keywords, block } = args;
+        if params.numbered > 0 {
+            return self.bind_numbered(params.numbered, list, env);
+        }
+        // The common case first.
+        if let ([Parameter::Slot(slot)], true) = (params.required.as_slice(), params.is_simple())
+            && strictness == Strictness::Block
+            && params.lone
+        {
+            let value = if list.is_empty() { Value::Nil } else { list.swap_remove(0) };
+            set(env, *slot, value);
+            return Ok(());
+        }
+        let takes_keywords = !params.keywords.is_empty() || params.keyword_rest.is_some();
+        let mut given = None;
+        if strictness == Strictness::Block
+            && list.len() == 1
+            && !keywords
+            && !params.lone
+            && (params.required.len() + params.optional.len() + params.post.len() > 1
+                || (params.required.len() + params.optional.len() > 0 && params.rest.is_some())
+                || (params.required.len() == 1 && !params.lone && params.rest.is_none())
+                || (params.optional.len() == 1 && takes_keywords))
+            && let Some(Value::Array(array)) = list.first()
+        {
+            let items = array.to_vec();
+            list = items;
+        }
+        if takes_keywords
+            && keywords
+            && let Some(Value::Hash(hash)) = list.last()
+        {
+            given = Some(Rc::clone(hash));
+            list.pop();
+        }
+        let needed = params.required.len() + params.post.len();
+        let most = needed + params.optional.len();
+        if strictness == Strictness::Method {
+            let wrong = list.len() < needed || (params.rest.is_none() && list.len() > most);
+            if wrong {
+                let expected = if params.rest.is_some() {
+                    format!("{needed}+")
+                } else if params.optional.is_empty() {
+                    needed.to_string()
+                } else {
+                    format!("{needed}..{most}")
+                };
+                let missing: Vec<_> = params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
+                let mut text =
+                    format!("wrong number of arguments (given {}, expected {expected}", list.len());
+                if given.is_none() && !missing.is_empty() {
+                    let plural = if missing.len() > 1 { "s" } else { "" };
+                    let names: Vec<_> = missing.iter().map(|kw| kw.name.to_string()).collect();
+                    text.push_str(&format!("; required keyword{plural}: {}", names.join(", ")));
+                }
+                return self.argument_error(format!("{text})"));
+            }
+        } else {
+            if params.rest.is_none() && list.len() > most {
+                list.truncate(most);
+            }
+            while list.len() < needed {
+                // Missing ones are nil; those given fill the required first, then the last.
+                list.push(Value::Nil);
+            }
+        }
+        self.bind_positional(params, list, env)?;
+        self.bind_keywords(params, given, env)?;
+        if let Some(slot) = params.block {
+            set(env, slot, block.unwrap_or(Value::Nil));
+        }
+        Ok(())
+    }
+
+    fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> R<()> {
+        let spare = list.len() - params.required.len() - params.post.len();
+        let mut values = list.into_iter();
+        for parameter in &params.required {
+            let value = values.next().unwrap_or(Value::Nil);
+            self.bind_one(parameter, value, env)?;
+        }
+        let optional = spare.min(params.optional.len());
+        for (slot, default) in params.optional.iter().take(optional) {
+            let _ = default;
+            set(env, *slot, values.next().unwrap_or(Value::Nil));
+        }
+        for (slot, default) in params.optional.iter().skip(optional) {
+            let value = self.eval(default, env)?;
+            set(env, *slot, value);
+        }
+        let rest = spare - optional;
+        let extra: Vec<Value> = values.by_ref().take(rest).collect();
+        if let Some(Some(slot)) = params.rest {
+            set(env, slot, Value::array(extra));
+        }
+        for parameter in &params.post {
+            let value = values.next().unwrap_or(Value::Nil);
+            self.bind_one(parameter, value, env)?;
+        }
+        Ok(())
+    }
+
+    fn bind_keywords(&mut self, params: &Params, given: Option<Rc<RHash>>, env: &Rc<Env>) -> R<()> {
+        if params.keywords.is_empty() && params.keyword_rest.is_none() {
+            return Ok(());
+        }
+        let rest = given.map_or_else(RHash::default, |given| given.copy());
+        let mut missing = Vec::new();
+        for keyword in &params.keywords {
+            match rest.remove(&Value::Symbol(keyword.name.clone())) {
+                Some(value) => set(env, keyword.slot, value),
+                None => match &keyword.default {
+                    Some(Some(default)) => {
+                        let value = self.eval(default, env)?;
+                        set(env, keyword.slot, value);
+                    }
+                    Some(None) => set(env, keyword.slot, Value::Nil),
+                    None => missing.push(keyword.name.clone()),
+                },
+            }
+        }
+        if !missing.is_empty() {
+            let plural = if missing.len() > 1 { "s" } else { "" };
+            let names: Vec<String> = missing.iter().map(|name| format!(":{name}")).collect();
+            return self.argument_error(format!("missing keyword{plural}: {}", names.join(", ")));
+        }
+        match params.keyword_rest {
+            Some(Some(slot)) => set(env, slot, Value::hash(rest)),
+            Some(None) => {}
+            None if rest.len() > 0 => {
+                let plural = if rest.len() > 1 { "s" } else { "" };
+                let mut names = Vec::new();
+                for (key, _) in rest.pairs() {
+                    names.push(self.inspect(&key)?);
+                }
+                return self.argument_error(format!("unknown keyword{plural}: {}", names.join(", ")));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn bind_one(&mut self, parameter: &Parameter, value: Value, env: &Rc<Env>) -> R<()> {
+        match parameter {
+            Parameter::Slot(slot) => {
+                set(env, *slot, value);
+                Ok(())
+            }
+            Parameter::Nested(multi) => self.assign_multi(multi, &value, env),
+        }
+    }
+
+    fn bind_numbered(&mut self, count: u32, mut list: Vec<Value>, env: &Rc<Env>) -> R<()> {
+        if count == 1 {
+            set(env, 0, list.into_iter().next().unwrap_or(Value::Nil));
+            return Ok(());
+        }
+        if let [Value::Array(array)] = list.as_slice() {
+            let items = array.to_vec();
+            list = items;
+        }
+        for (slot, value) in (0..count).zip(list) {
+            set(env, slot, value);
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+pub(super) fn set(env: &Rc<Env>, slot: u32, value: Value) {
+    if let Some(place) = env.vars.borrow_mut().get_mut(slot as usize) {
+        *place = value;
+    }
+}
+
+impl Params {
+    /// Required parameters only.
+    fn is_simple(&self) -> bool {
+        self.optional.is_empty()
+            && self.rest.is_none()
+            && self.post.is_empty()
+            && self.keywords.is_empty()
+            && self.keyword_rest.is_none()
+            && self.block.is_none()
+    }
+
+    /// What `arity` says of a method or lambda with these parameters.
+    pub(crate) fn arity(&self) -> i64 {
+        let needed = (self.required.len() + self.post.len()) as i64;
+        let required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
+        let open = self.rest.is_some();
+        let count = if required_keyword && needed == 0 { 1 } else { needed };
+        if self.numbered > 0 {
+            return i64::from(self.numbered);
+        }
+        if open || !self.optional.is_empty() { -needed - 1 } else { count }
+    }
+}

@@ -1,0 +1,234 @@
+//! Assignments.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::arguments::set;
+use super::{Env, Flow, Interp, R};
+use crate::evaluator::value::{RMatch, Value};
+use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
+
+/// A target whose parts have been evaluated, so that it can be read and then written.
+enum Place {
+    Simple,
+    Index(Value, Vec<Value>),
+    Attribute(Value),
+    /// `nil&.name = value`
+    Nowhere,
+}
+
+impl Interp {
+    pub(super) fn eval_assignment(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        match &expr.node {
+            Node::Assign(Target::Local(slot), value) => {
+                let value = self.eval(value, env)?;
+                self.set_local(*slot, value.clone(), env);
+                Ok(value)
+            }
+            Node::Assign(target, value) => {
+                let place = self.place(target, env)?;
+                if matches!(place, Place::Nowhere) {
+                    return Ok(Value::Nil);
+                }
+                let value = self.eval(value, env)?;
+                self.span = expr.span;
+                self.write(target, &place, value.clone(), env)?;
+                Ok(value)
+            }
+            Node::OperatorAssign { target, operator, value } => {
+                let place = self.place(target, env)?;
+                if matches!(place, Place::Nowhere) {
+                    return Ok(Value::Nil);
+                }
+                self.span = expr.span;
+                let old = self.read(target, &place, env)?;
+                let value = self.eval(value, env)?;
+                self.span = expr.span;
+                let new = self.call(&old, operator, vec![value])?;
+                self.write(target, &place, new.clone(), env)?;
+                Ok(new)
+            }
+            Node::OrAssign { target, value } => {
+                let place = self.place(target, env)?;
+                if matches!(place, Place::Nowhere) {
+                    return Ok(Value::Nil);
+                }
+                self.span = expr.span;
+                let old = self.read_or_nil(target, &place, env)?;
+                if old.truthy() {
+                    return Ok(old);
+                }
+                let value = self.eval(value, env)?;
+                self.span = expr.span;
+                self.write(target, &place, value.clone(), env)?;
+                Ok(value)
+            }
+            Node::AndAssign { target, value } => {
+                let place = self.place(target, env)?;
+                self.span = expr.span;
+                let old = self.read_or_nil(target, &place, env)?;
+                if !old.truthy() {
+                    return Ok(old);
+                }
+                let value = self.eval(value, env)?;
+                self.span = expr.span;
+                self.write(target, &place, value.clone(), env)?;
+                Ok(value)
+            }
+            Node::MultipleAssign(multi, value) => {
+                let value = self.eval(value, env)?;
+                self.span = expr.span;
+                self.assign_multi(multi, &value, env)?;
+                Ok(value)
+            }
+            Node::MatchAssign { regexp, value, names } => self.match_assign(expr, regexp, value, names, env),
+            _ => Ok(Value::Nil),
+        }
+    }
+
+    fn match_assign(
+        &mut self,
+        expr: &Expr,
+        regexp: &Expr,
+        value: &Expr,
+        names: &[(Name, Slot)],
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let regexp = self.eval(regexp, env)?;
+        let value = self.eval(value, env)?;
+        self.span = expr.span;
+        let Value::Regexp(regexp) = regexp else { return Ok(Value::Nil) };
+        let found = match &value {
+            Value::Nil => None,
+            other => {
+                let text = self.string_arg(other)?;
+                self.regexp_match(&regexp, &text, 0)?
+            }
+        };
+        self.set_last_match(found.clone(), env);
+        for (name, slot) in names {
+            let value = found.as_ref().map_or(Value::Nil, |found| named(found, name));
+            self.set_local(*slot, value, env);
+        }
+        Ok(found.map_or(Value::Nil, |found| Value::Int(found.char_start())))
+    }
+
+    pub(super) fn set_local(&self, slot: Slot, value: Value, env: &Rc<Env>) {
+        set(env.up(slot.depth), slot.index, value);
+    }
+
+    fn place(&mut self, target: &Target, env: &Rc<Env>) -> R<Place> {
+        Ok(match target {
+            Target::Index(receiver, indexes) => {
+                let receiver = self.eval(receiver, env)?;
+                Place::Index(receiver, self.eval_args(indexes, env)?.0)
+            }
+            Target::Attribute { receiver, safe, .. } => {
+                let receiver = self.eval(receiver, env)?;
+                if *safe && receiver.is_nil() { Place::Nowhere } else { Place::Attribute(receiver) }
+            }
+            _ => Place::Simple,
+        })
+    }
+
+    fn read(&mut self, target: &Target, place: &Place, env: &Rc<Env>) -> R<Value> {
+        match (target, place) {
+            (Target::Local(slot), _) => Ok(self.local(*slot, env)),
+            (Target::InstanceVariable(name), _) => Ok(self.instance_variable(&env.this, name)),
+            (Target::ClassVariable(name), _) => self.class_variable(name, env),
+            (Target::Global(name), _) => self.global(name, env),
+            (Target::Constant(None, name), _) => self.constant(name, env),
+            (_, Place::Index(receiver, indexes)) => self.call(receiver, "[]", indexes.clone()),
+            (Target::Attribute { name, .. }, Place::Attribute(receiver)) => {
+                self.call(receiver, name, Vec::new())
+            }
+            _ => Ok(Value::Nil),
+        }
+    }
+
+    /// For `||=` a variable that does not exist is nil.
+    fn read_or_nil(&mut self, target: &Target, place: &Place, env: &Rc<Env>) -> R<Value> {
+        match (target, self.read(target, place, env)) {
+            (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
+            (_, result) => result,
+        }
+    }
+
+    fn write(&mut self, target: &Target, place: &Place, value: Value, env: &Rc<Env>) -> R<()> {
+        match (target, place) {
+            (Target::Local(slot), _) => self.set_local(*slot, value, env),
+            (Target::InstanceVariable(name), _) => self.set_instance_variable(&env.this, name, value)?,
+            (Target::ClassVariable(name), _) => self.set_class_variable(name, value, env),
+            (Target::Global(name), _) => {
+                self.globals.insert(Arc::clone(name), value);
+            }
+            (Target::Constant(scope, name), _) => {
+                let class = match scope {
+                    Some(scope) => match self.eval(scope, env)? {
+                        Value::Class(class) => class,
+                        other => {
+                            let shown = self.inspect(&other)?;
+                            return self.type_error(format!("{shown} is not a class/module"));
+                        }
+                    },
+                    None => Rc::clone(&env.module),
+                };
+                if let Value::Class(named) = &value
+                    && named.name.borrow().is_none()
+                {
+                    let full = self.qualified(&class, name);
+                    *named.name.borrow_mut() = Some(full);
+                }
+                class.constants.borrow_mut().insert(Arc::clone(name), value);
+            }
+            (_, Place::Index(receiver, indexes)) => {
+                let mut args = indexes.clone();
+                args.push(value);
+                self.call(receiver, "[]=", args)?;
+            }
+            (Target::Attribute { name, .. }, Place::Attribute(receiver)) => {
+                let own = receiver.same(&env.this);
+                self.call_attribute_writer(receiver, name, value, own)?;
+            }
+            (Target::Nested(multi), _) => self.assign_multi(multi, &value, env)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a target that is evaluated now.
+    pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> R<()> {
+        let place = self.place(target, env)?;
+        self.write(target, &place, value, env)
+    }
+
+    /// Takes a value apart.
+    pub(super) fn assign_multi(&mut self, multi: &MultiTarget, value: &Value, env: &Rc<Env>) -> R<()> {
+        let list = match value {
+            Value::Array(array) => array.to_vec(),
+            Value::Object(_) if self.responds(value, "to_ary") => {
+                let list = self.call(value, "to_ary", Vec::new())?;
+                self.splat(&list)?
+            }
+            other => vec![other.clone()],
+        };
+        let at = |index: usize| list.get(index).cloned().unwrap_or(Value::Nil);
+        for (index, target) in multi.before.iter().enumerate() {
+            self.assign(target, at(index), env)?;
+        }
+        let Some(splat) = &multi.splat else { return Ok(()) };
+        let from = multi.before.len().min(list.len());
+        let to = list.len().saturating_sub(multi.after.len()).max(from);
+        if let Some(target) = splat {
+            self.assign(target, Value::array(list[from..to].to_vec()), env)?;
+        }
+        for (index, target) in multi.after.iter().enumerate() {
+            self.assign(target, at(to + index), env)?;
+        }
+        Ok(())
+    }
+}
+
+fn named(found: &RMatch, name: &str) -> Value {
+    found.regexp.group_index(name).map_or(Value::Nil, |index| found.value(index))
+}

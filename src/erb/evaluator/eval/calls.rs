@@ -1,0 +1,460 @@
+//! Calls: of methods a template defined, of Ruby's own, of blocks and procs.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::arguments::Strictness;
+use super::{Args, Env, Flow, Frame, Interp, R};
+use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, Value, Visibility};
+use crate::parse::ir::{Argument, BlockArgument, Body, Call, Expr, Name, Node};
+
+impl Interp {
+    pub(super) fn eval_call(&mut self, call: &Call, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        let receiver = match &call.receiver {
+            Some(receiver) => self.eval(receiver, env)?,
+            None => env.this.clone(),
+        };
+        if call.safe && receiver.is_nil() {
+            return Ok(Value::Nil);
+        }
+        let (list, keywords) = self.eval_args(&call.args, env)?;
+        let (block, tag) = self.eval_block(call.block.as_ref(), env)?;
+        self.span = expr.span;
+        let args = Args { list, keywords, block };
+        let own = match &call.receiver {
+            None => true,
+            Some(receiver) => matches!(receiver.node, Node::Myself),
+        };
+        // An attribute writer's value is what was assigned, whatever the method returns; a plain call is not.
+        let bare = call.receiver.is_none() && call.args.is_empty();
+        let result = if own {
+            match self.own_call(&receiver, &call.name, &args, env)? {
+                Some(value) => Ok(value),
+                None => self.dispatch(&receiver, &call.name, args, true, bare, Some(env)),
+            }
+        } else {
+            self.dispatch(&receiver, &call.name, args, false, false, Some(env))
+        };
+        match result {
+            Err(Flow::Break(thrown, value)) if tag != 0 && thrown == tag => Ok(value),
+            other => other,
+        }
+    }
+
+    /// The block of a call, and the tag of breaks from it.
+    fn eval_block(&mut self, block: Option<&BlockArgument>, env: &Rc<Env>) -> R<(Option<Value>, u64)> {
+        match block {
+            None => Ok((None, 0)),
+            Some(BlockArgument::Literal(body)) => {
+                let tag = self.id();
+                let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
+                Ok((Some(Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(false), tag }))), tag))
+            }
+            Some(BlockArgument::Pass(None)) => Ok((env.frame.block.clone(), 0)),
+            Some(BlockArgument::Pass(Some(expr))) => {
+                let value = self.eval(expr, env)?;
+                Ok((self.block_from(value)?, 0))
+            }
+        }
+    }
+
+    /// What `&value` passes.
+    pub(crate) fn block_from(&mut self, value: Value) -> R<Option<Value>> {
+        match value {
+            Value::Nil => Ok(None),
+            Value::Proc(_) => Ok(Some(value)),
+            Value::Symbol(name) => {
+                let kind = ProcKind::Symbol(name);
+                Ok(Some(Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(true), tag: 0 }))))
+            }
+            other if self.responds(&other, "to_proc") => {
+                let block = self.call(&other, "to_proc", Vec::new())?;
+                Ok(Some(block))
+            }
+            other => {
+                let class = self.class_of(&other).label();
+                self.type_error(format!("wrong argument type {class} (expected Proc)"))
+            }
+        }
+    }
+
+    pub(super) fn lambda(&mut self, body: &Arc<Body>, env: &Rc<Env>) -> Value {
+        let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
+        let tag = self.id();
+        Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(true), tag }))
+    }
+
+    /// Calls a public method.
+    pub(crate) fn call(&mut self, receiver: &Value, name: &str, args: Vec<Value>) -> R<Value> {
+        self.check_depth()?;
+        self.dispatch(receiver, name, Args::new(args), false, false, None)
+    }
+
+    pub(crate) fn call_with(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
+        self.check_depth()?;
+        self.dispatch(receiver, name, args, false, false, None)
+    }
+
+    /// Calls a method, private ones included.
+    pub(crate) fn call_any(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
+        self.check_depth()?;
+        self.dispatch(receiver, name, args, true, false, None)
+    }
+
+    pub(super) fn call_attribute_writer(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        value: Value,
+        own: bool,
+    ) -> R<()> {
+        self.dispatch(receiver, &format!("{name}="), Args::new(vec![value]), own, false, None)?;
+        Ok(())
+    }
+
+    /// The method a template defined for this receiver.
+    pub(crate) fn find_user_method(&mut self, receiver: &Value, name: &str) -> Option<Rc<Method>> {
+        match receiver {
+            Value::Object(object) => {
+                if let Some(singleton) = &*object.singleton.borrow()
+                    && let Some(method) = singleton.find_method(name)
+                {
+                    return Some(method);
+                }
+                object.class.find_method(name)
+            }
+            Value::Class(class) => class.find_singleton(name).or_else(|| {
+                if !self.patched {
+                    return None;
+                }
+                self.class_of(receiver).find_method(name)
+            }),
+            _ if self.patched => self.class_of(receiver).find_method(name),
+            _ => None,
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: Args,
+        own: bool,
+        bare: bool,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        self.step(1)?;
+        if let Some(method) = self.find_user_method(receiver, name) {
+            if !own && method.visibility == Visibility::Private {
+                if let Some(result) = self.method_missing(receiver, name, &args)? {
+                    return Ok(result);
+                }
+                let shown = self.describe_receiver(receiver)?;
+                let text = format!("private method `{name}' called for {shown}");
+                return Err(self.error_with("NoMethodError", text, Value::symbol(name)));
+            }
+            if !own && method.visibility == Visibility::Protected {
+                let inside = env.is_some_and(
+                    |env| matches!(&env.this, Value::Object(this) if this.class.descends_from(&method.owner)),
+                );
+                if !inside {
+                    let shown = self.describe_receiver(receiver)?;
+                    let text = format!("protected method `{name}' called for {shown}");
+                    return Err(self.error_with("NoMethodError", text, Value::symbol(name)));
+                }
+            }
+            return self.invoke(&method, receiver, args);
+        }
+        if let Some(value) = self.builtin(receiver, name, &args, env)? {
+            return Ok(value);
+        }
+        if own && let Some(value) = self.kernel(receiver, name, &args, env)? {
+            return Ok(value);
+        }
+        if let Some(result) = self.method_missing(receiver, name, &args)? {
+            return Ok(result);
+        }
+        self.no_method(receiver, name, own, bare)
+    }
+
+    fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+        let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
+        let mut list = vec![Value::symbol(name)];
+        list.extend(args.list.iter().cloned());
+        let args = Args { list, keywords: args.keywords, block: args.block.clone() };
+        self.invoke(&method, receiver, args).map(Some)
+    }
+
+    fn no_method(&mut self, receiver: &Value, name: &str, own: bool, bare: bool) -> R<Value> {
+        if self.ruby_has(receiver, name) || (own && self.kernel_has(name)) {
+            let class = self.class_of(receiver).label();
+            let what = match receiver {
+                Value::Class(class) => format!("{}.{name}", class.label()),
+                _ if own => format!("the method '{name}'"),
+                _ => format!("{class}#{name}"),
+            };
+            return Err(self.unsupported(what));
+        }
+        let shown = self.describe_receiver(receiver)?;
+        let detail = Value::symbol(name);
+        if bare {
+            let text = format!("undefined local variable or method `{name}' for {shown}");
+            return Err(self.error_with("NameError", text, detail));
+        }
+        Err(self.error_with("NoMethodError", format!("undefined method `{name}' for {shown}"), detail))
+    }
+
+    /// Runs a method a template defined.
+    pub(crate) fn invoke(&mut self, method: &Rc<Method>, receiver: &Value, args: Args) -> R<Value> {
+        self.check_depth()?;
+        match &method.body {
+            MethodBody::Reader(name) => Ok(self.instance_variable(receiver, name)),
+            MethodBody::Writer(name) => {
+                let value = args.list.into_iter().next().unwrap_or(Value::Nil);
+                self.set_instance_variable(receiver, name, value.clone())?;
+                Ok(value)
+            }
+            MethodBody::Builtin(name) => match self.builtin(receiver, name, &args, None)? {
+                Some(value) => Ok(value),
+                None => match self.kernel(receiver, name, &args, None)? {
+                    Some(value) => Ok(value),
+                    None => self.no_method(receiver, name, false, false),
+                },
+            },
+            MethodBody::Proc(block) => {
+                let Value::Proc(block) = block else { return Ok(Value::Nil) };
+                self.call_proc_as(block, args, Some(receiver.clone()), true, None)
+            }
+            MethodBody::Code(body) => {
+                let id = self.id();
+                let frame = Rc::new(Frame {
+                    id,
+                    block: args.block.clone(),
+                    args: args.list.clone(),
+                    keywords: args.keywords,
+                    method: Some(Arc::clone(&method.name)),
+                    owner: Some(Rc::clone(&method.owner)),
+                    last_match: RefCell::new(None),
+                });
+                let module = Rc::clone(&method.owner);
+                let env = Rc::new(Env {
+                    vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
+                    parent: None,
+                    frame,
+                    this: receiver.clone(),
+                    module,
+                    tag: 0,
+                });
+                self.charge(128 + body.locals.len() * 16)?;
+                self.bind(body, args, &env, Strictness::Method)?;
+                match self.eval_maybe(body.code.as_ref(), &env) {
+                    Err(Flow::Return(frame, value)) if frame == id => Ok(value),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    /// Runs a block with these values, as `yield` does.
+    pub(crate) fn yield_to(&mut self, block: &Value, args: Vec<Value>) -> R<Value> {
+        let Value::Proc(block) = block else {
+            return Err(self.error("LocalJumpError", "no block given (yield)"));
+        };
+        self.step(1)?;
+        self.call_proc_as(block, Args::new(args), None, false, None)
+    }
+
+    /// Runs a block with one value.
+    pub(crate) fn yield_one(&mut self, block: &Value, value: Value) -> R<Value> {
+        self.yield_to(block, vec![value])
+    }
+
+    /// Runs a proc as `call` does.
+    pub(crate) fn call_proc(&mut self, block: &Rc<RProc>, args: Args) -> R<Value> {
+        self.call_proc_as(block, args, None, false, None)
+    }
+
+    /// Runs a proc, with another `self` and another class to define in where given.
+    pub(crate) fn call_proc_as(
+        &mut self,
+        block: &Rc<RProc>,
+        args: Args,
+        this: Option<Value>,
+        as_method: bool,
+        module: Option<Rc<Class>>,
+    ) -> R<Value> {
+        self.check_depth()?;
+        match &block.kind {
+            ProcKind::Native(native) => {
+                let native = Rc::clone(native);
+                native(self, args.list)
+            }
+            ProcKind::Symbol(name) => {
+                let mut list = args.list.into_iter();
+                match list.next() {
+                    Some(receiver) => {
+                        let args = Args { list: list.collect(), keywords: args.keywords, block: None };
+                        self.call_with(&receiver, name, args)
+                    }
+                    None => self.argument_error("no receiver given"),
+                }
+            }
+            ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
+            ProcKind::Block { body, env } => {
+                let lambda = block.lambda.get() || as_method;
+                let id = if lambda { self.id() } else { env.frame.id };
+                let frame = if lambda {
+                    let outer = &env.frame;
+                    Rc::new(Frame {
+                        id,
+                        block: outer.block.clone(),
+                        args: outer.args.clone(),
+                        keywords: outer.keywords,
+                        method: outer.method.clone(),
+                        owner: outer.owner.clone(),
+                        last_match: RefCell::new(outer.last_match.borrow().clone()),
+                    })
+                } else {
+                    Rc::clone(&env.frame)
+                };
+                let inner = Rc::new(Env {
+                    vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
+                    parent: Some(Rc::clone(env)),
+                    frame,
+                    this: this.unwrap_or_else(|| env.this.clone()),
+                    module: module.unwrap_or_else(|| Rc::clone(&env.module)),
+                    tag: block.tag,
+                });
+                self.charge(96 + body.locals.len() * 16)?;
+                let strictness = if lambda { Strictness::Method } else { Strictness::Block };
+                self.bind(body, args, &inner, strictness)?;
+                match self.eval_maybe(body.code.as_ref(), &inner) {
+                    Err(Flow::Next(value)) => Ok(value),
+                    Err(Flow::Return(frame, value)) if lambda && frame == id => Ok(value),
+                    Err(Flow::Break(tag, value)) if lambda && tag == block.tag => Ok(value),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    pub(super) fn eval_yield(&mut self, list: Vec<Value>, keywords: bool, env: &Rc<Env>) -> R<Value> {
+        let Some(Value::Proc(block)) = env.frame.block.clone() else {
+            return Err(self.error("LocalJumpError", "no block given (yield)"));
+        };
+        self.step(1)?;
+        self.call_proc(&block, Args { list, keywords, block: None })
+    }
+
+    pub(super) fn eval_super(
+        &mut self,
+        args: Option<&[Argument]>,
+        block: Option<&BlockArgument>,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let (Some(name), Some(owner)) = (env.frame.method.clone(), env.frame.owner.clone()) else {
+            return Err(self.error("RuntimeError", "super called outside of method"));
+        };
+        let (list, keywords) = match args {
+            Some(args) => self.eval_args(args, env)?,
+            None => (env.frame.args.clone(), env.frame.keywords),
+        };
+        let (own_block, _) = self.eval_block(block, env)?;
+        let args = Args { list, keywords, block: own_block.or_else(|| env.frame.block.clone()) };
+        let this = env.this.clone();
+        match self.method_above(&this, &owner, &name) {
+            Some(method) => self.invoke(&method, &this, args),
+            None => {
+                if let Some(value) = self.builtin(&this, &name, &args, Some(env))? {
+                    return Ok(value);
+                }
+                match &*name {
+                    "initialize" | "inherited" | "included" | "extended" | "method_added" => {
+                        self.initialize_builtin(&this, &args)?;
+                        Ok(Value::Nil)
+                    }
+                    "respond_to_missing?" => Ok(Value::Bool(false)),
+                    "method_missing" => match args.list.first() {
+                        Some(Value::Symbol(name)) => {
+                            let name = Arc::clone(name);
+                            self.no_method(&this, &name, false, false)
+                        }
+                        _ => Ok(Value::Nil),
+                    },
+                    _ => {
+                        let shown = self.describe_receiver(&this)?;
+                        let text = format!("super: no superclass method `{name}' for {shown}");
+                        Err(self.error_with("NoMethodError", text, Value::symbol(&name)))
+                    }
+                }
+            }
+        }
+    }
+
+    fn method_above(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
+        if let Value::Class(class) = this {
+            let mut next = class.superclass.clone();
+            let mut seen = class.singleton.borrow().contains_key(name);
+            if !seen {
+                let mut at = Some(Rc::clone(class));
+                while let Some(candidate) = at {
+                    if Rc::ptr_eq(&candidate, owner) {
+                        next = candidate.superclass.clone();
+                        seen = true;
+                        break;
+                    }
+                    at = candidate.superclass.clone();
+                }
+            }
+            return if seen { next.and_then(|class| class.find_singleton(name)) } else { None };
+        }
+        let mut classes = Vec::new();
+        if let Value::Object(object) = this
+            && let Some(singleton) = &*object.singleton.borrow()
+        {
+            classes.extend(singleton.ancestors());
+        }
+        for class in self.class_of(this).ancestors() {
+            if !classes.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &class)) {
+                classes.push(class);
+            }
+        }
+        let at = classes.iter().position(|class| Rc::ptr_eq(class, owner))?;
+        classes[at + 1..].iter().find_map(|class| class.methods.borrow().get(name).cloned())
+    }
+
+    /// How an error names a receiver.
+    pub(crate) fn describe_receiver(&mut self, receiver: &Value) -> R<String> {
+        Ok(match receiver {
+            Value::Nil => "nil:NilClass".into(),
+            Value::Bool(true) => "true:TrueClass".into(),
+            Value::Bool(false) => "false:FalseClass".into(),
+            Value::Class(class) => {
+                let kind = if class.is_module { "Module" } else { "Class" };
+                format!("{}:{kind}", class.label())
+            }
+            Value::Object(object) if object.same_as(&self.main) => {
+                format!("#<{}>", object.class.label())
+            }
+            other => {
+                let class = self.class_of(other).label();
+                let shown = self.inspect(other)?;
+                if shown.len() > 65 || shown.starts_with("#<") {
+                    match other {
+                        Value::Object(object) => self.anonymous(object),
+                        _ => format!("#<{class}>"),
+                    }
+                } else {
+                    format!("{shown}:{class}")
+                }
+            }
+        })
+    }
+}
+
+impl crate::evaluator::value::Object {
+    fn same_as(self: &Rc<Self>, value: &Value) -> bool {
+        matches!(value, Value::Object(other) if Rc::ptr_eq(self, other))
+    }
+}

@@ -1,0 +1,448 @@
+//! Classes, modules, constants and the variables of objects.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{Env, Flow, Frame, Interp, R};
+use crate::evaluator::methods::names::{self, ClassFact};
+use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
+use crate::parse::ir::{Body, ConstScope, Expr, Name, Node};
+
+impl Interp {
+    /// A class of Ruby's own, by its full name. Made when first used.
+    pub(crate) fn class(&mut self, name: &str) -> Rc<Class> {
+        if let Some(class) = self.classes.get(name) {
+            return Rc::clone(class);
+        }
+        let (superclass, is_module) = match names::fact(name) {
+            Some(ClassFact { superclass, is_module, .. }) => {
+                (superclass.map(|superclass| self.class(superclass)), *is_module)
+            }
+            None => (Some(self.class("Object")), false),
+        };
+        let outer = name.rsplit_once("::").map(|(outer, _)| self.class(outer));
+        let class = Class::new(Some(name), superclass, is_module, outer);
+        for module in names::included(name) {
+            let module = self.class(module);
+            class.included.borrow_mut().push(module);
+        }
+        self.classes.insert(Arc::from(name), Rc::clone(&class));
+        class
+    }
+
+    pub(crate) fn class_of(&mut self, value: &Value) -> Rc<Class> {
+        let name = match (value.core_class(), value) {
+            (Some(name), _) => name,
+            (None, Value::Object(object)) => return Rc::clone(&object.class),
+            (None, Value::Proc(block)) if matches!(block.kind, ProcKind::Method { .. }) => "Method",
+            (None, Value::Class(class)) if class.is_module => "Module",
+            (None, Value::Class(_)) => "Class",
+            // Whatever is left is a proc.
+            (None, _) => "Proc",
+        };
+        self.class(name)
+    }
+
+    /// The class of this name, if Ruby or the template has it.
+    fn named_class(&mut self, name: &str) -> Option<Rc<Class>> {
+        if let Some(class) = self.classes.get(name) {
+            return Some(Rc::clone(class));
+        }
+        names::fact(name).map(|_| self.class(name))
+    }
+
+    pub(super) fn eval_constant(&mut self, scope: &ConstScope, name: &Name, env: &Rc<Env>) -> R<Value> {
+        match scope {
+            ConstScope::Lexical => self.constant(name, env),
+            ConstScope::Top => {
+                let object = self.class("Object");
+                self.constant_in(&object, name)
+            }
+            ConstScope::In(expr) => match self.eval(expr, env)? {
+                Value::Class(class) => self.constant_in(&class, name),
+                other => {
+                    let shown = self.inspect(&other)?;
+                    self.type_error(format!("{shown} is not a class/module"))
+                }
+            },
+        }
+    }
+
+    /// A constant as code here sees it.
+    pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+        let mut at = Some(Rc::clone(&env.module));
+        while let Some(class) = at {
+            for ancestor in class.ancestors() {
+                if let Some(value) = ancestor.constants.borrow().get(name) {
+                    return Ok(value.clone());
+                }
+            }
+            let full = format!("{}::{name}", class.label());
+            if let Some(found) = self.named_class(&full) {
+                return Ok(Value::Class(found));
+            }
+            at = class.outer.clone();
+        }
+        // All code of a template stands inside the evaluation context, `class ::String` as well.
+        let context = self.class("TemplateEvaluationContext");
+        if let Some(value) = context.constants.borrow().get(name) {
+            return Ok(value.clone());
+        }
+        let object = self.class("Object");
+        match self.constant_in(&object, name) {
+            Err(flow) if self.raised(&flow, "NameError") => {
+                // Ruby names the class the code stands in.
+                let text = format!("uninitialized constant {}::{name}", env.module.label());
+                Err(self.error_with("NameError", text, Value::symbol(name)))
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> R<Value> {
+        for ancestor in class.ancestors() {
+            if let Some(value) = ancestor.constants.borrow().get(name) {
+                return Ok(value.clone());
+            }
+        }
+        let top = class.label() == "Object";
+        let full = if top { name.to_owned() } else { format!("{}::{name}", class.label()) };
+        if let Some(found) = self.named_class(&full) {
+            return Ok(Value::Class(found));
+        }
+        if let Some(value) = self.builtin_constant(&full)? {
+            class.constants.borrow_mut().insert(Arc::from(name), value.clone());
+            return Ok(value);
+        }
+        if names::KNOWN_CONSTANTS.contains(&full.as_str()) {
+            return Err(self.unsupported(format!("the constant {full}")));
+        }
+        let detail = Value::symbol(name);
+        Err(self.error_with("NameError", format!("uninitialized constant {full}"), detail))
+    }
+
+    pub(super) fn qualified(&mut self, outer: &Rc<Class>, name: &str) -> Name {
+        let top = matches!(&*outer.label(), "Object");
+        Arc::from(if top { name.to_owned() } else { format!("{}::{name}", outer.label()) })
+    }
+
+    pub(super) fn eval_definition(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        self.span = expr.span;
+        match &expr.node {
+            Node::Define { name, body, on } => match on {
+                None => {
+                    let class = Rc::clone(&env.module);
+                    self.define(&class, name, body);
+                    Ok(Value::Symbol(Arc::clone(name)))
+                }
+                Some(on) => {
+                    let target = self.eval(on, env)?;
+                    let method = Method {
+                        name: Arc::clone(name),
+                        body: MethodBody::Code(Arc::clone(body)),
+                        owner: Rc::clone(&env.module),
+                        visibility: Visibility::Public,
+                    };
+                    self.define_singleton(&target, name, method)?;
+                    Ok(Value::Symbol(Arc::clone(name)))
+                }
+            },
+            Node::Class { name, superclass, body } => {
+                let superclass = superclass.as_deref().map(|expr| self.eval(expr, env)).transpose()?;
+                let class = self.open_class(name, superclass, false, env)?;
+                self.run_body(&class, body, env)
+            }
+            Node::Module { name, body } => {
+                let class = self.open_class(name, None, true, env)?;
+                self.run_body(&class, body, env)
+            }
+            Node::SingletonClass { of, body } => match self.eval(of, env)? {
+                Value::Class(class) => {
+                    let opened = Class::new(None, None, false, Some(Rc::clone(&class)));
+                    let result = self.run_body(&opened, body, env)?;
+                    let methods = opened.methods.take();
+                    if !methods.is_empty() && names::fact(&class.label()).is_some() {
+                        self.patched = true;
+                    }
+                    for (name, method) in methods {
+                        class.singleton.borrow_mut().insert(name, method);
+                    }
+                    for (name, value) in opened.constants.take() {
+                        class.constants.borrow_mut().insert(name, value);
+                    }
+                    Ok(result)
+                }
+                Value::Object(object) => {
+                    let singleton = self.singleton_of(&object);
+                    self.run_body(&singleton, body, env)
+                }
+                _ => Err(self.unsupported("a singleton class of this value")),
+            },
+            Node::Alias { to, from } => {
+                let class = Rc::clone(&env.module);
+                self.alias(&class, to, from)?;
+                Ok(Value::Nil)
+            }
+            _ => Ok(Value::Nil),
+        }
+    }
+
+    fn define(&mut self, class: &Rc<Class>, name: &Name, body: &Arc<Body>) {
+        let visibility = if &**name == "initialize" { Visibility::Private } else { class.visibility.get() };
+        self.define_method(class, name, MethodBody::Code(Arc::clone(body)), visibility);
+    }
+
+    pub(crate) fn define_method(
+        &mut self,
+        class: &Rc<Class>,
+        name: &Name,
+        body: MethodBody,
+        visibility: Visibility,
+    ) {
+        self.note_patch(class);
+        let method = Rc::new(Method { name: Arc::clone(name), body, owner: Rc::clone(class), visibility });
+        if class.module_function.get() {
+            class.singleton.borrow_mut().insert(Arc::clone(name), Rc::clone(&method));
+        }
+        class.methods.borrow_mut().insert(Arc::clone(name), method);
+    }
+
+    /// Methods added to a class of Ruby's own are looked up from now on.
+    pub(crate) fn note_patch(&mut self, class: &Rc<Class>) {
+        if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
+            self.patched = true;
+        }
+    }
+
+    pub(crate) fn singleton_of(&mut self, object: &Rc<crate::evaluator::value::Object>) -> Rc<Class> {
+        let existing = object.singleton.borrow().clone();
+        existing.unwrap_or_else(|| {
+            let class = Class::new(Some(&object.class.label()), None, false, Some(Rc::clone(&object.class)));
+            *object.singleton.borrow_mut() = Some(Rc::clone(&class));
+            class
+        })
+    }
+
+    fn define_singleton(&mut self, target: &Value, name: &Name, mut method: Method) -> R<()> {
+        match target {
+            Value::Class(class) => {
+                method.owner = Rc::clone(class);
+                class.singleton.borrow_mut().insert(Arc::clone(name), Rc::new(method));
+            }
+            Value::Object(object) => {
+                let singleton = self.singleton_of(object);
+                method.owner = Rc::clone(&singleton);
+                singleton.methods.borrow_mut().insert(Arc::clone(name), Rc::new(method));
+            }
+            _ => return Err(self.unsupported("a method defined on one value")),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn alias(&mut self, class: &Rc<Class>, to: &Name, from: &Name) -> R<()> {
+        let body = match class.find_method(from) {
+            Some(method) => Rc::new(Method {
+                name: Arc::clone(to),
+                body: method.body.shared(),
+                owner: Rc::clone(&method.owner),
+                visibility: method.visibility,
+            }),
+            None => Rc::new(Method {
+                name: Arc::clone(to),
+                body: MethodBody::Builtin(Arc::clone(from)),
+                owner: Rc::clone(class),
+                visibility: Visibility::Public,
+            }),
+        };
+        self.note_patch(class);
+        class.methods.borrow_mut().insert(Arc::clone(to), body);
+        Ok(())
+    }
+
+    fn open_class(
+        &mut self,
+        name: &Expr,
+        superclass: Option<Value>,
+        is_module: bool,
+        env: &Rc<Env>,
+    ) -> R<Rc<Class>> {
+        let Node::Constant { scope, name } = &name.node else {
+            return Err(self.unsupported("a class of this name"));
+        };
+        let outer = match scope {
+            ConstScope::Lexical => Rc::clone(&env.module),
+            ConstScope::Top => self.class("Object"),
+            ConstScope::In(expr) => match self.eval(expr, env)? {
+                Value::Class(class) => class,
+                _ => return self.type_error("not a class/module"),
+            },
+        };
+        let known = outer.constants.borrow().get(name).cloned();
+        if let Some(Value::Class(class)) = known {
+            return Ok(class);
+        }
+        let full = self.qualified(&outer, name);
+        // The template runs inside an evaluation context class: a class of Ruby's own is not in it, so
+        // that reopening `String` there makes a new one, as it does in Ruby.
+        if let Some(class) = self.named_class(&full) {
+            return Ok(class);
+        }
+        let superclass = match superclass {
+            Some(Value::Class(class)) => Some(class),
+            Some(_) => return self.type_error("superclass must be a Class"),
+            None if is_module => None,
+            None => Some(self.class("Object")),
+        };
+        let parent = superclass.clone();
+        let class = Class::new(Some(&full), superclass, is_module, Some(Rc::clone(&env.module)));
+        outer.constants.borrow_mut().insert(Arc::clone(name), Value::Class(Rc::clone(&class)));
+        if let Some(parent) = parent
+            && let Some(hook) = parent.find_singleton("inherited")
+        {
+            let args = super::Args::new(vec![Value::Class(Rc::clone(&class))]);
+            self.invoke(&hook, &Value::Class(parent), args)?;
+        }
+        Ok(class)
+    }
+
+    pub(crate) fn run_body(&mut self, class: &Rc<Class>, body: &Arc<Body>, _env: &Rc<Env>) -> R<Value> {
+        class.visibility.set(Visibility::Public);
+        let frame = Rc::new(Frame {
+            id: self.id(),
+            block: None,
+            args: Vec::new(),
+            keywords: false,
+            method: None,
+            owner: None,
+            last_match: RefCell::new(None),
+        });
+        let env = Rc::new(Env {
+            vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
+            parent: None,
+            frame,
+            this: Value::Class(Rc::clone(class)),
+            module: Rc::clone(class),
+            tag: 0,
+        });
+        self.eval_maybe(body.code.as_ref(), &env)
+    }
+
+    pub(crate) fn instance_variable(&self, this: &Value, name: &str) -> Value {
+        match this {
+            Value::Object(object) => object.variables.borrow().get(name).cloned().unwrap_or(Value::Nil),
+            Value::Class(class) => class.variables.borrow().get(name).cloned().unwrap_or(Value::Nil),
+            _ => Value::Nil,
+        }
+    }
+
+    pub(crate) fn has_instance_variable(&self, this: &Value, name: &str) -> bool {
+        match this {
+            Value::Object(object) => object.variables.borrow().contains_key(name),
+            Value::Class(class) => class.variables.borrow().contains_key(name),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn set_instance_variable(&mut self, this: &Value, name: &Name, value: Value) -> R<()> {
+        match this {
+            Value::Object(object) if object.frozen.get() => return self.frozen_error(this),
+            Value::Object(object) => {
+                object.variables.borrow_mut().insert(Arc::clone(name), value);
+            }
+            Value::Class(class) => {
+                class.variables.borrow_mut().insert(Arc::clone(name), value);
+            }
+            _ => return Err(self.unsupported("an instance variable of this value")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn class_variable(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+        for class in env.module.ancestors() {
+            if let Some(value) = class.variables.borrow().get(name) {
+                return Ok(value.clone());
+            }
+        }
+        let text = format!("uninitialized class variable {name} in {}", env.module.label());
+        Err(self.error("NameError", text))
+    }
+
+    pub(super) fn set_class_variable(&mut self, name: &Name, value: Value, env: &Rc<Env>) {
+        for class in env.module.ancestors() {
+            if class.variables.borrow().contains_key(name) {
+                class.variables.borrow_mut().insert(Arc::clone(name), value);
+                return;
+            }
+        }
+        env.module.variables.borrow_mut().insert(Arc::clone(name), value);
+    }
+
+    pub(super) fn global(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+        if let Some(value) = self.globals.get(name) {
+            return Ok(value.clone());
+        }
+        match &**name {
+            "$~" => Ok(self.last_match(env).map_or(Value::Nil, Value::Match)),
+            "$/" => Ok(Value::str("\n")),
+            "$," | "$;" | "$!" | "$@" | "$_" | "$." => Ok(Value::Nil),
+            "$PROGRAM_NAME" | "$0" | "$$" | "$:" | "$LOAD_PATH" | "$\"" | "$LOADED_FEATURES" | "$*"
+            | "$?" | "$<" | "$FILENAME" => Err(self.unsupported(format!("the global variable {name}"))),
+            "$stderr" | "$stdout" | "$stdin" => {
+                let class = self.class("IO");
+                let io = self.object(class, crate::evaluator::value::Data::Plain);
+                self.globals.insert(Arc::clone(name), io.clone());
+                Ok(io)
+            }
+            _ => Ok(Value::Nil),
+        }
+    }
+
+    pub(crate) fn last_match(&self, env: &Rc<Env>) -> Option<Rc<RMatch>> {
+        env.frame.last_match.borrow().clone()
+    }
+
+    pub(crate) fn set_last_match(&self, found: Option<Rc<RMatch>>, env: &Rc<Env>) {
+        *env.frame.last_match.borrow_mut() = found;
+    }
+
+    pub(super) fn back_reference(&self, which: char, env: &Rc<Env>) -> Value {
+        let Some(found) = self.last_match(env) else { return Value::Nil };
+        let Some((from, to)) = found.groups.first().copied().flatten() else { return Value::Nil };
+        match which {
+            '&' => found.value(0),
+            '`' => Value::str(&found.subject[..from]),
+            '\'' => Value::str(&found.subject[to..]),
+            '+' => (1..found.groups.len())
+                .rev()
+                .map(|index| found.value(index))
+                .find(Value::truthy)
+                .unwrap_or(Value::Nil),
+            _ => Value::Nil,
+        }
+    }
+
+    /// Whether an exception is of this class.
+    pub(crate) fn raised(&mut self, flow: &Flow, class: &str) -> bool {
+        match flow {
+            Flow::Raise(exception) => {
+                let class = self.class(class);
+                exception.class.descends_from(&class)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl MethodBody {
+    /// The same body for another name.
+    pub(crate) fn shared(&self) -> MethodBody {
+        match self {
+            MethodBody::Code(body) => MethodBody::Code(Arc::clone(body)),
+            MethodBody::Reader(name) => MethodBody::Reader(Arc::clone(name)),
+            MethodBody::Writer(name) => MethodBody::Writer(Arc::clone(name)),
+            MethodBody::Proc(block) => MethodBody::Proc(block.clone()),
+            MethodBody::Builtin(name) => MethodBody::Builtin(Arc::clone(name)),
+        }
+    }
+}

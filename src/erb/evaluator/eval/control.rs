@@ -1,0 +1,321 @@
+//! Control flow.
+
+use std::rc::Rc;
+
+use super::{Env, Flow, Interp, R};
+use crate::evaluator::value::{Data, Value};
+use crate::parse::ir::{Expr, InArm, MultiTarget, Node, RescueArm, When};
+
+impl Interp {
+    pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        match &expr.node {
+            Node::If { condition, then, otherwise } => {
+                let branch = if self.eval(condition, env)?.truthy() { then } else { otherwise };
+                self.eval_maybe(branch.as_deref(), env)
+            }
+            Node::And(left, right) => {
+                let value = self.eval(left, env)?;
+                if value.truthy() { self.eval(right, env) } else { Ok(value) }
+            }
+            Node::Or(left, right) => {
+                let value = self.eval(left, env)?;
+                if value.truthy() { Ok(value) } else { self.eval(right, env) }
+            }
+            Node::While { condition, body, until, body_first } => {
+                self.eval_while(condition, body.as_deref(), *until, *body_first, env)
+            }
+            Node::For { target, single, iterated, body } => {
+                self.eval_for(target, *single, iterated, body.as_deref(), env)
+            }
+            Node::Case { subject, whens, otherwise } => {
+                self.eval_case(subject.as_deref(), whens, otherwise.as_deref(), env)
+            }
+            Node::CaseIn { subject, arms, otherwise } => {
+                self.eval_case_in(expr, subject, arms, otherwise, env)
+            }
+            Node::MatchPattern { value, pattern, raises } => {
+                let value = self.eval(value, env)?;
+                let matched = self.matches(pattern, &value, env)?;
+                if *raises && !matched {
+                    self.span = expr.span;
+                    let shown = self.inspect(&value)?;
+                    return Err(self.error("NoMatchingPatternError", shown));
+                }
+                Ok(if *raises { Value::Nil } else { Value::Bool(matched) })
+            }
+            Node::Rescue { body, rescues, otherwise } => {
+                self.eval_rescue(body.as_deref(), rescues, otherwise.as_deref(), env)
+            }
+            Node::Ensure { body, ensure } => {
+                let result = self.eval_maybe(body.as_deref(), env);
+                if matches!(result, Err(Flow::Stop(_))) {
+                    return result;
+                }
+                self.eval_maybe(ensure.as_deref(), env)?;
+                result
+            }
+            Node::Return(value) => {
+                let value = self.eval_maybe(value.as_deref(), env)?;
+                Err(Flow::Return(env.frame.id, value))
+            }
+            Node::Break { value, in_loop } => {
+                let value = self.eval_maybe(value.as_deref(), env)?;
+                Err(if *in_loop { Flow::LoopBreak(value) } else { Flow::Break(env.tag, value) })
+            }
+            Node::Next { value, in_loop } => {
+                let value = self.eval_maybe(value.as_deref(), env)?;
+                Err(if *in_loop { Flow::LoopNext } else { Flow::Next(value) })
+            }
+            Node::Retry => Err(Flow::Retry),
+            Node::Defined(inner) => self.eval_defined(inner, env),
+            _ => Err(self.unsupported("this expression")),
+        }
+    }
+
+    fn eval_while(
+        &mut self,
+        condition: &Expr,
+        body: Option<&Expr>,
+        until: bool,
+        body_first: bool,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let mut check = !body_first;
+        loop {
+            self.step(1)?;
+            if check && self.eval(condition, env)?.truthy() == until {
+                return Ok(Value::Nil);
+            }
+            check = true;
+            match self.eval_maybe(body, env) {
+                Ok(_) | Err(Flow::LoopNext) => {}
+                Err(Flow::LoopBreak(value)) => return Ok(value),
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    fn eval_for(
+        &mut self,
+        target: &MultiTarget,
+        single: bool,
+        iterated: &Expr,
+        body: Option<&Expr>,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let over = self.eval(iterated, env)?;
+        self.span = iterated.span;
+        for value in self.collect(&over)? {
+            self.step(1)?;
+            if single {
+                if let Some(target) = target.before.first() {
+                    self.assign(target, value, env)?;
+                }
+            } else {
+                self.assign_multi(target, &value, env)?;
+            }
+            match self.eval_maybe(body, env) {
+                Ok(_) | Err(Flow::LoopNext) => {}
+                Err(Flow::LoopBreak(value)) => return Ok(value),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(over)
+    }
+
+    fn eval_case(
+        &mut self,
+        subject: Option<&Expr>,
+        whens: &[When],
+        otherwise: Option<&Expr>,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let subject = subject.map(|expr| self.eval(expr, env)).transpose()?;
+        for when in whens {
+            for pattern in &when.patterns {
+                let candidates = match &pattern.node {
+                    Node::Splat(inner) => {
+                        let value = self.eval(inner, env)?;
+                        self.splat(&value)?
+                    }
+                    _ => vec![self.eval(pattern, env)?],
+                };
+                for candidate in candidates {
+                    self.span = pattern.span;
+                    let hit = match &subject {
+                        Some(subject) => self.case_equal(&candidate, subject, Some(env))?,
+                        None => candidate.truthy(),
+                    };
+                    if hit {
+                        return self.eval_maybe(when.body.as_ref(), env);
+                    }
+                }
+            }
+        }
+        self.eval_maybe(otherwise, env)
+    }
+
+    fn eval_case_in(
+        &mut self,
+        expr: &Expr,
+        subject: &Expr,
+        arms: &[InArm],
+        otherwise: &Option<Option<Box<Expr>>>,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        let value = self.eval(subject, env)?;
+        for arm in arms {
+            if !self.matches(&arm.pattern, &value, env)? {
+                continue;
+            }
+            if let Some((guard, wanted)) = &arm.guard
+                && self.eval(guard, env)?.truthy() != *wanted
+            {
+                continue;
+            }
+            return self.eval_maybe(arm.body.as_ref(), env);
+        }
+        match otherwise {
+            Some(body) => self.eval_maybe(body.as_deref(), env),
+            None => {
+                self.span = expr.span;
+                let shown = self.inspect(&value)?;
+                let class = if matches!(value, Value::Hash(_)) {
+                    "NoMatchingPatternKeyError"
+                } else {
+                    "NoMatchingPatternError"
+                };
+                Err(self.error(class, shown))
+            }
+        }
+    }
+
+    fn eval_rescue(
+        &mut self,
+        body: Option<&Expr>,
+        rescues: &[RescueArm],
+        otherwise: Option<&Expr>,
+        env: &Rc<Env>,
+    ) -> R<Value> {
+        loop {
+            self.step(1)?;
+            let exception = match self.eval_maybe(body, env) {
+                Err(Flow::Raise(exception)) => exception,
+                Ok(value) => {
+                    return match otherwise {
+                        Some(otherwise) => self.eval(otherwise, env),
+                        None => Ok(value),
+                    };
+                }
+                Err(other) => return Err(other),
+            };
+            let thrown = Value::Object(Rc::clone(&exception));
+            let Some(arm) = self.find_rescue(rescues, &thrown, env)? else {
+                return Err(Flow::Raise(exception));
+            };
+            if let Some(target) = &arm.target {
+                self.assign(target, thrown.clone(), env)?;
+            }
+            let outer = self.globals.insert("$!".into(), thrown.clone()).unwrap_or(Value::Nil);
+            let result = self.eval_maybe(arm.body.as_ref(), env);
+            self.globals.insert("$!".into(), outer);
+            match result {
+                Err(Flow::Retry) => {}
+                Err(Flow::Raise(next)) => {
+                    if let Data::Exception(inner) = &mut *next.data.borrow_mut()
+                        && inner.cause.is_nil()
+                        && !Rc::ptr_eq(&next, &exception)
+                    {
+                        inner.cause = thrown;
+                    }
+                    return Err(Flow::Raise(next));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn find_rescue<'a>(
+        &mut self,
+        arms: &'a [RescueArm],
+        thrown: &Value,
+        env: &Rc<Env>,
+    ) -> R<Option<&'a RescueArm>> {
+        for arm in arms {
+            if arm.classes.is_empty() {
+                let standard = self.class("StandardError");
+                if self.class_of(thrown).descends_from(&standard) {
+                    return Ok(Some(arm));
+                }
+            }
+            for class in &arm.classes {
+                let candidates = match &class.node {
+                    Node::Splat(inner) => {
+                        let value = self.eval(inner, env)?;
+                        self.splat(&value)?
+                    }
+                    _ => vec![self.eval(class, env)?],
+                };
+                for candidate in candidates {
+                    if self.case_equal(&candidate, thrown, None)? {
+                        return Ok(Some(arm));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn eval_defined(&mut self, inner: &Expr, env: &Rc<Env>) -> R<Value> {
+        let what = match &inner.node {
+            Node::Local(_) => "local-variable",
+            Node::Nil => "expression",
+            Node::Myself => "self",
+            Node::True => "true",
+            Node::False => "false",
+            Node::Yield(_) => {
+                if env.frame.block.is_none() {
+                    return Ok(Value::Nil);
+                }
+                "yield"
+            }
+            Node::Assign(..)
+            | Node::OperatorAssign { .. }
+            | Node::OrAssign { .. }
+            | Node::AndAssign { .. } => "assignment",
+            Node::InstanceVariable(name) => {
+                if !self.has_instance_variable(&env.this, name) {
+                    return Ok(Value::Nil);
+                }
+                "instance-variable"
+            }
+            Node::Global(name) => {
+                if !self.globals.contains_key(name) {
+                    return Ok(Value::Nil);
+                }
+                "global-variable"
+            }
+            Node::Constant { .. } => match self.eval(inner, env) {
+                Ok(_) => "constant",
+                Err(Flow::Raise(_)) => return Ok(Value::Nil),
+                Err(other) => return Err(other),
+            },
+            Node::Call(call) => {
+                let known = match &call.receiver {
+                    None => self.responds_privately(&env.this, &call.name),
+                    Some(receiver) => match self.eval(receiver, env) {
+                        Ok(value) => self.responds(&value, &call.name),
+                        Err(Flow::Raise(_)) => false,
+                        Err(other) => return Err(other),
+                    },
+                };
+                if !known {
+                    return Ok(Value::Nil);
+                }
+                "method"
+            }
+            _ => "expression",
+        };
+        Ok(Value::str(what))
+    }
+}

@@ -1,0 +1,111 @@
+//! Exceptions: making them, and what of them reaches the caller.
+
+use std::rc::Rc;
+
+use super::{Flow, Interp, R, Stop};
+use crate::error::{RenderError, TemplateError};
+use crate::evaluator::value::{Class, Data, Exception, Object, Value};
+
+impl Interp {
+    /// An exception of a class of Ruby's own.
+    pub(crate) fn error(&mut self, class: &str, message: impl Into<String>) -> Flow {
+        self.error_with(class, message, Value::Nil)
+    }
+
+    /// An exception with a detail: the key of a `KeyError`, the name of a `NameError`.
+    pub(crate) fn error_with(&mut self, class: &str, message: impl Into<String>, detail: Value) -> Flow {
+        let class = self.class(class);
+        let exception = self.exception(class, Value::str(message.into()));
+        if let Data::Exception(inner) = &mut *exception.data.borrow_mut() {
+            inner.span = Some(self.span);
+            inner.detail = detail;
+        }
+        Flow::Raise(exception)
+    }
+
+    pub(crate) fn exception(&mut self, class: Rc<Class>, message: Value) -> Rc<Object> {
+        let data = Data::Exception(Exception {
+            message,
+            cause: Value::Nil,
+            span: None,
+            unknown_properties: Vec::new(),
+            detail: Value::Nil,
+        });
+        self.raw_object(class, data)
+    }
+
+    pub(crate) fn type_error<T>(&mut self, message: impl Into<String>) -> R<T> {
+        Err(self.error("TypeError", message))
+    }
+
+    pub(crate) fn argument_error<T>(&mut self, message: impl Into<String>) -> R<T> {
+        Err(self.error("ArgumentError", message))
+    }
+
+    /// `no implicit conversion of … into …`
+    pub(crate) fn no_conversion<T>(&mut self, value: &Value, into: &str) -> R<T> {
+        let from = match value {
+            Value::Nil => "nil".to_owned(),
+            Value::Bool(flag) => flag.to_string(),
+            other => self.class_of(other).label(),
+        };
+        self.type_error(format!("no implicit conversion of {from} into {into}"))
+    }
+
+    pub(crate) fn frozen_error<T>(&mut self, value: &Value) -> R<T> {
+        let class = self.class_of(value).label();
+        let shown = self.inspect(value)?;
+        Err(self.error("FrozenError", format!("can't modify frozen {class}: {shown}")))
+    }
+
+    /// The message of an exception.
+    pub(crate) fn exception_message(&mut self, exception: &Rc<Object>) -> R<String> {
+        let message = self.call(&Value::Object(Rc::clone(exception)), "message", Vec::new())?;
+        self.text_of(&message)
+    }
+
+    /// What the caller of the renderer learns.
+    pub(super) fn render_error(&mut self, name: &str, flow: Flow) -> RenderError {
+        let template = name.to_owned();
+        let here = self.template.line_at(self.span.0);
+        match flow {
+            Flow::Stop(stop) => match *stop {
+                Stop::Unsupported(construct) => RenderError::Unsupported { template, line: here, construct },
+                Stop::Limit(limit) => RenderError::Limit { template, line: here, limit },
+            },
+            Flow::Raise(exception) => {
+                let (span, unknown_properties) = match &*exception.data.borrow() {
+                    Data::Exception(inner) => (inner.span, inner.unknown_properties.clone()),
+                    _ => (None, Vec::new()),
+                };
+                let message = match self.exception_message(&exception) {
+                    Ok(message) => message,
+                    Err(Flow::Stop(_)) | Err(_) => String::from("(no message)"),
+                };
+                RenderError::Template(Box::new(TemplateError {
+                    template,
+                    line: span.map(|span| self.template.line_at(span.0)),
+                    expression: span.and_then(|span| self.template.excerpt(span)),
+                    class: exception.class.label(),
+                    message,
+                    unknown_properties,
+                }))
+            }
+            other => RenderError::Template(Box::new(TemplateError {
+                template,
+                line: Some(here),
+                expression: self.template.excerpt(self.span),
+                class: "LocalJumpError".into(),
+                message: match other {
+                    Flow::Throw(tag, _) => {
+                        format!("uncaught throw {}", self.inspect(&tag).unwrap_or_default())
+                    }
+                    Flow::Return(..) => "unexpected return".into(),
+                    Flow::Retry => "unexpected retry".into(),
+                    _ => "break from proc-closure".into(),
+                },
+                unknown_properties: Vec::new(),
+            })),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Expressions: literals, variables, constants, strings.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use num_bigint::BigInt;
+
+use super::{Env, Interp, R};
+use crate::evaluator::value::{RRange, RString, Value};
+use crate::parse::ir::{Expr, Node, Part, Slot};
+
+impl Interp {
+    /// The value of an expression.
+    pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        self.step(1)?;
+        match &expr.node {
+            Node::Nil => Ok(Value::Nil),
+            Node::True => Ok(Value::Bool(true)),
+            Node::False => Ok(Value::Bool(false)),
+            Node::Myself => Ok(env.this.clone()),
+            Node::Int(int) => Ok(Value::Int(*int)),
+            Node::BigInt(digits) => {
+                Ok(Value::big(BigInt::parse_bytes(digits.as_bytes(), 10).unwrap_or_default()))
+            }
+            Node::Float(float) => Ok(Value::Float(*float)),
+            Node::Str(text) => {
+                self.charge(text.len() + 48)?;
+                Ok(Value::str(&**text))
+            }
+            Node::Binary(bytes) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes)))),
+            Node::Symbol(name) => Ok(Value::Symbol(Arc::clone(name))),
+            Node::Local(slot) => Ok(self.local(*slot, env)),
+            Node::Text(number) => {
+                let text = Arc::clone(&self.template.texts[*number as usize]);
+                self.output(&text, false, expr, env)
+            }
+            Node::Emit(value) => self.emit(value, expr, env),
+            Node::Sequence(list) => {
+                let mut last = Value::Nil;
+                for expr in list {
+                    last = self.eval(expr, env)?;
+                }
+                Ok(last)
+            }
+            Node::Call(call) => {
+                self.check_depth()?;
+                self.eval_call(call, expr, env)
+            }
+            _ => {
+                self.check_depth()?;
+                self.eval_more(expr, env)
+            }
+        }
+    }
+
+    fn eval_more(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        match &expr.node {
+            Node::Interpolated(parts) => Ok(Value::Str(Rc::new(self.eval_parts(parts, env)?))),
+            Node::InterpolatedSymbol(parts) => {
+                let text = self.eval_parts(parts, env)?;
+                Ok(Value::symbol(&text.get()))
+            }
+            Node::Regexp { parts, options } => {
+                let source = self.eval_regexp_parts(parts, env)?;
+                self.span = expr.span;
+                self.regexp(&source, options)
+            }
+            Node::Array(list) => self.eval_array(list, env),
+            Node::Splat(inner) => {
+                let value = self.eval(inner, env)?;
+                Ok(Value::array(self.splat(&value)?))
+            }
+            Node::Hash(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
+            Node::Range { from, to, exclusive } => {
+                let from = self.eval_maybe(from.as_deref(), env)?;
+                let to = self.eval_maybe(to.as_deref(), env)?;
+                self.span = expr.span;
+                self.range(from, to, *exclusive)
+            }
+            Node::InstanceVariable(name) => Ok(self.instance_variable(&env.this, name)),
+            Node::ClassVariable(name) => {
+                self.span = expr.span;
+                self.class_variable(name, env)
+            }
+            Node::Global(name) => self.global(name, env),
+            Node::Constant { scope, name } => {
+                self.span = expr.span;
+                self.eval_constant(scope, name, env)
+            }
+            Node::NthMatch(number) => {
+                Ok(self.last_match(env).map_or(Value::Nil, |found| found.value(*number as usize)))
+            }
+            Node::BackReference(which) => Ok(self.back_reference(*which, env)),
+            Node::Assign(..)
+            | Node::OperatorAssign { .. }
+            | Node::OrAssign { .. }
+            | Node::AndAssign { .. }
+            | Node::MultipleAssign(..)
+            | Node::MatchAssign { .. } => self.eval_assignment(expr, env),
+            Node::Define { .. }
+            | Node::Class { .. }
+            | Node::SingletonClass { .. }
+            | Node::Module { .. }
+            | Node::Alias { .. } => self.eval_definition(expr, env),
+            Node::Super { args, block } => {
+                self.span = expr.span;
+                self.eval_super(args.as_deref(), block.as_ref(), env)
+            }
+            Node::Yield(args) => {
+                let (list, keywords) = self.eval_args(args, env)?;
+                self.span = expr.span;
+                self.eval_yield(list, keywords, env)
+            }
+            Node::Lambda(body) => Ok(self.lambda(body, env)),
+            _ => self.eval_control(expr, env),
+        }
+    }
+
+    pub(super) fn eval_maybe(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> R<Value> {
+        expr.map_or(Ok(Value::Nil), |expr| self.eval(expr, env))
+    }
+
+    #[inline(always)]
+    pub(super) fn local(&self, slot: Slot, env: &Rc<Env>) -> Value {
+        env.up(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
+    }
+
+    /// Appends to the output, which is the template's first variable.
+    fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        let mut top = env;
+        while let Some(parent) = &top.parent {
+            top = parent;
+        }
+        let buffer = top.vars.borrow().first().cloned().unwrap_or(Value::Nil);
+        match &buffer {
+            Value::Str(buffer) if !buffer.frozen.get() => {
+                self.span = expr.span;
+                self.append(buffer, text, binary)?;
+            }
+            other => {
+                self.span = expr.span;
+                self.charge(text.len())?;
+                self.call(other, "<<", vec![Value::str(text)])?;
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+        let value = self.eval(value, env)?;
+        match &value {
+            Value::Str(text) => {
+                let (text, binary) = (text.get().clone(), text.binary.get());
+                self.output(&text, binary, expr, env)
+            }
+            Value::Nil => self.output("", false, expr, env),
+            other => {
+                self.span = expr.span;
+                let text = self.text_of(other)?;
+                self.output(&text, false, expr, env)
+            }
+        }
+    }
+
+    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<RString> {
+        self.charge(48)?;
+        let string = RString::new(String::new());
+        for part in parts {
+            match part {
+                Part::Text(piece) => self.append(&string, piece, false)?,
+                Part::Code(expr) => match self.eval(expr, env)? {
+                    Value::Str(piece) => {
+                        self.span = expr.span;
+                        self.append(&string, &piece.get(), piece.binary.get())?;
+                    }
+                    other => {
+                        self.span = expr.span;
+                        let piece = self.text_of(&other)?;
+                        self.append(&string, &piece, false)?;
+                    }
+                },
+            }
+        }
+        Ok(string)
+    }
+
+    /// Adds text or bytes to a string, counting the memory. What would be both is beyond this renderer.
+    pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> R<()> {
+        self.charge(text.len())?;
+        match string.append(text, binary) {
+            true => Ok(()),
+            false => Err(self.unsupported("a string of both bytes and letters beyond ASCII")),
+        }
+    }
+
+    fn eval_regexp_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<String> {
+        let mut source = String::new();
+        for part in parts {
+            match part {
+                Part::Text(piece) => source.push_str(piece),
+                Part::Code(expr) => {
+                    let value = self.eval(expr, env)?;
+                    source.push_str(&self.text_of(&value)?);
+                }
+            }
+        }
+        Ok(source)
+    }
+
+    pub(super) fn eval_array(&mut self, list: &[Expr], env: &Rc<Env>) -> R<Value> {
+        let mut items = Vec::with_capacity(list.len());
+        for expr in list {
+            match &expr.node {
+                Node::Splat(inner) => {
+                    let value = self.eval(inner, env)?;
+                    items.extend(self.splat(&value)?);
+                }
+                _ => items.push(self.eval(expr, env)?),
+            }
+        }
+        self.charge(items.len() * 16 + 48)?;
+        Ok(Value::array(items))
+    }
+
+    /// A range, if its ends can be compared.
+    pub(crate) fn range(&mut self, from: Value, to: Value, exclusive: bool) -> R<Value> {
+        let fits = match (&from, &to) {
+            (Value::Nil, _) | (_, Value::Nil) => true,
+            (
+                Value::Int(_) | Value::Float(_) | Value::Big(_),
+                Value::Int(_) | Value::Float(_) | Value::Big(_),
+            ) => true,
+            (Value::Str(_), Value::Str(_)) => true,
+            (a, b) => self.compare(a, b)?.is_some(),
+        };
+        if !fits {
+            return self.argument_error("bad value for range");
+        }
+        Ok(Value::Range(Rc::new(RRange { from, to, exclusive })))
+    }
+}

@@ -1,0 +1,176 @@
+//! Pattern matching of `case … in`.
+
+use std::rc::Rc;
+
+use super::{Env, Interp, R};
+use crate::evaluator::value::{RHash, Value};
+use crate::parse::ir::{Expr, HashRest, Name, Pattern, Slot};
+
+impl Interp {
+    /// Whether a value matches, binding variables on the way.
+    pub(super) fn matches(&mut self, pattern: &Pattern, value: &Value, env: &Rc<Env>) -> R<bool> {
+        self.step(1)?;
+        self.check_depth()?;
+        match pattern {
+            Pattern::Value(expr) => {
+                let wanted = self.eval(expr, env)?;
+                self.case_equal(&wanted, value, Some(env))
+            }
+            Pattern::Constant(expr) => {
+                let wanted = self.eval(expr, env)?;
+                self.case_equal(&wanted, value, Some(env))
+            }
+            Pattern::Bind(slot) => {
+                self.set_local(*slot, value.clone(), env);
+                Ok(true)
+            }
+            Pattern::Ignore => Ok(true),
+            Pattern::As(inner, slot) => {
+                let matched = self.matches(inner, value, env)?;
+                if matched {
+                    self.set_local(*slot, value.clone(), env);
+                }
+                Ok(matched)
+            }
+            Pattern::Either(left, right) => {
+                Ok(self.matches(left, value, env)? || self.matches(right, value, env)?)
+            }
+            Pattern::Array { constant, before, rest, after } => {
+                if !self.constant_matches(constant.as_ref(), value, env)? {
+                    return Ok(false);
+                }
+                let Some(items) = self.deconstruct(value)? else { return Ok(false) };
+                let fixed = before.len() + after.len();
+                if items.len() < fixed || (rest.is_none() && items.len() != fixed) {
+                    return Ok(false);
+                }
+                let tail = items.len() - after.len();
+                for (pattern, item) in before.iter().zip(&items) {
+                    if !self.matches(pattern, item, env)? {
+                        return Ok(false);
+                    }
+                }
+                if let Some(Some(slot)) = rest {
+                    self.set_local(*slot, Value::array(items[before.len()..tail].to_vec()), env);
+                }
+                for (pattern, item) in after.iter().zip(&items[tail..]) {
+                    if !self.matches(pattern, item, env)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Pattern::Find { constant, before, middle, after } => {
+                if !self.constant_matches(constant.as_ref(), value, env)? {
+                    return Ok(false);
+                }
+                let Some(items) = self.deconstruct(value)? else { return Ok(false) };
+                self.find_matches(&items, *before, middle, *after, env)
+            }
+            Pattern::Hash { constant, entries, rest } => {
+                if !self.constant_matches(constant.as_ref(), value, env)? {
+                    return Ok(false);
+                }
+                self.hash_matches(value, entries, rest, env)
+            }
+        }
+    }
+
+    fn constant_matches(&mut self, constant: Option<&Expr>, value: &Value, env: &Rc<Env>) -> R<bool> {
+        match constant {
+            None => Ok(true),
+            Some(expr) => {
+                let class = self.eval(expr, env)?;
+                self.case_equal(&class, value, Some(env))
+            }
+        }
+    }
+
+    fn deconstruct(&mut self, value: &Value) -> R<Option<Vec<Value>>> {
+        match value {
+            Value::Array(array) => Ok(Some(array.to_vec())),
+            Value::Object(_) if self.responds(value, "deconstruct") => {
+                let list = self.call(value, "deconstruct", Vec::new())?;
+                self.splat(&list).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn find_matches(
+        &mut self,
+        items: &[Value],
+        before: Option<Slot>,
+        middle: &[Pattern],
+        after: Option<Slot>,
+        env: &Rc<Env>,
+    ) -> R<bool> {
+        for start in 0..=items.len().saturating_sub(middle.len()) {
+            if start + middle.len() > items.len() {
+                break;
+            }
+            let mut all = true;
+            for (pattern, item) in middle.iter().zip(&items[start..]) {
+                if !self.matches(pattern, item, env)? {
+                    all = false;
+                    break;
+                }
+            }
+            if all {
+                if let Some(slot) = before {
+                    self.set_local(slot, Value::array(items[..start].to_vec()), env);
+                }
+                if let Some(slot) = after {
+                    self.set_local(slot, Value::array(items[start + middle.len()..].to_vec()), env);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn hash_matches(
+        &mut self,
+        value: &Value,
+        entries: &[(Name, Option<Pattern>, Option<Slot>)],
+        rest: &HashRest,
+        env: &Rc<Env>,
+    ) -> R<bool> {
+        let hash = match value {
+            Value::Hash(hash) => Rc::clone(hash),
+            Value::Object(_) if self.responds(value, "deconstruct_keys") => {
+                let keys = entries.iter().map(|(name, _, _)| Value::Symbol(name.clone())).collect();
+                match self.call(value, "deconstruct_keys", vec![Value::array(keys)])? {
+                    Value::Hash(hash) => hash,
+                    _ => return self.type_error("deconstruct_keys must return Hash"),
+                }
+            }
+            _ => return Ok(false),
+        };
+        if entries.is_empty() && matches!(rest, HashRest::Any) {
+            return Ok(hash.len() == 0);
+        }
+        let left = RHash::from_pairs(hash.pairs());
+        for (name, pattern, slot) in entries {
+            let key = Value::Symbol(name.clone());
+            let Some(item) = left.remove(&key) else { return Ok(false) };
+            match (pattern, slot) {
+                (Some(pattern), _) => {
+                    if !self.matches(pattern, &item, env)? {
+                        return Ok(false);
+                    }
+                }
+                (None, Some(slot)) => self.set_local(*slot, item, env),
+                (None, None) => {}
+            }
+        }
+        match rest {
+            HashRest::Any => Ok(true),
+            HashRest::Nothing => Ok(left.len() == 0),
+            HashRest::Bind(slot) => {
+                self.set_local(*slot, Value::hash(left), env);
+                Ok(true)
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Array: methods that leave it as it is.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::{RArray, RHash, Value};
+
+impl Interp {
+    pub(super) fn array_method(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
+        let this = Value::Array(Rc::clone(array));
+        let block = args.block.as_ref();
+        if let Some(value) = self.array_edit(array, name, args)? {
+            return Ok(Some(value));
+        }
+        Ok(Some(match name {
+            "[]" | "slice" => self.array_slice(array, args)?,
+            "at" => {
+                let index = self.int_or(args, 0, 0)?;
+                at(array, index)
+            }
+            "dig" => self.dig(&this, &args.list)?,
+            "fetch" => {
+                let index = self.int_or(args, 0, 0)?;
+                match position(index, array.len()) {
+                    Some(found) => array.get(found).unwrap_or(Value::Nil),
+                    None => match (block, args.get(1)) {
+                        (Some(block), _) => self.yield_one(block, Value::Int(index))?,
+                        (None, Some(default)) => default.clone(),
+                        (None, None) => {
+                            let length = array.len();
+                            let text = format!(
+                                "index {index} outside of array bounds: {}...{length}",
+                                -(length as i64)
+                            );
+                            return Err(self.error("IndexError", text));
+                        }
+                    },
+                }
+            }
+            "values_at" => {
+                let mut out = Vec::new();
+                for index in &args.list {
+                    if let Value::Range(range) = index {
+                        if let Some((from, count)) = self.range_bounds(range, array.len())? {
+                            out.extend((from..from + count).map(|index| at(array, index as i64)));
+                        }
+                        continue;
+                    }
+                    let index = self.int_arg(index)?;
+                    out.push(at(array, index));
+                }
+                Value::array(out)
+            }
+            "first" => match args.get(0) {
+                None => array.get(0).unwrap_or(Value::Nil),
+                Some(_) => return self.enumerable_method(&this, name, args),
+            },
+            "last" => match args.get(0) {
+                None => at(array, -1),
+                Some(count) => {
+                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let items = array.to_vec();
+                    Value::array(items[items.len().saturating_sub(count)..].to_vec())
+                }
+            },
+            "length" | "size" => Value::Int(array.len() as i64),
+            "empty?" => Value::Bool(array.len() == 0),
+            "count" if args.is_empty() && block.is_none() => Value::Int(array.len() as i64),
+            "each" => match block {
+                Some(block) => {
+                    let mut index = 0;
+                    while let Some(item) = array.get(index) {
+                        index += 1;
+                        self.yield_one(block, item)?;
+                    }
+                    this
+                }
+                None => self.enumerator(&this, "each", Vec::new())?,
+            },
+            "each_index" => {
+                let block = self.block(args)?;
+                for index in 0..array.len() {
+                    self.yield_one(&block, Value::Int(index as i64))?;
+                }
+                this
+            }
+            "to_a" | "entries" | "to_ary" => this,
+            "to_s" | "inspect" => Value::str(self.inspect(&this)?),
+            "join" => {
+                let separator = match args.get(0) {
+                    None | Some(Value::Nil) => String::new(),
+                    Some(separator) => self.string_arg(&separator.clone())?,
+                };
+                let mut out = String::new();
+                self.join(array, &separator, &mut out, 0)?;
+                Value::str(out)
+            }
+            "reverse" => Value::array(array.to_vec().into_iter().rev().collect()),
+            "rotate" => {
+                let mut items = array.to_vec();
+                if !items.is_empty() {
+                    let by = self.int_or(args, 0, 1)?.rem_euclid(items.len() as i64) as usize;
+                    items.rotate_left(by);
+                }
+                Value::array(items)
+            }
+            "+" => {
+                let other = self.arg(args, 0)?;
+                let other = self.array_arg(&other)?;
+                let mut items = array.to_vec();
+                items.extend(other);
+                self.charge(items.len() * 16)?;
+                Value::array(items)
+            }
+            "-" | "difference" => {
+                let mut gone = RHash::default();
+                for other in &args.list {
+                    for item in self.array_arg(other)? {
+                        gone.insert(item, Value::Nil);
+                    }
+                }
+                let gone = std::mem::take(&mut gone);
+                Value::array(array.to_vec().into_iter().filter(|item| gone.get(item).is_none()).collect())
+            }
+            "&" | "intersection" | "intersect?" => {
+                let mut kept = array.to_vec();
+                for other in &args.list {
+                    let other =
+                        RHash::from_pairs(self.array_arg(other)?.into_iter().map(|item| (item, Value::Nil)));
+                    kept.retain(|item| other.get(item).is_some());
+                }
+                if name == "intersect?" {
+                    Value::Bool(!kept.is_empty())
+                } else {
+                    Value::array(self.unique(kept, None)?)
+                }
+            }
+            "|" | "union" => {
+                let mut items = array.to_vec();
+                for other in &args.list {
+                    items.extend(self.array_arg(other)?);
+                }
+                Value::array(self.unique(items, None)?)
+            }
+            "*" => match self.arg(args, 0)? {
+                Value::Str(separator) => {
+                    let mut out = String::new();
+                    let separator = separator.get().clone();
+                    self.join(array, &separator, &mut out, 0)?;
+                    Value::str(out)
+                }
+                count => {
+                    let count = self.int_arg(&count)?;
+                    if count < 0 {
+                        return self.argument_error("argument must be non-negative");
+                    }
+                    let items = array.to_vec();
+                    self.charge(items.len().saturating_mul(count as usize).saturating_mul(16))?;
+                    Value::array(items.iter().cloned().cycle().take(items.len() * count as usize).collect())
+                }
+            },
+            "<=>" => {
+                let other = self.arg(args, 0)?;
+                match &other {
+                    Value::Array(_) => {
+                        self.compare(&this, &other)?.map_or(Value::Nil, |o| Value::Int(o as i64))
+                    }
+                    _ => Value::Nil,
+                }
+            }
+            "index" | "find_index" => return self.enumerable_method(&this, "find_index", args),
+            "rindex" => {
+                for (index, item) in array.to_vec().into_iter().enumerate().rev() {
+                    let hit = match (args.get(0), block) {
+                        (Some(wanted), _) => self.equal(&item, wanted)?,
+                        (None, Some(block)) => self.yield_one(block, item)?.truthy(),
+                        (None, None) => false,
+                    };
+                    if hit {
+                        return Ok(Some(Value::Int(index as i64)));
+                    }
+                }
+                Value::Nil
+            }
+            "compact" => Value::array(array.to_vec().into_iter().filter(|item| !item.is_nil()).collect()),
+            "flatten" => {
+                let depth = match args.get(0) {
+                    None | Some(Value::Nil) => -1,
+                    Some(depth) => self.int_arg(&depth.clone())?,
+                };
+                let mut out = Vec::new();
+                self.flatten(array, depth, &mut out)?;
+                Value::array(out)
+            }
+            "assoc" | "rassoc" => {
+                let wanted = self.arg(args, 0)?;
+                let at = usize::from(name == "rassoc");
+                for item in array.to_vec() {
+                    if let Value::Array(pair) = &item
+                        && let Some(key) = pair.get(at)
+                        && self.equal(&key, &wanted)?
+                    {
+                        return Ok(Some(item));
+                    }
+                }
+                Value::Nil
+            }
+            "transpose" => {
+                let mut columns: Vec<Vec<Value>> = Vec::new();
+                for (number, row) in array.to_vec().iter().enumerate() {
+                    let row = self.array_arg(row)?;
+                    if number == 0 {
+                        columns = vec![Vec::new(); row.len()];
+                    } else if row.len() != columns.len() {
+                        let text =
+                            format!("element size differs ({} should be {})", row.len(), columns.len());
+                        return Err(self.error("IndexError", text));
+                    }
+                    for (column, item) in columns.iter_mut().zip(row) {
+                        column.push(item);
+                    }
+                }
+                Value::array(columns.into_iter().map(Value::array).collect())
+            }
+            "product" => {
+                let mut rows: Vec<Vec<Value>> = array.to_vec().into_iter().map(|item| vec![item]).collect();
+                for other in &args.list {
+                    let other = self.array_arg(other)?;
+                    let mut next = Vec::new();
+                    for row in &rows {
+                        for item in &other {
+                            self.step(1)?;
+                            self.charge(16 * (row.len() + 1))?;
+                            let mut row = row.clone();
+                            row.push(item.clone());
+                            next.push(row);
+                        }
+                    }
+                    rows = next;
+                }
+                Value::array(rows.into_iter().map(Value::array).collect())
+            }
+            "combination" | "permutation" => {
+                let items = array.to_vec();
+                let size = self.int_or(args, 0, items.len() as i64)?;
+                let mut out = Vec::new();
+                if size >= 0 {
+                    let mut chosen = Vec::new();
+                    self.choose(&items, size as usize, name == "permutation", 0, &mut chosen, &mut out)?;
+                }
+                let list = Value::array(out);
+                match block {
+                    Some(block) => {
+                        for item in self.collect(&list)? {
+                            self.yield_one(block, item)?;
+                        }
+                        this
+                    }
+                    None => self.enumerator(&list, "each", Vec::new())?,
+                }
+            }
+            "bsearch" => {
+                let block = self.block(args)?;
+                for item in array.to_vec() {
+                    match self.yield_one(&block, item.clone())? {
+                        Value::Bool(true) | Value::Int(0) => return Ok(Some(item)),
+                        _ => {}
+                    }
+                }
+                Value::Nil
+            }
+            "pack" => stdlib::pack::pack(self, &array.to_vec(), args)?,
+            "hash" => Value::Int(array.len() as i64),
+            "sum"
+                if args.is_empty()
+                    && block.is_none()
+                    && array.items.borrow().iter().all(|v| matches!(v, Value::Int(_))) =>
+            {
+                return self.enumerable_method(&this, name, args);
+            }
+            "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![this])),
+            "shuffle" | "sample" => {
+                return Err(self.unsupported(format!("Array#{name}, whose result is random")));
+            }
+            _ => return self.enumerable_method(&this, name, args),
+        }))
+    }
+
+    fn choose(
+        &mut self,
+        items: &[Value],
+        size: usize,
+        ordered: bool,
+        from: usize,
+        chosen: &mut Vec<usize>,
+        out: &mut Vec<Value>,
+    ) -> R<()> {
+        self.step(1)?;
+        if chosen.len() == size {
+            self.charge(16 * size)?;
+            out.push(Value::array(chosen.iter().map(|index| items[*index].clone()).collect()));
+            return Ok(());
+        }
+        let start = if ordered { 0 } else { from };
+        for index in start..items.len() {
+            if ordered && chosen.contains(&index) {
+                continue;
+            }
+            chosen.push(index);
+            self.choose(items, size, ordered, index + 1, chosen, out)?;
+            chosen.pop();
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> R<()> {
+        if depth > 500 {
+            return self.argument_error("recursive array join");
+        }
+        for (index, item) in array.to_vec().iter().enumerate() {
+            if index > 0 {
+                out.push_str(separator);
+            }
+            match item {
+                Value::Array(inner) => self.join(inner, separator, out, depth + 1)?,
+                other => {
+                    let text = self.text_of(other)?;
+                    self.charge(text.len())?;
+                    out.push_str(&text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn flatten(&mut self, array: &Rc<RArray>, depth: i64, out: &mut Vec<Value>) -> R<()> {
+        self.check_depth()?;
+        for item in array.to_vec() {
+            self.step(1)?;
+            match &item {
+                Value::Array(inner) if depth != 0 => self.flatten(inner, depth - 1, out)?,
+                _ => out.push(item),
+            }
+        }
+        Ok(())
+    }
+
+    fn array_slice(&mut self, array: &Rc<RArray>, args: &Args) -> R<Value> {
+        let length = array.len();
+        match (self.arg(args, 0)?, args.get(1)) {
+            (Value::Int(index), None) => Ok(at(array, index)),
+            (Value::Range(range), None) => match self.range_bounds(&range, length)? {
+                Some((from, count)) => Ok(Value::array(array.to_vec()[from..from + count].to_vec())),
+                None => Ok(Value::Nil),
+            },
+            (index, None) => {
+                let index = self.int_arg(&index)?;
+                Ok(at(array, index))
+            }
+            (from, Some(count)) => {
+                let from = self.int_arg(&from)?;
+                let count = self.int_arg(&count.clone())?;
+                let from = if from < 0 { from + length as i64 } else { from };
+                if from < 0 || from > length as i64 || count < 0 {
+                    return Ok(Value::Nil);
+                }
+                let from = from as usize;
+                let to = from.saturating_add(count as usize).min(length);
+                Ok(Value::array(array.to_vec()[from..to].to_vec()))
+            }
+        }
+    }
+
+    /// `dig`: one key after the other, nil ends it.
+    pub(crate) fn dig(&mut self, from: &Value, keys: &[Value]) -> R<Value> {
+        let mut at = from.clone();
+        for key in keys {
+            at = match &at {
+                Value::Nil => return Ok(Value::Nil),
+                Value::Array(_) | Value::Hash(_) => self.call(&at, "[]", vec![key.clone()])?,
+                Value::Object(_) if self.responds(&at, "dig") => self.call(&at, "dig", vec![key.clone()])?,
+                other => {
+                    let class = self.class_of(other).label();
+                    return self.type_error(format!("{class} does not have #dig method"));
+                }
+            };
+        }
+        Ok(at)
+    }
+}
+
+/// The element at an index that may count from the end.
+pub(super) fn at(array: &RArray, index: i64) -> Value {
+    position(index, array.len()).and_then(|index| array.get(index)).unwrap_or(Value::Nil)
+}
+
+/// An index that may count from the end, if it is inside.
+pub(super) fn position(index: i64, length: usize) -> Option<usize> {
+    let index = if index < 0 { index + length as i64 } else { index };
+    (0..length as i64).contains(&index).then_some(index as usize)
+}

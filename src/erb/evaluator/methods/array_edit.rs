@@ -1,0 +1,303 @@
+//! Array: methods that change it.
+
+use std::rc::Rc;
+
+use super::array::position;
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RArray, Value};
+
+const EDITS: &[&str] = &[
+    "<<",
+    "push",
+    "append",
+    "pop",
+    "shift",
+    "unshift",
+    "prepend",
+    "insert",
+    "[]=",
+    "concat",
+    "delete",
+    "delete_at",
+    "delete_if",
+    "reject!",
+    "select!",
+    "filter!",
+    "keep_if",
+    "map!",
+    "collect!",
+    "clear",
+    "compact!",
+    "uniq!",
+    "flatten!",
+    "reverse!",
+    "sort!",
+    "sort_by!",
+    "rotate!",
+    "fill",
+    "replace",
+    "slice!",
+    "shuffle!",
+];
+
+impl Interp {
+    pub(super) fn array_edit(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
+        if !EDITS.contains(&name) {
+            return Ok(None);
+        }
+        let this = Value::Array(Rc::clone(array));
+        if array.frozen.get() {
+            return self.frozen_error(&this);
+        }
+        let block = args.block.clone();
+        const ENUMERATING: &[&str] =
+            &["map!", "collect!", "select!", "filter!", "keep_if", "delete_if", "reject!", "sort_by!"];
+        if block.is_none() && ENUMERATING.contains(&name) {
+            return self.enumerator(&this, name, Vec::new()).map(Some);
+        }
+        Ok(Some(match name {
+            "<<" | "push" | "append" => {
+                self.charge(args.len() * 16)?;
+                array.items.borrow_mut().extend(args.list.iter().cloned());
+                this
+            }
+            "pop" => match args.get(0) {
+                None => array.items.borrow_mut().pop().unwrap_or(Value::Nil),
+                Some(count) => {
+                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let mut items = array.items.borrow_mut();
+                    let from = items.len().saturating_sub(count);
+                    Value::array(items.split_off(from))
+                }
+            },
+            "shift" => match args.get(0) {
+                None => {
+                    let mut items = array.items.borrow_mut();
+                    if items.is_empty() { Value::Nil } else { items.remove(0) }
+                }
+                Some(count) => {
+                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let mut items = array.items.borrow_mut();
+                    let to = count.min(items.len());
+                    Value::array(items.drain(..to).collect())
+                }
+            },
+            "unshift" | "prepend" => {
+                array.items.borrow_mut().splice(0..0, args.list.iter().cloned());
+                this
+            }
+            "insert" => {
+                let index = self.int_or(args, 0, 0)?;
+                let length = array.len() as i64;
+                let at = if index < 0 { index + length + 1 } else { index };
+                if at < 0 {
+                    let text = format!("index {index} too small for array; minimum: -{}", length + 1);
+                    return Err(self.error("IndexError", text));
+                }
+                self.grow(array, at)?;
+                array.items.borrow_mut().splice(at as usize..at as usize, args.list.iter().skip(1).cloned());
+                this
+            }
+            "[]=" => self.array_store(array, args)?,
+            "concat" => {
+                for other in &args.list {
+                    let other = self.array_arg(other)?;
+                    self.charge(other.len() * 16)?;
+                    array.items.borrow_mut().extend(other);
+                }
+                this
+            }
+            "replace" => {
+                let other = self.arg(args, 0)?;
+                let other = self.array_arg(&other)?;
+                *array.items.borrow_mut() = other;
+                this
+            }
+            "delete" => {
+                let wanted = self.arg(args, 0)?;
+                let mut found = None;
+                let mut kept = Vec::new();
+                for item in array.to_vec() {
+                    if self.equal(&item, &wanted)? { found = Some(item) } else { kept.push(item) }
+                }
+                *array.items.borrow_mut() = kept;
+                match (found, block) {
+                    (Some(found), _) => found,
+                    (None, Some(block)) => self.yield_one(&block, wanted)?,
+                    (None, None) => Value::Nil,
+                }
+            }
+            "delete_at" => {
+                let index = self.int_or(args, 0, 0)?;
+                match position(index, array.len()) {
+                    Some(index) => array.items.borrow_mut().remove(index),
+                    None => Value::Nil,
+                }
+            }
+            "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
+                let block = self.block(args)?;
+                let keep = matches!(name, "select!" | "filter!" | "keep_if");
+                let mut kept = Vec::new();
+                let before = array.len();
+                for item in array.to_vec() {
+                    if self.yield_one(&block, item.clone())?.truthy() == keep {
+                        kept.push(item);
+                    }
+                }
+                let changed = kept.len() != before;
+                *array.items.borrow_mut() = kept;
+                if changed || !name.ends_with('!') { this } else { Value::Nil }
+            }
+            "map!" | "collect!" => {
+                let block = self.block(args)?;
+                let mut out = Vec::new();
+                for item in array.to_vec() {
+                    out.push(self.yield_one(&block, item)?);
+                }
+                *array.items.borrow_mut() = out;
+                this
+            }
+            "clear" => {
+                array.items.borrow_mut().clear();
+                this
+            }
+            "compact!" | "uniq!" | "flatten!" => {
+                let before = array.len();
+                let plain = name.trim_end_matches('!');
+                let mut changed = false;
+                if plain == "flatten" {
+                    changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
+                }
+                if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
+                    changed |= new.len() != before;
+                    *array.items.borrow_mut() = new.to_vec();
+                }
+                if changed { this } else { Value::Nil }
+            }
+            "reverse!" | "sort!" | "sort_by!" | "rotate!" => {
+                let plain = name.trim_end_matches('!');
+                if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
+                    *array.items.borrow_mut() = new.to_vec();
+                }
+                this
+            }
+            "fill" => {
+                let length = array.len();
+                let (value, rest) = match &block {
+                    Some(_) => (Value::Nil, &args.list[..]),
+                    None => (self.arg(args, 0)?, &args.list[1..]),
+                };
+                let (from, to) = match rest {
+                    [] | [Value::Nil] => (0, length),
+                    [Value::Range(range)] => match self.range_bounds(range, length)? {
+                        Some((from, count)) => (from, from + count),
+                        None => (length, length),
+                    },
+                    [from, more @ ..] => {
+                        let from = self.int_arg(from)?;
+                        let from = (if from < 0 { from + length as i64 } else { from }).max(0) as usize;
+                        match more.first() {
+                            Some(count) => (from, from.saturating_add(self.int_arg(count)?.max(0) as usize)),
+                            None => (from, length.max(from)),
+                        }
+                    }
+                };
+                if to > length {
+                    self.grow(array, to as i64)?;
+                }
+                for index in from..to {
+                    let item = match &block {
+                        Some(block) => self.yield_one(block, Value::Int(index as i64))?,
+                        None => value.clone(),
+                    };
+                    array.items.borrow_mut()[index] = item;
+                }
+                this
+            }
+            "slice!" => {
+                let found = self.array_method(array, "[]", args)?.unwrap_or(Value::Nil);
+                let length = array.len();
+                match (args.get(0).cloned(), args.get(1).cloned()) {
+                    (Some(Value::Range(range)), None) => {
+                        if let Some((from, count)) = self.range_bounds(&range, length)? {
+                            array.items.borrow_mut().drain(from..from + count);
+                        }
+                    }
+                    (Some(from), Some(_)) => {
+                        if let Value::Array(gone) = &found {
+                            let from = self.int_arg(&from)?;
+                            let from = if from < 0 { from + length as i64 } else { from } as usize;
+                            let count = gone.len();
+                            array.items.borrow_mut().drain(from..from + count);
+                        }
+                    }
+                    (Some(index), None) => {
+                        let index = self.int_arg(&index)?;
+                        if let Some(index) = position(index, length) {
+                            array.items.borrow_mut().remove(index);
+                        }
+                    }
+                    (None, _) => {}
+                }
+                found
+            }
+            _ => return Err(self.unsupported(format!("Array#{name}"))),
+        }))
+    }
+
+    /// Makes an array at least so long, with nils.
+    fn grow(&mut self, array: &Rc<RArray>, length: i64) -> R<()> {
+        if length > array.len() as i64 {
+            let more = (length as usize).saturating_sub(array.len());
+            self.charge(more.saturating_mul(16))?;
+            array.items.borrow_mut().resize(length as usize, Value::Nil);
+        }
+        Ok(())
+    }
+
+    fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> R<Value> {
+        let length = array.len();
+        let (from, count, value) = match args.list.as_slice() {
+            [Value::Range(range), value] => match self.range_bounds(range, length)? {
+                Some((from, count)) => (from as i64, count, value.clone()),
+                None => {
+                    let from = self.int_arg(&range.from.clone())?;
+                    (from, 0, value.clone())
+                }
+            },
+            [index, value] => {
+                let index = self.int_arg(index)?;
+                let at = if index < 0 { index + length as i64 } else { index };
+                if at < 0 {
+                    let text = format!("index {index} too small for array; minimum: -{length}");
+                    return Err(self.error("IndexError", text));
+                }
+                self.grow(array, at + 1)?;
+                array.items.borrow_mut()[at as usize] = value.clone();
+                return Ok(value.clone());
+            }
+            [from, count, value] => {
+                let (from, count) = (self.int_arg(from)?, self.int_arg(count)?);
+                let from = if from < 0 { from + length as i64 } else { from };
+                (from, count.max(0) as usize, value.clone())
+            }
+            _ => {
+                let given = args.len();
+                return self
+                    .argument_error(format!("wrong number of arguments (given {given}, expected 2..3)"));
+            }
+        };
+        if from < 0 {
+            return Err(self.error("IndexError", format!("index {from} too small for array")));
+        }
+        self.grow(array, from)?;
+        let from = from as usize;
+        let to = from.saturating_add(count).min(array.len());
+        let new = match &value {
+            Value::Array(list) => list.to_vec(),
+            other => vec![other.clone()],
+        };
+        array.items.borrow_mut().splice(from..to, new);
+        Ok(value)
+    }
+}

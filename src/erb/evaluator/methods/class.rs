@@ -1,0 +1,465 @@
+//! The methods of classes and modules themselves: `new`, `name`, and those of Ruby's libraries.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::{
+    Class, Data, Exception, MethodBody, RArray, RHash, RString, Value, Visibility,
+};
+
+impl Interp {
+    pub(super) fn class_method(
+        &mut self,
+        class: &Rc<Class>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        let label = class.label();
+        if let Some(value) = self.library_method(class, &label, name, args, env)? {
+            return Ok(Some(value));
+        }
+        let this = Value::Class(Rc::clone(class));
+        Ok(Some(match name {
+            "new" | "allocate" if !class.is_module => self.instantiate(class, args)?,
+            "[]" if class.members.borrow().is_some() => self.instantiate(class, args)?,
+            "exception" => self.instantiate(class, args)?,
+            "members" if class.members.borrow().is_some() => {
+                let members = class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
+                Value::array(members.into_iter().map(Value::Symbol).collect())
+            }
+            "name" | "to_s" | "inspect" => match (&*class.name.borrow(), name) {
+                (None, "name") => Value::Nil,
+                _ => Value::str(label),
+            },
+            "superclass" => class.superclass.clone().map_or(Value::Nil, Value::Class),
+            "ancestors" => {
+                let mut list: Vec<Value> = class.ancestors().into_iter().map(Value::Class).collect();
+                if !class.is_module && label != "BasicObject" {
+                    let kernel = self.class("Kernel");
+                    let at = list.len().saturating_sub(1);
+                    if !list.iter().any(|known| known.same(&Value::Class(Rc::clone(&kernel)))) {
+                        list.insert(at, Value::Class(kernel));
+                    }
+                }
+                Value::array(list)
+            }
+            "===" => {
+                let value = self.arg(args, 0)?;
+                Value::Bool(self.case_equal(&this, &value, None)?)
+            }
+            "<" | "<=" | ">" | ">=" => {
+                let Value::Class(other) = self.arg(args, 0)? else {
+                    return self.type_error("compared with non class/module");
+                };
+                let same = Rc::ptr_eq(class, &other);
+                let (down, up) = (class.descends_from(&other), other.descends_from(class));
+                match name {
+                    "<" if same => Value::Bool(false),
+                    ">" if same => Value::Bool(false),
+                    "<" | "<=" if down => Value::Bool(true),
+                    ">" | ">=" if up => Value::Bool(true),
+                    _ if down || up => Value::Bool(false),
+                    _ => Value::Nil,
+                }
+            }
+            "hash" => Value::Int(Rc::as_ptr(class) as usize as i64),
+            "instance_methods" | "public_instance_methods" => {
+                let mut names: Vec<Value> = class
+                    .methods
+                    .borrow()
+                    .values()
+                    .filter(|method| method.visibility == Visibility::Public)
+                    .map(|method| Value::Symbol(Arc::clone(&method.name)))
+                    .collect();
+                names.sort_by_key(|name| {
+                    if let Value::Symbol(name) = name { name.to_string() } else { String::new() }
+                });
+                Value::array(names)
+            }
+            "method_defined?" | "instance_method" | "public_method_defined?" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                if name == "instance_method" {
+                    return Err(self.unsupported("instance_method"));
+                }
+                let known = class.find_method(&wanted).is_some()
+                    || class.ancestors().iter().any(|class| {
+                        super::names::fact(&class.label())
+                            .is_some_and(|fact| super::names::lists(fact.methods, &wanted))
+                    });
+                Value::Bool(known)
+            }
+            "const_get" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                let mut at = Rc::clone(class);
+                let mut found = this;
+                for part in wanted.split("::").filter(|part| !part.is_empty()) {
+                    found = self.constant_in(&at, part)?;
+                    if let Value::Class(inner) = &found {
+                        at = Rc::clone(inner);
+                    }
+                }
+                found
+            }
+            "const_set" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                let value = self.arg(args, 1)?;
+                class.constants.borrow_mut().insert(Arc::from(wanted), value.clone());
+                value
+            }
+            "const_defined?" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                match self.constant_in(class, &wanted) {
+                    Ok(_) => Value::Bool(true),
+                    Err(flow) if self.raised(&flow, "NameError") => Value::Bool(false),
+                    Err(other) => return Err(other),
+                }
+            }
+            "constants" => Value::array(
+                class.constants.borrow().keys().map(|name| Value::Symbol(Arc::clone(name))).collect(),
+            ),
+            "attr_reader" | "attr_writer" | "attr_accessor" => {
+                let mut defined = Vec::new();
+                for arg in &args.list {
+                    let attribute = self.name_arg(arg)?;
+                    let variable: Arc<str> = Arc::from(format!("@{attribute}"));
+                    let visibility = class.visibility.get();
+                    if name != "attr_writer" {
+                        let body = MethodBody::Reader(Arc::clone(&variable));
+                        self.define_method(class, &Arc::from(attribute.as_str()), body, visibility);
+                        defined.push(Value::symbol(&attribute));
+                    }
+                    if name != "attr_reader" {
+                        let writer = format!("{attribute}=");
+                        let body = MethodBody::Writer(Arc::clone(&variable));
+                        self.define_method(class, &Arc::from(writer.as_str()), body, visibility);
+                        defined.push(Value::symbol(&writer));
+                    }
+                }
+                Value::array(defined)
+            }
+            "define_method" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                let block = match &args.block {
+                    Some(block) => block.clone(),
+                    None => self.arg(args, 1)?,
+                };
+                self.define_method(class, &wanted, MethodBody::Proc(block), Visibility::Public);
+                Value::Symbol(wanted)
+            }
+            "alias_method" => {
+                let (to, from) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                let (to, from) = (self.name_arg(&to)?, self.name_arg(&from)?);
+                self.alias(class, &Arc::from(to.as_str()), &Arc::from(from))?;
+                Value::symbol(&to)
+            }
+            "remove_method" | "undef_method" => {
+                for arg in &args.list {
+                    let wanted = self.name_arg(arg)?;
+                    class.methods.borrow_mut().remove(wanted.as_str());
+                }
+                this
+            }
+            "include" | "prepend" => {
+                for module in &args.list {
+                    let Value::Class(module) = module else {
+                        return self.type_error("wrong argument type (expected module)");
+                    };
+                    if name == "prepend" {
+                        return Err(self.unsupported("prepend"));
+                    }
+                    self.note_patch(class);
+                    class.included.borrow_mut().push(Rc::clone(module));
+                    let hook = module.find_singleton("included");
+                    if let Some(hook) = hook {
+                        let args = Args::new(vec![this.clone()]);
+                        self.invoke(&hook, &Value::Class(Rc::clone(module)), args)?;
+                    }
+                }
+                this
+            }
+            "include?" => match self.arg(args, 0)? {
+                Value::Class(module) => {
+                    Value::Bool(class.descends_from(&module) && !Rc::ptr_eq(class, &module))
+                }
+                _ => return self.type_error("wrong argument type (expected Module)"),
+            },
+            "class_eval" | "module_eval" | "class_exec" => {
+                let Some(Value::Proc(block)) = &args.block else {
+                    return Err(self.unsupported("class_eval of text"));
+                };
+                let args = Args::new(args.list.clone());
+                self.call_proc_as(&Rc::clone(block), args, Some(this), false, Some(Rc::clone(class)))?
+            }
+            "class_variable_get" | "class_variable_set" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                if name == "class_variable_set" {
+                    let value = self.arg(args, 1)?;
+                    class.variables.borrow_mut().insert(wanted, value.clone());
+                    value
+                } else {
+                    class.variables.borrow().get(&wanted).cloned().unwrap_or(Value::Nil)
+                }
+            }
+            "private_constant" | "private_class_method" | "module_function" | "private" | "public" => {
+                Value::Nil
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A new object of a class.
+    fn instantiate(&mut self, class: &Rc<Class>, args: &Args) -> R<Value> {
+        self.charge(160)?;
+        let base = self.data_for(class);
+        let Some(data) = base else {
+            let label = class.label();
+            return Err(self.unsupported(format!("{label}.new")));
+        };
+        let object = self.raw_object(Rc::clone(class), data);
+        let value = Value::Object(Rc::clone(&object));
+        match class.find_method("initialize") {
+            Some(initialize) => {
+                self.invoke(&initialize, &value, args.clone())?;
+            }
+            None => self.initialize_builtin(&value, args)?,
+        }
+        Ok(value)
+    }
+
+    /// What objects of a class keep; none if they cannot be made.
+    fn data_for(&mut self, class: &Rc<Class>) -> Option<Data> {
+        let exception = self.class("Exception");
+        if class.descends_from(&exception) {
+            return Some(Data::Exception(Exception {
+                message: Value::Nil,
+                cause: Value::Nil,
+                span: None,
+                unknown_properties: Vec::new(),
+                detail: Value::Nil,
+            }));
+        }
+        let mut at = Some(Rc::clone(class));
+        while let Some(class) = at {
+            if class.members.borrow().is_some() {
+                return Some(Data::Fields(Vec::new()));
+            }
+            match class.label().as_str() {
+                "OpenStruct" => return Some(Data::Table(Rc::new(RHash::default()))),
+                "Set" => return Some(Data::Set(Rc::new(RHash::default()))),
+                "Object" | "BasicObject" => return Some(Data::Plain),
+                label if super::names::fact(label).is_some() => return None,
+                _ => {}
+            }
+            at = class.superclass.clone();
+        }
+        Some(Data::Plain)
+    }
+
+    /// What `initialize` of a class of Ruby's own does.
+    pub(crate) fn initialize_builtin(&mut self, value: &Value, args: &Args) -> R<()> {
+        let Value::Object(object) = value else { return Ok(()) };
+        let is_struct = matches!(&*object.data.borrow(), Data::Fields(_));
+        if is_struct {
+            return self.fill_struct(object, args);
+        }
+        let table = match &*object.data.borrow() {
+            Data::Table(table) => Some(Rc::clone(table)),
+            _ => None,
+        };
+        if let Some(table) = table {
+            if let Some(Value::Hash(given)) = args.get(0) {
+                for (key, value) in given.pairs() {
+                    let key = self.text_of(&key)?;
+                    table.insert(Value::symbol(&key), value);
+                }
+            }
+            return Ok(());
+        }
+        let set = match &*object.data.borrow() {
+            Data::Set(set) => Some(Rc::clone(set)),
+            _ => None,
+        };
+        if let Some(set) = set {
+            if let Some(items) = args.get(0) {
+                for item in self.collect(&items.clone())? {
+                    set.insert(item, Value::Bool(true));
+                }
+            }
+            return Ok(());
+        }
+        let is_exception = matches!(&*object.data.borrow(), Data::Exception(_));
+        if is_exception {
+            if let Data::Exception(inner) = &mut *object.data.borrow_mut() {
+                inner.message = args.get(0).cloned().unwrap_or(Value::Nil);
+            }
+            return Ok(());
+        }
+        if !args.is_empty() {
+            return self.arity(args, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Methods of Ruby's own classes and libraries.
+    fn library_method(
+        &mut self,
+        class: &Rc<Class>,
+        label: &str,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        match label {
+            "JSON" => return stdlib::json::class_method(self, name, args),
+            "YAML" | "Psych" => return stdlib::yaml::class_method(self, name, args),
+            "Base64" => return stdlib::base64::class_method(self, name, args),
+            "IPAddr" => return stdlib::ipaddr::class_method(self, class, name, args),
+            "URI" | "URI::Generic" | "URI::HTTP" | "URI::HTTPS" => {
+                return stdlib::uri::class_method(self, label, name, args);
+            }
+            "Time" | "Date" | "DateTime" => return stdlib::time::class_method(self, label, name, args),
+            "Shellwords" => return stdlib::shellwords::class_method(self, name, args),
+            "ERB::Util" | "CGI" => return stdlib::escape::class_method(self, name, args),
+            "Math" => return self.math_method(name, args),
+            "Regexp" => return self.regexp_class_method(name, args, env),
+            "SecureRandom" | "Random" => {
+                return Err(self.unsupported(format!("{label}.{name}, whose result is random")));
+            }
+            "File" => return stdlib::path::class_method(self, name, args),
+            "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {
+                return Err(self.unsupported(format!("{label}.{name}, which reaches outside the template")));
+            }
+            "OpenSSL::X509::Certificate" | "OpenSSL::X509::Name" | "OpenSSL::X509::Extension" => {
+                return stdlib::openssl::class_method(self, class, name, args);
+            }
+            "StringIO" | "Zlib" | "Zlib::GzipReader" | "Zlib::Inflate" => {
+                return stdlib::reader::class_method(self, class, name, args);
+            }
+            "OpenSSL::HMAC" => return stdlib::digest::hmac_method(self, name, args),
+            _ if label.starts_with("Digest::") || label.starts_with("OpenSSL::Digest") => {
+                return stdlib::digest::class_method(self, class, name, args);
+            }
+            _ => {}
+        }
+        Ok(Some(match (label, name) {
+            ("String", "new") => {
+                let text = match args.positional().first() {
+                    Some(text) => self.string_arg(&text.clone())?,
+                    None => String::new(),
+                };
+                Value::Str(Rc::new(RString::new(text)))
+            }
+            ("Array", "new") => {
+                let items = match (args.get(0), &args.block) {
+                    (None, _) => Vec::new(),
+                    (Some(Value::Array(list)), _) => list.to_vec(),
+                    (Some(count), block) => {
+                        let count = self.int_arg(&count.clone())?;
+                        if count < 0 {
+                            return self.argument_error("negative array size");
+                        }
+                        self.charge((count as usize).saturating_mul(16))?;
+                        let mut items = Vec::new();
+                        for index in 0..count {
+                            items.push(match block {
+                                Some(block) => self.yield_one(block, Value::Int(index))?,
+                                None => args.get(1).cloned().unwrap_or(Value::Nil),
+                            });
+                        }
+                        items
+                    }
+                };
+                Value::Array(Rc::new(RArray {
+                    items: RefCell::new(items),
+                    frozen: std::cell::Cell::new(false),
+                }))
+            }
+            ("Array", "[]") => Value::array(args.list.clone()),
+            ("Hash", "new") => {
+                let hash = RHash::default();
+                *hash.default_proc.borrow_mut() = args.block.clone();
+                *hash.default.borrow_mut() = args.get(0).cloned();
+                Value::hash(hash)
+            }
+            ("Hash", "[]") => match args.list.as_slice() {
+                [Value::Hash(other)] => Value::hash(RHash::from_pairs(other.pairs())),
+                [list @ Value::Array(_)] => {
+                    return self.enumerable_method(list, "to_h", &Args::default());
+                }
+                list => {
+                    if list.len() % 2 == 1 {
+                        return self.argument_error("odd number of arguments for Hash");
+                    }
+                    Value::hash(RHash::from_pairs(
+                        list.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())),
+                    ))
+                }
+            },
+            ("Range", "new") => {
+                let (from, to) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                let exclusive = args.get(2).is_some_and(Value::truthy);
+                self.range(from, to, exclusive)?
+            }
+            ("Struct", "new") => self.new_struct_class(class, args)?,
+            ("Class", "new") => {
+                let superclass = match args.get(0) {
+                    Some(Value::Class(superclass)) => Rc::clone(superclass),
+                    None => self.class("Object"),
+                    Some(_) => return self.type_error("superclass must be a Class"),
+                };
+                let made = Class::new(None, Some(superclass), false, None);
+                self.fill_class(&made, args)?
+            }
+            ("Module", "new") => {
+                let made = Class::new(None, None, true, None);
+                self.fill_class(&made, args)?
+            }
+            ("Proc", "new") => match &args.block {
+                Some(block) => block.clone(),
+                None => return self.argument_error("tried to create Proc object without a block"),
+            },
+            ("Set", "[]") => self.new_set(args.list.clone()),
+            ("Integer", "sqrt") => {
+                let value = self.int_or(args, 0, 0)?;
+                if value < 0 {
+                    return Err(
+                        self.error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\"")
+                    );
+                }
+                Value::Int(value.isqrt())
+            }
+            ("Enumerator", "new") => return Err(self.unsupported("Enumerator.new")),
+            ("Kernel", _) => {
+                let main = self.main.clone();
+                return self.kernel(&main, name, args, env);
+            }
+            ("ObjectSpace" | "GC" | "Marshal" | "Signal" | "Thread", _) => {
+                return Err(self.unsupported(format!("{label}.{name}")));
+            }
+            ("Symbol" | "Integer" | "Float" | "NilClass" | "TrueClass" | "FalseClass", "new") => {
+                let text = format!("undefined method `new' for {label}:Class");
+                return Err(self.error("NoMethodError", text));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn fill_class(&mut self, made: &Rc<Class>, args: &Args) -> R<Value> {
+        let value = Value::Class(Rc::clone(made));
+        if let Some(Value::Proc(block)) = &args.block {
+            let args = Args::new(vec![value.clone()]);
+            self.call_proc_as(&Rc::clone(block), args, Some(value.clone()), false, Some(Rc::clone(made)))?;
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,330 @@
+//! `==`, `<=>`, `===`, `eql?`.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::{Data, Value};
+
+impl Interp {
+    /// `a == b`
+    pub(crate) fn equal(&mut self, a: &Value, b: &Value) -> R<bool> {
+        self.step(1)?;
+        self.check_depth()?;
+        Ok(match (a, b) {
+            (Value::Str(x), Value::Str(y)) => Rc::ptr_eq(x, y) || *x.get() == *y.get(),
+            (Value::Int(x), Value::Float(y)) | (Value::Float(y), Value::Int(x)) => *x as f64 == *y,
+            (Value::Float(x), Value::Float(y)) => x == y,
+            (Value::Array(x), Value::Array(y)) => {
+                if Rc::ptr_eq(x, y) {
+                    return Ok(true);
+                }
+                if x.len() != y.len() {
+                    return Ok(false);
+                }
+                for (x, y) in x.to_vec().iter().zip(&y.to_vec()) {
+                    if !self.equal(x, y)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Value::Hash(x), Value::Hash(y)) => {
+                if Rc::ptr_eq(x, y) {
+                    return Ok(true);
+                }
+                if x.len() != y.len() {
+                    return Ok(false);
+                }
+                for (key, value) in x.pairs() {
+                    match y.get(&key) {
+                        Some(other) if self.equal(&value, &other)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                true
+            }
+            (Value::Range(x), Value::Range(y)) => {
+                x.exclusive == y.exclusive && self.equal(&x.from, &y.from)? && self.equal(&x.to, &y.to)?
+            }
+            (Value::Regexp(x), Value::Regexp(y)) => x.source == y.source && x.options == y.options,
+            (Value::Object(x), _) => {
+                if let Some(method) = self.find_user_method(a, "==") {
+                    let result = self.invoke(&method, a, Args::new(vec![b.clone()]))?;
+                    return Ok(result.truthy());
+                }
+                if a.same(b) {
+                    return Ok(true);
+                }
+                if let Value::Object(y) = b {
+                    let fields = match (&*x.data.borrow(), &*y.data.borrow()) {
+                        (Data::Fields(p), Data::Fields(q)) => Some((p.clone(), q.clone())),
+                        (Data::Table(p), Data::Table(q)) if x.class.label() == "OpenStruct" => {
+                            Some((vec![Value::Hash(Rc::clone(p))], vec![Value::Hash(Rc::clone(q))]))
+                        }
+                        (Data::Set(p), Data::Set(q)) => {
+                            return Ok(
+                                p.len() == q.len() && p.pairs().iter().all(|(key, _)| q.get(key).is_some())
+                            );
+                        }
+                        (Data::Address(p), Data::Address(q)) => return Ok(p.same_host(q)),
+                        (Data::DistinguishedName(p), Data::DistinguishedName(q)) => return Ok(p == q),
+                        (Data::Certificate(p), Data::Certificate(q)) => return Ok(p == q),
+                        (Data::Uri(p), Data::Uri(q)) => return Ok(p.to_string() == q.to_string()),
+                        (Data::Time(p), Data::Time(q)) => return Ok(p.nanos() == q.nanos()),
+                        (Data::Exception(p), Data::Exception(q)) => {
+                            Some((vec![p.message.clone()], vec![q.message.clone()]))
+                        }
+                        _ => None,
+                    };
+                    if let Some((p, q)) = fields {
+                        return Ok(Rc::ptr_eq(&x.class, &y.class)
+                            && self.equal(&Value::array(p), &Value::array(q))?);
+                    }
+                }
+                if matches!(&*x.data.borrow(), Data::Address(_)) {
+                    return stdlib::ipaddr::equals(self, x, b);
+                }
+                if self.find_user_method(a, "<=>").is_some() {
+                    return Ok(self.compare(a, b)? == Some(Ordering::Equal));
+                }
+                false
+            }
+            _ => a.same(b),
+        })
+    }
+
+    /// `a <=> b`; none if they cannot be compared.
+    pub(crate) fn compare(&mut self, a: &Value, b: &Value) -> R<Option<Ordering>> {
+        self.step(1)?;
+        self.check_depth()?;
+        Ok(match (a, b) {
+            (Value::Int(x), Value::Int(y)) => Some(x.cmp(y)),
+            (Value::Str(x), Value::Str(y)) => Some(x.get().as_bytes().cmp(y.get().as_bytes())),
+            (
+                Value::Int(_) | Value::Float(_) | Value::Big(_),
+                Value::Int(_) | Value::Float(_) | Value::Big(_),
+            ) => match (a, b) {
+                (Value::Float(_), _) | (_, Value::Float(_)) => to_f64(a).partial_cmp(&to_f64(b)),
+                _ => Some(to_big(a).cmp(&to_big(b))),
+            },
+            (Value::Symbol(x), Value::Symbol(y)) => Some(x.as_bytes().cmp(y.as_bytes())),
+            (Value::Array(x), Value::Array(y)) => {
+                for (x, y) in x.to_vec().iter().zip(&y.to_vec()) {
+                    match self.compare(x, y)? {
+                        Some(Ordering::Equal) => {}
+                        other => return Ok(other),
+                    }
+                }
+                Some(x.len().cmp(&y.len()))
+            }
+            (Value::Object(x), _) => {
+                if self.find_user_method(a, "<=>").is_some() {
+                    let result = self.call(a, "<=>", vec![b.clone()])?;
+                    return match result {
+                        Value::Nil => Ok(None),
+                        other => Ok(Some(self.int_arg(&other)?.cmp(&0))),
+                    };
+                }
+                if let Value::Object(y) = b {
+                    match (&*x.data.borrow(), &*y.data.borrow()) {
+                        (Data::Address(p), Data::Address(q)) => return Ok(p.compare(q)),
+                        (Data::Time(p), Data::Time(q)) => return Ok(Some(p.nanos().cmp(&q.nanos()))),
+                        _ => {}
+                    }
+                }
+                a.same(b).then_some(Ordering::Equal)
+            }
+            (Value::Class(x), Value::Class(y)) => {
+                if Rc::ptr_eq(x, y) {
+                    Some(Ordering::Equal)
+                } else if x.descends_from(y) {
+                    Some(Ordering::Less)
+                } else if y.descends_from(x) {
+                    Some(Ordering::Greater)
+                } else {
+                    None
+                }
+            }
+            _ => self.equal(a, b)?.then_some(Ordering::Equal),
+        })
+    }
+
+    /// `a <=> b` where it must be known: in `sort`, `max` and the like.
+    pub(crate) fn order(&mut self, a: &Value, b: &Value) -> R<Ordering> {
+        match self.compare(a, b)? {
+            Some(ordering) => Ok(ordering),
+            None => {
+                let left = self.class_of(a).label();
+                let right = self.compared_with(b)?;
+                self.argument_error(format!("comparison of {left} with {right} failed"))
+            }
+        }
+    }
+
+    /// How an error of a comparison names its right side.
+    pub(crate) fn compared_with(&mut self, value: &Value) -> R<String> {
+        match value {
+            Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.inspect(value),
+            other => Ok(self.class_of(other).label()),
+        }
+    }
+
+    /// `pattern === value`, as `case` asks.
+    pub(crate) fn case_equal(&mut self, pattern: &Value, value: &Value, env: Option<&Rc<Env>>) -> R<bool> {
+        if self.find_user_method(pattern, "===").is_some() {
+            return Ok(self.call(pattern, "===", vec![value.clone()])?.truthy());
+        }
+        match pattern {
+            Value::Class(class) => {
+                Ok(self.class_of(value).descends_from(class) || self.extends(value, class))
+            }
+            Value::Range(range) => self.range_covers(range, value),
+            Value::Regexp(regexp) => {
+                let text = match value {
+                    Value::Str(text) => text.get().clone(),
+                    Value::Symbol(name) => name.to_string(),
+                    _ => {
+                        if let Some(env) = env {
+                            self.set_last_match(None, env);
+                        }
+                        return Ok(false);
+                    }
+                };
+                let found = self.regexp_match(regexp, &text, 0)?;
+                let hit = found.is_some();
+                if let Some(env) = env {
+                    self.set_last_match(found, env);
+                }
+                Ok(hit)
+            }
+            Value::Proc(block) => {
+                Ok(self.call_proc(&Rc::clone(block), Args::new(vec![value.clone()]))?.truthy())
+            }
+            Value::Object(object) => {
+                let set = match &*object.data.borrow() {
+                    Data::Set(set) => Some(Rc::clone(set)),
+                    _ => None,
+                };
+                if let Some(set) = set {
+                    return Ok(set.get(value).is_some());
+                }
+                if matches!(&*object.data.borrow(), Data::Address(_)) {
+                    return stdlib::ipaddr::includes(self, object, value);
+                }
+                self.equal(pattern, value)
+            }
+            _ => self.equal(pattern, value),
+        }
+    }
+
+    /// Whether an object was extended by a module.
+    pub(crate) fn extends(&mut self, value: &Value, module: &Rc<crate::evaluator::value::Class>) -> bool {
+        match value {
+            Value::Object(object) => {
+                object.singleton.borrow().as_ref().is_some_and(|singleton| singleton.descends_from(module))
+            }
+            Value::Class(class) => class.extended.borrow().iter().any(|known| known.descends_from(module)),
+            _ => false,
+        }
+    }
+
+    /// The methods of Comparable, by `<=>`.
+    pub(crate) fn comparable_method(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+    ) -> R<Option<Value>> {
+        let other = args.get(0).cloned().unwrap_or(Value::Nil);
+        Ok(Some(Value::Bool(match name {
+            "<" => self.order(receiver, &other)? == Ordering::Less,
+            "<=" => self.order(receiver, &other)? != Ordering::Greater,
+            ">" => self.order(receiver, &other)? == Ordering::Greater,
+            ">=" => self.order(receiver, &other)? != Ordering::Less,
+            "between?" => {
+                let high = self.arg(args, 1)?;
+                self.order(receiver, &other)? != Ordering::Less
+                    && self.order(receiver, &high)? != Ordering::Greater
+            }
+            "clamp" => return self.clamp(receiver, args).map(Some),
+            _ => return Ok(None),
+        })))
+    }
+
+    pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> R<Value> {
+        let (low, high) = match args.get(0) {
+            Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),
+            _ => (self.arg(args, 0)?, self.arg(args, 1)?),
+        };
+        if !low.is_nil() && self.order(receiver, &low)? == Ordering::Less {
+            return Ok(low);
+        }
+        if !high.is_nil() && self.order(receiver, &high)? == Ordering::Greater {
+            return Ok(high);
+        }
+        Ok(receiver.clone())
+    }
+
+    /// Sorts by a comparison that may raise.
+    pub(crate) fn sort_with(
+        &mut self,
+        items: Vec<Value>,
+        mut order: impl FnMut(&mut Interp, &Value, &Value) -> R<Ordering>,
+    ) -> R<Vec<Value>> {
+        // A merge sort that stops at the first error.
+        let mut runs: Vec<Vec<Value>> = items.into_iter().map(|item| vec![item]).collect();
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        while runs.len() > 1 {
+            let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+            let mut pairs = runs.into_iter();
+            while let Some(left) = pairs.next() {
+                let Some(right) = pairs.next() else {
+                    merged.push(left);
+                    break;
+                };
+                let mut out = Vec::with_capacity(left.len() + right.len());
+                let mut left = left.into_iter().peekable();
+                let mut right = right.into_iter().peekable();
+                loop {
+                    match (left.peek(), right.peek()) {
+                        (Some(a), Some(b)) => {
+                            let from_right = order(self, a, b)? == Ordering::Greater;
+                            out.extend(if from_right { right.next() } else { left.next() });
+                        }
+                        (Some(_), None) => out.extend(left.next()),
+                        (None, Some(_)) => out.extend(right.next()),
+                        (None, None) => break,
+                    }
+                }
+                merged.push(out);
+            }
+            runs = merged;
+        }
+        Ok(runs.pop().unwrap_or_default())
+    }
+}
+
+/// A number as a float.
+pub(crate) fn to_f64(value: &Value) -> f64 {
+    match value {
+        Value::Int(int) => *int as f64,
+        Value::Float(float) => *float,
+        Value::Big(big) => big.to_string().parse().unwrap_or(f64::NAN),
+        _ => f64::NAN,
+    }
+}
+
+/// A number as an integer of any size.
+pub(crate) fn to_big(value: &Value) -> BigInt {
+    match value {
+        Value::Int(int) => BigInt::from(*int),
+        Value::Big(big) => (**big).clone(),
+        _ => BigInt::default(),
+    }
+}

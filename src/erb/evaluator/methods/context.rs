@@ -1,0 +1,129 @@
+//! What a template calls to learn of its job: `p`, `if_p`, `spec`, `properties` and so on.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::value::{Data, Object, Value};
+
+impl Interp {
+    pub(super) fn context_method(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "p" => self.property(args)?,
+            "if_p" => self.if_property(args)?,
+            // In a deployment without links there is none to be found.
+            "if_link" => Value::Bool(false),
+            "spec" => {
+                if self.spec.is_nil() {
+                    let spec = Value::from_json(&self.context.spec().clone());
+                    self.spec = self.wrap(&spec)?;
+                }
+                self.spec.clone()
+            }
+            "properties" => {
+                if self.properties.is_nil() {
+                    let raw = self.raw();
+                    self.properties = self.wrap(&raw)?;
+                }
+                self.properties.clone()
+            }
+            "raw_properties" => self.raw(),
+            "name" => self.context.job_name().map_or(Value::Nil, Value::str),
+            "index" => self.context.spec().get("index").map_or(Value::Nil, Value::from_json),
+            "get_binding" => {
+                let class = self.class("Binding");
+                self.object(class, Data::Plain)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn raw(&mut self) -> Value {
+        if self.raw_properties.is_nil() {
+            self.raw_properties = Value::from_json(&self.context.properties().clone());
+        }
+        self.raw_properties.clone()
+    }
+
+    /// The value of a property by its dotted name; nil if it has none.
+    fn lookup(&mut self, name: &Value) -> R<Value> {
+        let Value::Str(text) = name else {
+            let shown = self.describe_receiver(name)?;
+            let text = format!("undefined method `split' for {shown}");
+            return Err(self.error("NoMethodError", text));
+        };
+        let text = text.get().clone();
+        let mut at = self.raw();
+        for key in text.split('.') {
+            at = match &at {
+                Value::Hash(hash) => hash.get_text(key).unwrap_or(Value::Nil),
+                other => self.call(&other.clone(), "[]", vec![Value::str(key)])?,
+            };
+            if at.is_nil() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    fn property(&mut self, args: &Args) -> R<Value> {
+        let names = match args.get(0) {
+            None | Some(Value::Nil) => Vec::new(),
+            Some(Value::Array(names)) => names.to_vec(),
+            Some(other) => vec![other.clone()],
+        };
+        for name in &names {
+            let value = self.lookup(name)?;
+            if !value.is_nil() {
+                return Ok(value);
+            }
+        }
+        if let (2, Some(default)) = (args.len(), args.get(1)) {
+            return Ok(default.clone());
+        }
+        let mut shown = Vec::new();
+        for name in &names {
+            shown.push(self.text_of(name)?);
+        }
+        let text = format!("Can't find property '{}'", shown.join("', or '"));
+        let error = self.error_with("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
+        if let Flow::Raise(exception) = &error
+            && let Data::Exception(inner) = &mut *exception.data.borrow_mut()
+        {
+            inner.unknown_properties = shown;
+        }
+        Err(error)
+    }
+
+    fn if_property(&mut self, args: &Args) -> R<Value> {
+        let mut values = Vec::new();
+        for name in &args.list {
+            let value = self.lookup(name)?;
+            if value.is_nil() {
+                let class = self.class("TemplateEvaluationContext::ActiveElseBlock");
+                return Ok(self.object(class, Data::Else { active: true }));
+            }
+            values.push(value);
+        }
+        let block = self.block(args)?;
+        self.yield_to(&block, values)?;
+        let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
+        Ok(self.object(class, Data::Else { active: false }))
+    }
+
+    pub(super) fn else_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+        let Data::Else { active } = *object.data.borrow() else { return Ok(None) };
+        Ok(Some(match name {
+            "else" if active => {
+                let block = self.block(args)?;
+                self.yield_to(&block, Vec::new())?
+            }
+            "else" => Value::Nil,
+            "else_if_p" if active => self.if_property(args)?,
+            "else_if_p" => {
+                let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
+                self.object(class, Data::Else { active: false })
+            }
+            _ => return Ok(None),
+        }))
+    }
+}

@@ -1,0 +1,415 @@
+//! Iteration, and the methods every collection has.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use super::enumerable_fold::{first, second};
+use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::value::{Data, RHash, Value};
+
+impl Interp {
+    /// Visits the elements of a collection until told to stop.
+    pub(crate) fn each(
+        &mut self,
+        over: &Value,
+        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
+    ) -> R<()> {
+        match over {
+            Value::Array(array) => {
+                let mut index = 0;
+                // The array may change on the way.
+                while let Some(item) = array.get(index) {
+                    self.step(1)?;
+                    index += 1;
+                    if visit(self, item)?.is_break() {
+                        return Ok(());
+                    }
+                }
+                Ok(())
+            }
+            Value::Hash(hash) => {
+                for (key, value) in hash.pairs() {
+                    self.step(1)?;
+                    if visit(self, Value::array(vec![key, value]))?.is_break() {
+                        return Ok(());
+                    }
+                }
+                Ok(())
+            }
+            Value::Range(range) => self.each_in_range(range, visit),
+            Value::Object(object) => {
+                let items = match &*object.data.borrow() {
+                    Data::Fields(fields) => Some(fields.clone()),
+                    Data::Set(set) => Some(set.pairs().into_iter().map(|(key, _)| key).collect()),
+                    Data::Table(table) => Some(
+                        table
+                            .pairs()
+                            .into_iter()
+                            .map(|(key, value)| Value::array(vec![key, value]))
+                            .collect(),
+                    ),
+                    _ => None,
+                };
+                if let Some(items) = items {
+                    for item in items {
+                        self.step(1)?;
+                        if visit(self, item)?.is_break() {
+                            return Ok(());
+                        }
+                    }
+                    return Ok(());
+                }
+                self.each_by_method(over, visit)
+            }
+            other => {
+                let class = self.class_of(other).label();
+                self.type_error(format!("can't iterate from {class}"))
+            }
+        }
+    }
+
+    /// Visits by calling `each` (or what an enumerator stands for) with a block.
+    fn each_by_method(
+        &mut self,
+        over: &Value,
+        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
+    ) -> R<()> {
+        // A block must own what it uses, so elements are gathered first; a bound keeps endless ones finite.
+        let gathered = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&gathered);
+        let block = Value::native(move |it, args| {
+            it.step(1)?;
+            it.charge(32)?;
+            let mut args = args;
+            let value = if args.len() == 1 { args.swap_remove(0) } else { Value::array(args) };
+            sink.borrow_mut().push(value);
+            Ok(Value::Nil)
+        });
+        self.run_each(over, block)?;
+        let items = gathered.take();
+        for item in items {
+            if visit(self, item)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each`, or for an enumerator the method it stands for, with this block.
+    pub(crate) fn run_each(&mut self, over: &Value, block: Value) -> R<Value> {
+        if let Value::Object(object) = over {
+            let call = match &*object.data.borrow() {
+                Data::Enumerator { receiver, method, args, .. } => {
+                    Some((receiver.clone(), method.clone(), args.clone()))
+                }
+                _ => None,
+            };
+            if let Some((receiver, method, args)) = call {
+                return self.call_any(&receiver, &method, Args::with_block(args, block));
+            }
+        }
+        self.call_with(over, "each", Args::with_block(Vec::new(), block))
+    }
+
+    /// The elements of a collection.
+    pub(crate) fn collect(&mut self, over: &Value) -> R<Vec<Value>> {
+        if let Value::Array(array) = over {
+            return Ok(array.to_vec());
+        }
+        let mut items = Vec::new();
+        self.each(over, &mut |it, item| {
+            it.charge(16)?;
+            items.push(item);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(items)
+    }
+
+    /// The methods of Enumerable.
+    pub(crate) fn enumerable_method(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+        if let Some(value) = self.enumerable_search(over, name, args)? {
+            return Ok(Some(value));
+        }
+        let block = args.block.as_ref();
+        // Without a block these make an enumerator.
+        const ENUMERATING: &[&str] = &[
+            "map",
+            "collect",
+            "flat_map",
+            "collect_concat",
+            "select",
+            "filter",
+            "reject",
+            "each_with_index",
+            "each_entry",
+            "each_slice",
+            "each_cons",
+            "each_with_object",
+            "group_by",
+            "partition",
+            "min_by",
+            "max_by",
+            "minmax_by",
+            "sort_by",
+            "filter_map",
+            "sum_by",
+            "reverse_each",
+            "chunk_while",
+            "slice_when",
+            "chunk",
+            "uniq_by",
+            "find_all",
+        ];
+        if block.is_none() && ENUMERATING.contains(&name) {
+            return self.enumerator(over, name, args.list.clone()).map(Some);
+        }
+        Ok(Some(match name {
+            "to_a" | "entries" | "force" => Value::array(self.collect(over)?),
+            "map" | "collect" => {
+                let block = self.block(args)?;
+                let mut out = Vec::new();
+                self.each(over, &mut |it, item| {
+                    it.charge(16)?;
+                    out.push(it.yield_one(&block, item)?);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Value::array(out)
+            }
+            "flat_map" | "collect_concat" => {
+                let block = self.block(args)?;
+                let mut out = Vec::new();
+                for item in self.collect(over)? {
+                    match self.yield_one(&block, item)? {
+                        Value::Array(list) => out.extend(list.to_vec()),
+                        other => out.push(other),
+                    }
+                    self.charge(16)?;
+                }
+                Value::array(out)
+            }
+            "select" | "filter" | "find_all" | "reject" => {
+                let block = self.block(args)?;
+                let mut out = Vec::new();
+                for item in self.collect(over)? {
+                    if self.yield_one(&block, item.clone())?.truthy() == (name != "reject") {
+                        out.push(item);
+                    }
+                }
+                Value::array(out)
+            }
+            "filter_map" => {
+                let block = self.block(args)?;
+                let mut out = Vec::new();
+                for item in self.collect(over)? {
+                    let value = self.yield_one(&block, item)?;
+                    if value.truthy() {
+                        out.push(value);
+                    }
+                }
+                Value::array(out)
+            }
+            "each_entry" => {
+                let block = self.block(args)?;
+                for item in self.collect(over)? {
+                    self.yield_one(&block, item)?;
+                }
+                over.clone()
+            }
+            "each_with_index" | "each_with_object" => {
+                let block = self.block(args)?;
+                let object = args.get(0).cloned();
+                let mut index = 0;
+                self.each(over, &mut |it, item| {
+                    let second = match &object {
+                        Some(object) if name == "each_with_object" => object.clone(),
+                        _ => Value::Int(index),
+                    };
+                    index += 1;
+                    it.yield_to(&block, vec![item, second])?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                match object {
+                    Some(object) if name == "each_with_object" => object,
+                    _ => over.clone(),
+                }
+            }
+            "reverse_each" => {
+                let block = self.block(args)?;
+                for item in self.collect(over)?.into_iter().rev() {
+                    self.yield_one(&block, item)?;
+                }
+                over.clone()
+            }
+            "each_slice" | "each_cons" => {
+                let size = self.int_or(args, 0, 0)?;
+                if size <= 0 {
+                    let what = if name == "each_slice" { "slice" } else { "" };
+                    return self.argument_error(format!("invalid {what} size").replace("  ", " "));
+                }
+                let block = self.block(args)?;
+                let items = self.collect(over)?;
+                let size = size as usize;
+                if name == "each_slice" {
+                    for chunk in items.chunks(size) {
+                        self.yield_one(&block, Value::array(chunk.to_vec()))?;
+                    }
+                } else {
+                    for window in items.windows(size) {
+                        self.yield_one(&block, Value::array(window.to_vec()))?;
+                    }
+                }
+                over.clone()
+            }
+            "inject" | "reduce" => self.inject(over, args)?,
+            "sum" => self.sum(over, args)?,
+            "group_by" => {
+                let block = self.block(args)?;
+                let groups = RHash::default();
+                for item in self.collect(over)? {
+                    let key = self.yield_one(&block, item.clone())?;
+                    match groups.get(&key) {
+                        Some(Value::Array(list)) => list.items.borrow_mut().push(item),
+                        _ => groups.insert(key, Value::array(vec![item])),
+                    }
+                }
+                Value::hash(groups)
+            }
+            "partition" => {
+                let block = self.block(args)?;
+                let (mut yes, mut no) = (Vec::new(), Vec::new());
+                for item in self.collect(over)? {
+                    let hit = self.yield_one(&block, item.clone())?.truthy();
+                    if hit { yes.push(item) } else { no.push(item) }
+                }
+                Value::array(vec![Value::array(yes), Value::array(no)])
+            }
+            "tally" if !args.is_empty() => return Err(self.unsupported("tally into a hash")),
+            "tally" => {
+                let counts = RHash::default();
+                for item in self.collect(over)? {
+                    let count = match counts.get(&item) {
+                        Some(Value::Int(count)) => count + 1,
+                        _ => 1,
+                    };
+                    counts.insert(item, Value::Int(count));
+                }
+                Value::hash(counts)
+            }
+            "sort" => {
+                let items = self.collect(over)?;
+                Value::array(self.sort_values(items, block)?)
+            }
+            "sort_by" => {
+                let block = self.block(args)?;
+                let mut keyed = Vec::new();
+                for item in self.collect(over)? {
+                    let key = self.yield_one(&block, item.clone())?;
+                    keyed.push(Value::array(vec![key, item]));
+                }
+                let sorted = self.sort_with(keyed, |it, a, b| it.order(&first(a), &first(b)))?;
+                Value::array(sorted.iter().map(second).collect())
+            }
+            "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => self.extreme(over, name, args)?,
+            "zip" => {
+                let items = self.collect(over)?;
+                let mut others = Vec::new();
+                for other in &args.list {
+                    others.push(self.collect(other)?);
+                }
+                let rows: Vec<Value> = items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, item)| {
+                        let mut row = vec![item];
+                        row.extend(
+                            others.iter().map(|other| other.get(index).cloned().unwrap_or(Value::Nil)),
+                        );
+                        Value::array(row)
+                    })
+                    .collect();
+                match block {
+                    Some(block) => {
+                        for row in rows {
+                            self.yield_one(block, row)?;
+                        }
+                        Value::Nil
+                    }
+                    None => Value::array(rows),
+                }
+            }
+            "uniq" => {
+                let items = self.collect(over)?;
+                Value::array(self.unique(items, block)?)
+            }
+            "to_h" => {
+                let hash = RHash::default();
+                for item in self.collect(over)? {
+                    let pair = match block {
+                        Some(block) => self.yield_one(block, item)?,
+                        None => item,
+                    };
+                    match &pair {
+                        Value::Array(pair) if pair.len() == 2 => {
+                            hash.insert(pair.get(0).unwrap_or(Value::Nil), pair.get(1).unwrap_or(Value::Nil));
+                        }
+                        Value::Array(pair) => {
+                            let length = pair.len();
+                            let text = format!(
+                                "{} (expected 2, was {length})",
+                                if block.is_some() {
+                                    "element has wrong array length"
+                                } else {
+                                    "wrong array length at 0"
+                                }
+                            );
+                            return self.argument_error(text);
+                        }
+                        other => {
+                            let class = self.class_of(other).label();
+                            return self.type_error(format!("wrong element type {class} (expected array)"));
+                        }
+                    }
+                }
+                Value::hash(hash)
+            }
+            "to_set" if !args.is_empty() => return Err(self.unsupported("to_set with arguments")),
+            "to_set" => {
+                let mut items = self.collect(over)?;
+                if let Some(block) = &args.block {
+                    for item in &mut items {
+                        *item = self.yield_one(block, item.clone())?;
+                    }
+                }
+                self.new_set(items)
+            }
+            "each_index" => return Ok(None),
+            "chunk_while" | "slice_when" => {
+                let block = self.block(args)?;
+                let mut chunks: Vec<Value> = Vec::new();
+                let mut chunk: Vec<Value> = Vec::new();
+                for item in self.collect(over)? {
+                    if let Some(last) = chunk.last() {
+                        let hit = self.yield_to(&block, vec![last.clone(), item.clone()])?.truthy();
+                        if hit == (name == "slice_when") {
+                            chunks.push(Value::array(std::mem::take(&mut chunk)));
+                        }
+                    }
+                    chunk.push(item);
+                }
+                if !chunk.is_empty() {
+                    chunks.push(Value::array(chunk));
+                }
+                let list = Value::array(chunks);
+                self.enumerator(&list, "each", Vec::new())?
+            }
+            "lazy" => self.lazy(over)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `loop` and friends end at `StopIteration`.
+    pub(crate) fn ends_iteration(&mut self, flow: &Flow) -> bool {
+        self.raised(flow, "StopIteration")
+    }
+}

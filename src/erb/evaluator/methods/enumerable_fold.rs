@@ -1,0 +1,167 @@
+//! Enumerable: one value of many, and their order.
+
+use std::cmp::Ordering;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RHash, Value};
+
+impl Interp {
+    pub(super) fn inject(&mut self, over: &Value, args: &Args) -> R<Value> {
+        let (mut total, operator) = match (args.list.as_slice(), &args.block) {
+            ([operator], None) => (None, Some(self.name_arg(operator)?)),
+            ([start, operator], _) => (Some(start.clone()), Some(self.name_arg(operator)?)),
+            ([start], Some(_)) => (Some(start.clone()), None),
+            _ => (None, None),
+        };
+        for item in self.collect(over)? {
+            total = Some(match total {
+                None => item,
+                Some(total) => match (&operator, &args.block) {
+                    (Some(operator), _) => self.call(&total, operator, vec![item])?,
+                    (None, Some(block)) => self.yield_to(block, vec![total, item])?,
+                    (None, None) => return Err(self.error("LocalJumpError", "no block given")),
+                },
+            });
+        }
+        Ok(total.unwrap_or(Value::Nil))
+    }
+
+    pub(super) fn sum(&mut self, over: &Value, args: &Args) -> R<Value> {
+        let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
+        // Floats are added with compensation, as Ruby does.
+        let mut compensation = 0.0;
+        let mut floating = matches!(total, Value::Float(_));
+        for item in self.collect(over)? {
+            let item = match &args.block {
+                Some(block) => self.yield_one(block, item)?,
+                None => item,
+            };
+            match (&total, &item) {
+                (Value::Int(_) | Value::Float(_), Value::Float(_)) => floating = true,
+                (Value::Float(_), Value::Int(_)) => {}
+                _ => floating = false,
+            }
+            if floating {
+                let (sum, next) = (super::compare::to_f64(&total), super::compare::to_f64(&item));
+                let new = sum + next;
+                compensation += if sum.abs() >= next.abs() { (sum - new) + next } else { (next - new) + sum };
+                total = Value::Float(new);
+            } else {
+                total = self.call(&total, "+", vec![item])?;
+            }
+        }
+        match total {
+            Value::Float(float) if floating && compensation != 0.0 => Ok(Value::Float(float + compensation)),
+            other => Ok(other),
+        }
+    }
+
+    /// Sorted by `<=>` or by a block.
+    pub(crate) fn sort_values(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
+        match block {
+            None => self.sort_with(items, |it, a, b| it.order(a, b)),
+            Some(block) => {
+                let block = block.clone();
+                self.sort_with(items, move |it, a, b| it.block_order(&block, a, b))
+            }
+        }
+    }
+
+    pub(super) fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> R<Ordering> {
+        match self.yield_to(block, vec![a.clone(), b.clone()])? {
+            Value::Nil => {
+                let (left, right) = (self.class_of(a).label(), self.class_of(b).label());
+                self.argument_error(format!("comparison of {left} with {right} failed"))
+            }
+            Value::Float(float) => Ok(float.partial_cmp(&0.0).unwrap_or(Ordering::Equal)),
+            other => Ok(self.int_arg(&other)?.cmp(&0)),
+        }
+    }
+
+    /// Without repetitions.
+    pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
+        let seen = RHash::default();
+        let mut out = Vec::new();
+        for item in items {
+            let key = match block {
+                Some(block) => self.yield_one(block, item.clone())?,
+                None => item.clone(),
+            };
+            if seen.get(&key).is_none() {
+                seen.insert(key, Value::Bool(true));
+                out.push(item);
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn extreme(&mut self, over: &Value, name: &str, args: &Args) -> R<Value> {
+        let items = self.collect(over)?;
+        let by = name.ends_with("_by");
+        let block = args.block.clone();
+        let mut keyed = Vec::with_capacity(items.len());
+        for item in items {
+            let key = match &block {
+                Some(block) if by => self.yield_one(block, item.clone())?,
+                _ => item.clone(),
+            };
+            keyed.push((key, item));
+        }
+        let order = |it: &mut Interp, a: &Value, b: &Value| -> R<Ordering> {
+            match &block {
+                Some(block) if !by => it.block_order(block, a, b),
+                _ => it.order(a, b),
+            }
+        };
+        if let Some(count) = args.get(0) {
+            let count = self.int_arg(&count.clone())?.max(0) as usize;
+            let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
+            let sorted = self.sort_with(pairs, |it, a, b| {
+                let found = order(it, &first(a), &first(b))?;
+                Ok(if name.starts_with("max") { found.reverse() } else { found })
+            })?;
+            return Ok(Value::array(sorted.iter().take(count).map(second).collect()));
+        }
+        let mut least: Option<(Value, Value)> = None;
+        let mut most: Option<(Value, Value)> = None;
+        for (key, item) in keyed {
+            let replace = match &least {
+                None => true,
+                Some((best, _)) => order(self, &key, best)? == Ordering::Less,
+            };
+            if replace {
+                least = Some((key.clone(), item.clone()));
+            }
+            let replace = match &most {
+                None => true,
+                Some((best, _)) => order(self, &key, best)? == Ordering::Greater,
+            };
+            if replace {
+                most = Some((key, item));
+            }
+        }
+        let least = least.map_or(Value::Nil, |(_, item)| item);
+        let most = most.map_or(Value::Nil, |(_, item)| item);
+        Ok(if name.starts_with("minmax") {
+            Value::array(vec![least, most])
+        } else if name.starts_with("min") {
+            least
+        } else {
+            most
+        })
+    }
+}
+
+pub(super) fn first(pair: &Value) -> Value {
+    match pair {
+        Value::Array(pair) => pair.get(0).unwrap_or(Value::Nil),
+        _ => Value::Nil,
+    }
+}
+
+pub(super) fn second(pair: &Value) -> Value {
+    match pair {
+        Value::Array(pair) => pair.get(1).unwrap_or(Value::Nil),
+        _ => Value::Nil,
+    }
+}

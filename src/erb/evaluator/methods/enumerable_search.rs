@@ -1,0 +1,181 @@
+//! Enumerable: finding, counting and cutting.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{ProcKind, Value};
+
+impl Interp {
+    pub(super) fn enumerable_search(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+        let block = args.block.as_ref();
+        Ok(Some(match name {
+            "include?" | "member?" => {
+                let wanted = self.arg(args, 0)?;
+                let mut found = false;
+                self.each(over, &mut |it, item| {
+                    found = it.equal(&item, &wanted)?;
+                    Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                Value::Bool(found)
+            }
+            "find" | "detect" | "find_index" => {
+                if block.is_none() && (args.is_empty() || name != "find_index") {
+                    return self.enumerator(over, name, args.list.clone()).map(Some);
+                }
+                let mut found = Value::Nil;
+                let mut index = 0;
+                self.each(over, &mut |it, item| {
+                    let hit = match (block, args.get(0)) {
+                        (_, Some(wanted)) if name == "find_index" => it.equal(&item, wanted)?,
+                        (Some(block), _) => it.yield_one(block, item.clone())?.truthy(),
+                        _ => false,
+                    };
+                    if hit {
+                        found = if name == "find_index" { Value::Int(index) } else { item };
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    index += 1;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                found
+            }
+            "any?" | "all?" | "none?" | "one?" => {
+                let mut hits = 0;
+                let mut misses = 0;
+                self.each(over, &mut |it, item| {
+                    let hit = match (args.get(0), block) {
+                        (Some(pattern), _) => it.case_equal(pattern, &item, None)?,
+                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
+                        (None, None) => item.truthy(),
+                    };
+                    if hit {
+                        hits += 1
+                    } else {
+                        misses += 1
+                    }
+                    let done = match name {
+                        "any?" | "none?" => hits > 0,
+                        "all?" => misses > 0,
+                        _ => hits > 1,
+                    };
+                    Ok(if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                Value::Bool(match name {
+                    "any?" => hits > 0,
+                    "none?" => hits == 0,
+                    "all?" => misses == 0,
+                    _ => hits == 1,
+                })
+            }
+            "count" => {
+                let mut count = 0;
+                self.each(over, &mut |it, item| {
+                    let hit = match (args.get(0), block) {
+                        (Some(wanted), _) => it.equal(&item, wanted)?,
+                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
+                        (None, None) => true,
+                    };
+                    count += i64::from(hit);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Value::Int(count)
+            }
+            "first" | "take" => {
+                let wanted = match args.get(0) {
+                    Some(count) => Some(self.int_arg(&count.clone())?),
+                    None if name == "take" => return Ok(Some(self.arg(args, 0)?)),
+                    None => None,
+                };
+                if wanted.is_some_and(|wanted| wanted < 0) {
+                    return self.argument_error("attempt to take negative size");
+                }
+                let limit = wanted.unwrap_or(1) as usize;
+                let mut items = Vec::new();
+                if limit > 0 {
+                    self.each(over, &mut |_, item| {
+                        items.push(item);
+                        Ok(if items.len() >= limit {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
+                        })
+                    })?;
+                }
+                match wanted {
+                    Some(_) => Value::array(items),
+                    None => items.into_iter().next().unwrap_or(Value::Nil),
+                }
+            }
+            "drop" => {
+                let count = self.int_or(args, 0, 0)?;
+                if count < 0 {
+                    return self.argument_error("attempt to drop negative size");
+                }
+                Value::array(self.collect(over)?.into_iter().skip(count as usize).collect())
+            }
+            "take_while" | "drop_while" => {
+                let block = self.block(args)?;
+                let take = name == "take_while";
+                let mut items = Vec::new();
+                let mut dropping = true;
+                self.each(over, &mut |it, item| {
+                    if take {
+                        if !it.yield_one(&block, item.clone())?.truthy() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                        items.push(item);
+                    } else {
+                        if dropping {
+                            dropping = it.yield_one(&block, item.clone())?.truthy();
+                        }
+                        if !dropping {
+                            items.push(item);
+                        }
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Value::array(items)
+            }
+            "grep" | "grep_v" => {
+                let pattern = self.arg(args, 0)?;
+                let mut items = Vec::new();
+                // The block sees what the pattern matched.
+                let env = match block {
+                    Some(Value::Proc(block)) => match &block.kind {
+                        ProcKind::Block { env, .. } => Some(Rc::clone(env)),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                for item in self.collect(over)? {
+                    if self.case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
+                        items.push(match block {
+                            Some(block) => self.yield_one(block, item)?,
+                            None => item,
+                        });
+                    }
+                }
+                Value::array(items)
+            }
+            "cycle" if block.is_none() => return Err(self.unsupported("cycle without a block")),
+            "cycle" => {
+                let block = self.block(args)?;
+                let rounds = match args.get(0) {
+                    Some(Value::Nil) | None => i64::MAX,
+                    Some(count) => self.int_arg(&count.clone())?,
+                };
+                let items = self.collect(over)?;
+                let mut round = 0;
+                while round < rounds && !items.is_empty() {
+                    for item in &items {
+                        self.yield_one(&block, item.clone())?;
+                    }
+                    round += 1;
+                }
+                Value::Nil
+            }
+            _ => return Ok(None),
+        }))
+    }
+}

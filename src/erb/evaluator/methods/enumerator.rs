@@ -1,0 +1,149 @@
+//! Enumerators: a call waiting for its block.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Data, Object, Value};
+
+impl Interp {
+    /// The enumerator of a call.
+    pub(crate) fn enumerator(&mut self, receiver: &Value, method: &str, args: Vec<Value>) -> R<Value> {
+        let class = self.class("Enumerator");
+        let data =
+            Data::Enumerator { receiver: receiver.clone(), method: Arc::from(method), args, lazy: false };
+        Ok(self.object(class, data))
+    }
+
+    /// A lazy enumerator. Only what is finite is supported.
+    pub(super) fn lazy(&mut self, receiver: &Value) -> R<Value> {
+        if let Value::Range(range) = receiver
+            && range.to.is_nil()
+        {
+            return Err(self.unsupported("a lazy enumerator without end"));
+        }
+        let class = self.class("Enumerator::Lazy");
+        let data = Data::Enumerator {
+            receiver: receiver.clone(),
+            method: Arc::from("each"),
+            args: Vec::new(),
+            lazy: true,
+        };
+        Ok(self.object(class, data))
+    }
+
+    pub(super) fn enumerator_method(
+        &mut self,
+        object: &Rc<Object>,
+        name: &str,
+        args: &Args,
+    ) -> R<Option<Value>> {
+        let this = Value::Object(Rc::clone(object));
+        let (receiver, method, call_args, lazy) = match &*object.data.borrow() {
+            Data::Enumerator { receiver, method, args, lazy } => {
+                (receiver.clone(), Arc::clone(method), args.clone(), *lazy)
+            }
+            _ => return Ok(None),
+        };
+        let block = args.block.clone();
+        Ok(Some(match name {
+            "each" | "with_index" | "each_with_index" | "with_object" | "each_with_object"
+                if block.is_none() =>
+            {
+                if name == "each" {
+                    return Ok(Some(this));
+                }
+                self.enumerator(&this, name, args.list.clone())?
+            }
+            "each" => {
+                let block = self.block(args)?;
+                self.call_any(&receiver, &method, Args::with_block(call_args, block))?
+            }
+            "with_index" | "each_with_index" => {
+                let block = self.block(args)?;
+                let start = match args.get(0) {
+                    Some(Value::Nil) | None => 0,
+                    Some(start) if name == "with_index" => self.int_arg(&start.clone())?,
+                    Some(_) => 0,
+                };
+                let index = Cell::new(start);
+                let counting = Value::native(move |it, mut values| {
+                    let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
+                    let at = index.get();
+                    index.set(at + 1);
+                    it.yield_to(&block, vec![value, Value::Int(at)])
+                });
+                let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
+                if lazy { self.lazy(&result)? } else { result }
+            }
+            "with_object" | "each_with_object" => {
+                let block = self.block(args)?;
+                let memo = self.arg(args, 0)?;
+                let given = memo.clone();
+                let passing = Value::native(move |it, mut values| {
+                    let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
+                    it.yield_to(&block, vec![value, given.clone()])
+                });
+                self.call_any(&receiver, &method, Args::with_block(call_args, passing))?;
+                memo
+            }
+            "next" | "peek" => {
+                let key: Arc<str> = Arc::from("@position");
+                let at = match self.instance_variable(&this, &key) {
+                    Value::Int(at) => at,
+                    _ => 0,
+                };
+                let items = self.collect(&this)?;
+                match items.get(at as usize) {
+                    Some(item) => {
+                        if name == "next" {
+                            object.variables.borrow_mut().insert(key, Value::Int(at + 1));
+                        }
+                        item.clone()
+                    }
+                    None => return Err(self.error("StopIteration", "iteration reached an end")),
+                }
+            }
+            "rewind" => {
+                object.variables.borrow_mut().clear();
+                this
+            }
+            "size" => {
+                if matches!(&receiver, Value::Object(_)) {
+                    Value::Nil
+                } else {
+                    Value::Int(self.collect(&this)?.len() as i64)
+                }
+            }
+            "lazy" => self.lazy(&this)?,
+            "eager" | "force" | "to_a" | "first" if lazy => {
+                let list = Value::array(self.collect(&receiver)?);
+                match name {
+                    "first" => self.call_with(&list, "first", args.clone())?,
+                    _ => list,
+                }
+            }
+            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
+            _ if lazy => {
+                let list = Value::array(self.collect(&receiver)?);
+                let result = match self.enumerable_method(&list, name, args)? {
+                    Some(result) => result,
+                    None => return Ok(None),
+                };
+                match &result {
+                    Value::Array(_)
+                        if !matches!(
+                            name,
+                            "to_a" | "force" | "partition" | "minmax" | "sort" | "sort_by" | "group_by"
+                        ) =>
+                    {
+                        self.lazy(&result)?
+                    }
+                    _ => result,
+                }
+            }
+            _ => return self.enumerable_method(&this, name, args),
+        }))
+    }
+}

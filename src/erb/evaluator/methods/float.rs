@@ -1,0 +1,102 @@
+//! Float.
+
+use num_bigint::BigInt;
+
+use super::show::float_to_s;
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::Value;
+
+impl Interp {
+    pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> R<Value> {
+        Ok(match name {
+            "+" => Value::Float(a + b),
+            "-" => Value::Float(a - b),
+            "*" => Value::Float(a * b),
+            "/" | "fdiv" | "quo" => Value::Float(a / b),
+            "%" | "modulo" => Value::Float(modulo(a, b)),
+            "remainder" => Value::Float(a % b),
+            "**" | "pow" => Value::Float(a.powf(b)),
+            "div" => {
+                if b == 0.0 {
+                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                }
+                self.float_to_int((a / b).floor())?
+            }
+            "divmod" => {
+                if b == 0.0 {
+                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                }
+                let quotient = self.float_to_int((a / b).floor())?;
+                Value::array(vec![quotient, Value::Float(modulo(a, b))])
+            }
+            "<" => Value::Bool(a < b),
+            ">" => Value::Bool(a > b),
+            "<=" => Value::Bool(a <= b),
+            ">=" => Value::Bool(a >= b),
+            "<=>" => a.partial_cmp(&b).map_or(Value::Nil, |ordering| Value::Int(ordering as i64)),
+            _ => {
+                let text = format!("undefined method `{name}' for {}:Float", float_to_s(a));
+                return Err(self.error("NoMethodError", text));
+            }
+        })
+    }
+
+    pub(super) fn float_to_int(&mut self, float: f64) -> R<Value> {
+        if !float.is_finite() {
+            return Err(self.error("FloatDomainError", float_to_s(float)));
+        }
+        if float.abs() < 9.2e18 {
+            return Ok(Value::Int(float as i64));
+        }
+        Ok(Value::big(BigInt::parse_bytes(format!("{float:.0}").as_bytes(), 10).unwrap_or_default()))
+    }
+
+    pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> R<Option<Value>> {
+        let this = Value::Float(float);
+        if let Some(other) = args.get(0)
+            && let Some(value) = self.number_operator(&this, name, other)?
+        {
+            return Ok(Some(value));
+        }
+        Ok(Some(match name {
+            "to_s" | "inspect" => Value::str(float_to_s(float)),
+            "to_f" | "+@" => this,
+            "-@" => Value::Float(-float),
+            "to_i" | "to_int" => self.float_to_int(float.trunc())?,
+            "round" | "floor" | "ceil" | "truncate" => self.round_float(float, name, args)?,
+            "nan?" => Value::Bool(float.is_nan()),
+            "infinite?" => match float {
+                f64::INFINITY => Value::Int(1),
+                f64::NEG_INFINITY => Value::Int(-1),
+                _ => Value::Nil,
+            },
+            "finite?" => Value::Bool(float.is_finite()),
+            "zero?" => Value::Bool(float == 0.0),
+            "nonzero?" => {
+                if float == 0.0 {
+                    Value::Nil
+                } else {
+                    this
+                }
+            }
+            "positive?" => Value::Bool(float > 0.0),
+            "negative?" => Value::Bool(float < 0.0),
+            "abs" | "magnitude" => Value::Float(float.abs()),
+            "integer?" => Value::Bool(false),
+            "real?" => Value::Bool(true),
+            "hash" => Value::Int(if float == 0.0 { 0 } else { float.to_bits() as i64 }),
+            "eql?" => Value::Bool(matches!(self.arg(args, 0)?, Value::Float(other) if other == float)),
+            "between?" | "clamp" => return self.comparable_method(&this, name, args),
+            "coerce" => {
+                let other = self.arg(args, 0)?;
+                Value::array(vec![Value::Float(super::compare::to_f64(&other)), this])
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn modulo(a: f64, b: f64) -> f64 {
+    let rest = a % b;
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+}

@@ -1,0 +1,195 @@
+//! Float: rounding to digits, with the same steps in the same order as Ruby, for every one of them can lose a bit.
+
+use num_bigint::BigInt;
+
+use super::show::float_to_s;
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RHash, Value};
+
+/// Where a value halfway between two others goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Half {
+    Up,
+    Even,
+    Down,
+}
+
+impl Interp {
+    /// The `half:` of a call to `round`.
+    pub(super) fn half(&mut self, args: &Args) -> R<Half> {
+        let unknown = args.options().and_then(|options| {
+            options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
+        });
+        if let Some(unknown) = unknown {
+            let shown = self.inspect(&unknown)?;
+            return self.argument_error(format!("unknown keyword: {shown}"));
+        }
+        let half = match args.options().and_then(|options| options.get_symbol("half")) {
+            None | Some(Value::Nil) => return Ok(Half::Up),
+            Some(Value::Symbol(half)) => half.to_string(),
+            Some(other) => self.string_arg(&other)?,
+        };
+        match half.as_str() {
+            "up" => Ok(Half::Up),
+            "even" => Ok(Half::Even),
+            "down" => Ok(Half::Down),
+            _ => self.argument_error(format!("invalid rounding mode: {half}")),
+        }
+    }
+
+    /// `round`, `floor`, `ceil` and `truncate`.
+    pub(super) fn round_float(&mut self, float: f64, name: &str, args: &Args) -> R<Value> {
+        let digits = match args.positional().first() {
+            Some(digits) => self.int_arg(&digits.clone())?,
+            None => 0,
+        };
+        let half = if name == "round" { self.half(args)? } else { Half::Up };
+        let name = match name {
+            "truncate" if float > 0.0 => "floor",
+            "truncate" => "ceil",
+            other => other,
+        };
+        if digits > 0 {
+            return Ok(Value::Float(to_digits(float, name, digits, half)));
+        }
+        if !float.is_finite() {
+            return Err(self.error("FloatDomainError", float_to_s(float)));
+        }
+        if digits == 0 {
+            return self.float_to_int(to_whole(float, name, half));
+        }
+        let whole = self.float_to_int(match name {
+            "floor" => float.floor(),
+            "ceil" => float.ceil(),
+            _ => float.trunc(),
+        })?;
+        let mut list = vec![Value::Int(digits)];
+        let keywords = name == "round";
+        if keywords {
+            let half = match half {
+                Half::Up => "up",
+                Half::Even => "even",
+                Half::Down => "down",
+            };
+            list.push(Value::hash(RHash::from_pairs([(Value::symbol("half"), Value::symbol(half))])));
+        }
+        self.call_with(&whole, name, Args { list, keywords, block: None })
+    }
+}
+
+fn to_whole(float: f64, name: &str, half: Half) -> f64 {
+    match (name, half) {
+        ("floor", _) => float.floor(),
+        ("ceil", _) => float.ceil(),
+        (_, Half::Up) => float.round(),
+        (_, Half::Even) => float.round_ties_even(),
+        (_, Half::Down) => {
+            if float.fract().abs() == 0.5 {
+                float.trunc()
+            } else {
+                float.round()
+            }
+        }
+    }
+}
+
+fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
+    if float == 0.0 || !float.is_finite() {
+        return float;
+    }
+    let power = binary_power(float);
+    // As many digits as the float can have.
+    if digits >= 17 - (if power > 0 { power / 4 } else { power / 3 - 1 }) {
+        return float;
+    }
+    let vanishes = digits < -(if power > 0 { power / 3 + 1 } else { power / 4 });
+    let towards_zero = match name {
+        "floor" => float > 0.0,
+        "ceil" => float < 0.0,
+        _ => true,
+    };
+    if vanishes && towards_zero {
+        return 0.0;
+    }
+    if name == "round" && digits > 14 {
+        return exactly(float, digits, half);
+    }
+    let scale = 10f64.powi(digits as i32);
+    match name {
+        "floor" => {
+            let whole = (float * scale).floor();
+            let above = (whole + 1.0) / scale;
+            if above > float { whole / scale } else { above }
+        }
+        // Ruby 3.1 takes the product as it is here.
+        "ceil" => (float * scale).ceil() / scale,
+        _ => round_scaled(float.abs(), scale, half).copysign(float) / scale,
+    }
+}
+
+/// A size times a power of ten, rounded. The product may be off by a hair: a neighbour that is exactly halfway
+/// from the size itself counts as such.
+fn round_scaled(size: f64, scale: f64, half: Half) -> f64 {
+    let product = size * scale;
+    let nearest = product.round();
+    match half {
+        Half::Up if (nearest + 0.5) / scale <= size => nearest + 1.0,
+        Half::Down if (nearest - 0.5) / scale >= size => nearest - 1.0,
+        Half::Up | Half::Down => nearest,
+        Half::Even => {
+            let lower = product.floor();
+            let rest = product - lower;
+            if rest > 0.5 {
+                lower + 1.0
+            } else if rest == 0.5 || (lower + 0.5) / scale <= size {
+                lower + lower % 2.0
+            } else {
+                lower
+            }
+        }
+    }
+}
+
+/// The power of two just above a float.
+fn binary_power(float: f64) -> i64 {
+    let bits = ((float.to_bits() >> 52) & 0x7ff) as i64;
+    if bits == 0 { binary_power(float * 2f64.powi(54)) - 54 } else { bits - 1022 }
+}
+
+/// Rounded with the float taken as the fraction that it is, and made a float again as Ruby divides integers.
+fn exactly(float: f64, digits: i64, half: Half) -> f64 {
+    let power = binary_power(float) - 53;
+    // So many digits are left to a float below ten only.
+    if power >= 0 {
+        return float;
+    }
+    let mantissa = BigInt::from((float.abs() * 2f64.powi(-power as i32)) as u64);
+    let tens = BigInt::from(10).pow(digits as u32);
+    let divisor = BigInt::from(1) << -power;
+    let product = mantissa * &tens;
+    let (whole, rest) = (&product / &divisor, (&product % &divisor) * 2 - divisor);
+    let zero = BigInt::from(0);
+    let up = match half {
+        Half::Up => rest >= zero,
+        Half::Down => rest > zero,
+        Half::Even => rest > zero || rest == zero && whole.bit(0),
+    };
+    let rounded = whole + i32::from(up);
+    if rounded == zero {
+        return 0.0;
+    }
+    let common = gcd(rounded.clone(), tens.clone());
+    let small = |number: BigInt| i64::try_from(number).ok().filter(|number| *number < 1 << 62);
+    let size = match (small(&rounded / &common), small(tens / common)) {
+        (Some(above), Some(below)) => above as f64 / below as f64,
+        _ => format!("{rounded}e-{digits}").parse().unwrap_or(float),
+    };
+    size.copysign(float)
+}
+
+fn gcd(mut a: BigInt, mut b: BigInt) -> BigInt {
+    while b != BigInt::from(0) {
+        (a, b) = (b.clone(), a % b);
+    }
+    a
+}

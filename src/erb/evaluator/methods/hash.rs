@@ -1,0 +1,399 @@
+//! Hash.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RHash, Value};
+
+const EDITS: &[&str] = &[
+    "[]=",
+    "store",
+    "delete",
+    "delete_if",
+    "reject!",
+    "select!",
+    "filter!",
+    "keep_if",
+    "merge!",
+    "update",
+    "replace",
+    "clear",
+    "shift",
+    "transform_values!",
+    "transform_keys!",
+    "compact!",
+    "default=",
+    "default_proc=",
+    "compare_by_identity",
+    "rehash",
+];
+
+impl Interp {
+    /// `hash[key]`, with its default.
+    pub(crate) fn hash_get(&mut self, hash: &Rc<RHash>, key: &Value) -> R<Value> {
+        if let Some(value) = hash.get(key) {
+            return Ok(value);
+        }
+        self.hash_default(hash, key)
+    }
+
+    fn hash_default(&mut self, hash: &Rc<RHash>, key: &Value) -> R<Value> {
+        let block = hash.default_proc.borrow().clone();
+        match block {
+            Some(block) => self.yield_to(&block, vec![Value::Hash(Rc::clone(hash)), key.clone()]),
+            None => Ok(hash.default.borrow().clone().unwrap_or(Value::Nil)),
+        }
+    }
+
+    pub(super) fn hash_method(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> R<Option<Value>> {
+        let this = Value::Hash(Rc::clone(hash));
+        if EDITS.contains(&name) {
+            return self.hash_edit(hash, name, args).map(Some);
+        }
+        let block = args.block.as_ref();
+        const ENUMERATING: &[&str] = &[
+            "each",
+            "each_pair",
+            "select",
+            "filter",
+            "reject",
+            "map",
+            "collect",
+            "flat_map",
+            "each_key",
+            "each_value",
+            "transform_values",
+            "filter_map",
+            "partition",
+            "group_by",
+            "min_by",
+            "max_by",
+            "sort_by",
+            "each_with_index",
+            "find_all",
+        ];
+        if block.is_none() && ENUMERATING.contains(&name) {
+            return self.enumerator(&this, name, args.list.clone()).map(Some);
+        }
+        Ok(Some(match name {
+            "[]" => {
+                let key = self.arg(args, 0)?;
+                self.hash_get(hash, &key)?
+            }
+            "fetch" => {
+                let key = self.arg(args, 0)?;
+                match (hash.get(&key), block, args.get(1)) {
+                    (Some(value), _, _) => value,
+                    (None, Some(block), _) => self.yield_one(block, key)?,
+                    (None, None, Some(default)) => default.clone(),
+                    (None, None, None) => {
+                        let shown = self.inspect(&key)?;
+                        return Err(self.error_with("KeyError", format!("key not found: {shown}"), key));
+                    }
+                }
+            }
+            "dig" => self.dig(&this, &args.list)?,
+            "key?" | "has_key?" | "include?" | "member?" => {
+                let key = self.arg(args, 0)?;
+                Value::Bool(hash.get(&key).is_some())
+            }
+            "value?" | "has_value?" | "key" => {
+                let wanted = self.arg(args, 0)?;
+                let mut found = None;
+                for (key, value) in hash.pairs() {
+                    if self.equal(&value, &wanted)? {
+                        found = Some(key);
+                        break;
+                    }
+                }
+                if name == "key" { found.unwrap_or(Value::Nil) } else { Value::Bool(found.is_some()) }
+            }
+            "keys" => Value::array(hash.pairs().into_iter().map(|(key, _)| key).collect()),
+            "values" => Value::array(hash.pairs().into_iter().map(|(_, value)| value).collect()),
+            "values_at" => {
+                let mut out = Vec::new();
+                for key in &args.list {
+                    out.push(self.hash_get(hash, key)?);
+                }
+                Value::array(out)
+            }
+            "fetch_values" => {
+                let mut out = Vec::new();
+                for key in &args.list {
+                    out.push(self.call_with(
+                        &this,
+                        "fetch",
+                        Args { list: vec![key.clone()], keywords: false, block: args.block.clone() },
+                    )?);
+                }
+                Value::array(out)
+            }
+            "length" | "size" => Value::Int(hash.len() as i64),
+            "count" if args.is_empty() && block.is_none() => Value::Int(hash.len() as i64),
+            "empty?" => Value::Bool(hash.len() == 0),
+            "each" | "each_pair" => {
+                let block = self.block(args)?;
+                for (key, value) in hash.pairs() {
+                    self.yield_one(&block, Value::array(vec![key, value]))?;
+                }
+                this
+            }
+            "each_key" | "each_value" => {
+                let block = self.block(args)?;
+                for (key, value) in hash.pairs() {
+                    self.yield_one(&block, if name == "each_key" { key } else { value })?;
+                }
+                this
+            }
+            "select" | "filter" | "reject" => {
+                let block = self.block(args)?;
+                let out = RHash::default();
+                for (key, value) in hash.pairs() {
+                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.truthy();
+                    if hit == (name != "reject") {
+                        out.insert(key, value);
+                    }
+                }
+                Value::hash(out)
+            }
+            "partition" => {
+                let block = self.block(args)?;
+                let (mut yes, mut no) = (Vec::new(), Vec::new());
+                for (key, value) in hash.pairs() {
+                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.truthy();
+                    let pair = Value::array(vec![key, value]);
+                    if hit { yes.push(pair) } else { no.push(pair) }
+                }
+                Value::array(vec![Value::array(yes), Value::array(no)])
+            }
+            "any?" if args.is_empty() => {
+                let Some(block) = block else { return Ok(Some(Value::Bool(hash.len() > 0))) };
+                for (key, value) in hash.pairs() {
+                    if self.yield_to(block, vec![key, value])?.truthy() {
+                        return Ok(Some(Value::Bool(true)));
+                    }
+                }
+                Value::Bool(false)
+            }
+            "transform_values" => {
+                let block = self.block(args)?;
+                let out = RHash::default();
+                for (key, value) in hash.pairs() {
+                    out.insert(key, self.yield_one(&block, value)?);
+                }
+                Value::hash(out)
+            }
+            "transform_keys" => {
+                let names = args.get(0).cloned();
+                let out = RHash::default();
+                for (key, value) in hash.pairs() {
+                    let renamed = match &names {
+                        Some(Value::Hash(names)) => names.get(&key),
+                        _ => None,
+                    };
+                    let key = match (renamed, block) {
+                        (Some(renamed), _) => renamed,
+                        (None, Some(block)) => self.yield_one(block, key)?,
+                        (None, None) => key,
+                    };
+                    out.insert(key, value);
+                }
+                Value::hash(out)
+            }
+            "to_h" => match block {
+                Some(_) => return self.enumerable_method(&this, name, args),
+                None => this,
+            },
+            "to_hash" => this,
+            "to_a" => Value::array(self.collect(&this)?),
+            "to_s" | "inspect" => Value::str(self.inspect(&this)?),
+            "merge" => {
+                let copy = Rc::new(hash.copy());
+                self.hash_edit(&copy, "merge!", args)?
+            }
+            "invert" => {
+                Value::hash(RHash::from_pairs(hash.pairs().into_iter().map(|(key, value)| (value, key))))
+            }
+            "slice" => {
+                let pairs = args.list.iter().filter_map(|key| Some((key.clone(), hash.get(key)?)));
+                Value::hash(RHash::from_pairs(pairs))
+            }
+            "except" => {
+                let copy = RHash::from_pairs(hash.pairs());
+                for key in &args.list {
+                    copy.remove(key);
+                }
+                Value::hash(copy)
+            }
+            "compact" => {
+                Value::hash(RHash::from_pairs(hash.pairs().into_iter().filter(|(_, value)| !value.is_nil())))
+            }
+            "min_by" | "max_by" | "sort_by" | "group_by" | "sum" | "find" | "detect" | "all?" | "none?"
+            | "count" | "flat_map" | "map" | "collect" | "filter_map" | "each_with_index"
+            | "each_with_object" | "inject" | "reduce" | "find_all" => {
+                return self.enumerable_method(&this, name, args);
+            }
+            "default" => match args.get(0) {
+                Some(key) if hash.default_proc.borrow().is_some() => self.hash_default(hash, &key.clone())?,
+                _ => hash.default.borrow().clone().unwrap_or(Value::Nil),
+            },
+            "default_proc" => hash.default_proc.borrow().clone().unwrap_or(Value::Nil),
+            "flatten" => {
+                let depth = self.int_or(args, 0, 1)?;
+                let pairs = Value::array(self.collect(&this)?);
+                self.call(&pairs, "flatten", vec![Value::Int(depth)])?
+            }
+            "rassoc" => {
+                let wanted = self.arg(args, 0)?;
+                for (key, value) in hash.pairs() {
+                    if self.equal(&value, &wanted)? {
+                        return Ok(Some(Value::array(vec![key, value])));
+                    }
+                }
+                Value::Nil
+            }
+            "assoc" => {
+                let key = self.arg(args, 0)?;
+                match hash.get(&key) {
+                    Some(value) => Value::array(vec![key, value]),
+                    None => Value::Nil,
+                }
+            }
+            "<=" | ">=" | "<" | ">" => {
+                let Value::Hash(other) = self.arg(args, 0)? else {
+                    let other = self.arg(args, 0)?;
+                    return self.no_conversion(&other, "Hash");
+                };
+                let (small, large) = if name.starts_with('<') { (hash, &other) } else { (&other, hash) };
+                let mut inside = name.len() == 2 || small.len() < large.len();
+                for (key, value) in small.pairs() {
+                    inside &= match large.get(&key) {
+                        Some(found) => self.equal(&found, &value)?,
+                        None => false,
+                    };
+                }
+                Value::Bool(inside)
+            }
+            "compare_by_identity?" => Value::Bool(false),
+            "hash" => Value::Int(hash.len() as i64),
+            "to_proc" => {
+                let hash = Rc::clone(hash);
+                Value::native(move |it, args| it.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
+            }
+            "deconstruct_keys" => this,
+            _ => return self.enumerable_method(&this, name, args),
+        }))
+    }
+
+    fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> R<Value> {
+        let this = Value::Hash(Rc::clone(hash));
+        if hash.frozen.get() {
+            return self.frozen_error(&this);
+        }
+        const ENUMERATING: &[&str] = &[
+            "select!",
+            "filter!",
+            "keep_if",
+            "delete_if",
+            "reject!",
+            "transform_values!",
+            "transform_keys!",
+        ];
+        if args.block.is_none() && args.is_empty() && ENUMERATING.contains(&name) {
+            return self.enumerator(&this, name, Vec::new());
+        }
+        Ok(match name {
+            "[]=" | "store" => {
+                let (key, value) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                self.charge(64)?;
+                hash.insert(key, value.clone());
+                value
+            }
+            "delete" => {
+                let key = self.arg(args, 0)?;
+                match (hash.remove(&key), &args.block) {
+                    (Some(value), _) => value,
+                    (None, Some(block)) => self.yield_one(block, key)?,
+                    (None, None) => Value::Nil,
+                }
+            }
+            "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
+                let block = self.block(args)?;
+                let keep = matches!(name, "select!" | "filter!" | "keep_if");
+                let mut changed = false;
+                for (key, value) in hash.pairs() {
+                    if self.yield_to(&block, vec![key.clone(), value])?.truthy() != keep {
+                        hash.remove(&key);
+                        changed = true;
+                    }
+                }
+                if changed || !name.ends_with('!') { this } else { Value::Nil }
+            }
+            "merge!" | "update" => {
+                for other in &args.list {
+                    let pairs = match other {
+                        Value::Hash(other) => other.pairs(),
+                        other
+                            if self.responds(other, "to_hash")
+                                || self.responds(other, "to_h") && matches!(other, Value::Object(_)) =>
+                        {
+                            match self.call(other, "to_hash", Vec::new())? {
+                                Value::Hash(other) => other.pairs(),
+                                _ => return self.no_conversion(other, "Hash"),
+                            }
+                        }
+                        other => return self.no_conversion(other, "Hash"),
+                    };
+                    self.charge(pairs.len() * 64)?;
+                    for (key, value) in pairs {
+                        let value = match (&args.block, hash.get(&key)) {
+                            (Some(block), Some(old)) => {
+                                self.yield_to(block, vec![key.clone(), old, value])?
+                            }
+                            _ => value,
+                        };
+                        hash.insert(key, value);
+                    }
+                }
+                this
+            }
+            "replace" => {
+                let other = self.arg(args, 0)?;
+                let Value::Hash(other) = &other else { return self.no_conversion(&other, "Hash") };
+                let map = other.map.borrow().clone();
+                *hash.map.borrow_mut() = map;
+                this
+            }
+            "clear" => {
+                hash.map.borrow_mut().clear();
+                this
+            }
+            "shift" => {
+                let first = hash.map.borrow_mut().shift_remove_index(0);
+                first.map_or(Value::Nil, |(key, value)| Value::array(vec![key.0, value]))
+            }
+            "transform_values!" | "transform_keys!" | "compact!" => {
+                let plain = name.trim_end_matches('!');
+                let before = hash.len();
+                if let Some(Value::Hash(new)) = self.hash_method(hash, plain, args)? {
+                    let map = new.map.borrow().clone();
+                    *hash.map.borrow_mut() = map;
+                }
+                if name == "compact!" && hash.len() == before { Value::Nil } else { this }
+            }
+            "default=" => {
+                let value = self.arg(args, 0)?;
+                *hash.default_proc.borrow_mut() = None;
+                *hash.default.borrow_mut() = Some(value.clone());
+                value
+            }
+            "default_proc=" => {
+                let value = self.arg(args, 0)?;
+                *hash.default_proc.borrow_mut() = value.truthy().then(|| value.clone());
+                value
+            }
+            "rehash" => this,
+            _ => return Err(self.unsupported(format!("Hash#{name}"))),
+        })
+    }
+}

@@ -1,0 +1,408 @@
+//! The functions every object may call on itself: `raise`, `loop`, `format`, `Integer` and the like; and what
+//! only makes sense with the calling scope at hand.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Env, Flow, Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::{Data, Object, ProcKind, RProc, Value, Visibility};
+
+/// Libraries a template may require: built in here, as far as they go.
+const LIBRARIES: &[&str] = &[
+    "base64",
+    "bigdecimal",
+    "cgi",
+    "date",
+    "digest",
+    "digest/md5",
+    "digest/sha1",
+    "digest/sha2",
+    "English",
+    "erb",
+    "forwardable",
+    "ipaddr",
+    "json",
+    "openssl",
+    "ostruct",
+    "pathname",
+    "psych",
+    "securerandom",
+    "set",
+    "shellwords",
+    "singleton",
+    "stringio",
+    "time",
+    "timeout",
+    "tsort",
+    "uri",
+    "yaml",
+    "zlib",
+    "rubygems",
+    "pp",
+    "digest/sha256",
+    "cgi/util",
+    "cgi/escape",
+    "erb/util",
+    "json/ext",
+    "delegate",
+    "strscan",
+];
+
+impl Interp {
+    /// Calls that need the scope they stand in.
+    pub(crate) fn own_call(
+        &mut self,
+        this: &Value,
+        name: &str,
+        args: &Args,
+        env: &Rc<Env>,
+    ) -> R<Option<Value>> {
+        if !matches!(
+            name,
+            "block_given?"
+                | "binding"
+                | "proc"
+                | "lambda"
+                | "private"
+                | "public"
+                | "protected"
+                | "module_function"
+                | "__method__"
+                | "local_variables"
+                | "define_method"
+                | "private_constant"
+                | "public_constant"
+                | "private_class_method"
+                | "attr_reader"
+                | "attr_writer"
+                | "attr_accessor"
+                | "using"
+        ) || self.find_user_method(this, name).is_some()
+        {
+            return Ok(None);
+        }
+        Ok(Some(match name {
+            "block_given?" => Value::Bool(env.frame.block.is_some()),
+            "__method__" => env.frame.method.clone().map_or(Value::Nil, Value::Symbol),
+            "lambda" | "proc" => match &args.block {
+                Some(Value::Proc(block)) => {
+                    if name == "lambda"
+                        && let ProcKind::Block { body, env } = &block.kind
+                    {
+                        let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
+                        let lambda = std::cell::Cell::new(true);
+                        Value::Proc(Rc::new(RProc { kind, lambda, tag: block.tag }))
+                    } else {
+                        Value::Proc(Rc::clone(block))
+                    }
+                }
+                _ => return self.argument_error("tried to create Proc object without a block"),
+            },
+            "binding" => {
+                let class = self.class("Binding");
+                self.object(class, Data::Plain)
+            }
+            "local_variables" => return Err(self.unsupported("local_variables")),
+            "private"
+            | "public"
+            | "protected"
+            | "module_function"
+            | "private_class_method"
+            | "private_constant"
+            | "public_constant" => {
+                let class = match this {
+                    Value::Class(class) => Rc::clone(class),
+                    _ => Rc::clone(&env.module),
+                };
+                self.set_visibility(&class, name, args)?
+            }
+            "define_method" | "attr_reader" | "attr_writer" | "attr_accessor" => {
+                let class = match this {
+                    Value::Class(class) => Rc::clone(class),
+                    _ => Rc::clone(&env.module),
+                };
+                match self.class_method(&class, name, args, Some(env))? {
+                    Some(value) => value,
+                    None => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn set_visibility(
+        &mut self,
+        class: &Rc<crate::evaluator::value::Class>,
+        name: &str,
+        args: &Args,
+    ) -> R<Value> {
+        if matches!(name, "private_class_method" | "private_constant" | "public_constant") {
+            return Ok(Value::Nil);
+        }
+        let visibility = match name {
+            "private" => Visibility::Private,
+            "protected" => Visibility::Protected,
+            _ => Visibility::Public,
+        };
+        if args.is_empty() {
+            class.module_function.set(name == "module_function");
+            class.visibility.set(visibility);
+            return Ok(Value::Nil);
+        }
+        let mut names = Vec::new();
+        for arg in &args.list {
+            match arg {
+                Value::Array(list) => names.extend(list.to_vec()),
+                other => names.push(other.clone()),
+            }
+        }
+        for wanted in &names {
+            let wanted: Arc<str> = Arc::from(self.name_arg(wanted)?);
+            let Some(method) = class.find_method(&wanted) else { continue };
+            let changed = crate::evaluator::value::Method {
+                name: Arc::clone(&wanted),
+                body: method.body.shared(),
+                owner: Rc::clone(class),
+                visibility: if name == "module_function" { method.visibility } else { visibility },
+            };
+            let changed = Rc::new(changed);
+            if name == "module_function" {
+                class.singleton.borrow_mut().insert(wanted, changed);
+            } else {
+                class.methods.borrow_mut().insert(wanted, changed);
+            }
+        }
+        Ok(args.list.first().cloned().unwrap_or(Value::Nil))
+    }
+
+    /// Functions.
+    pub(crate) fn kernel(
+        &mut self,
+        this: &Value,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "raise" | "fail" => return self.raise(args, env).map(Some),
+            "require" | "require_relative" => {
+                let library = self.arg(args, 0)?;
+                let library = self.string_arg(&library)?;
+                if name == "require_relative" || !LIBRARIES.contains(&library.as_str()) {
+                    return Err(self.unsupported(format!("{name} '{library}'")));
+                }
+                Value::Bool(false)
+            }
+            "loop" => match &args.block {
+                None => self.enumerator(this, "loop", Vec::new())?,
+                Some(block) => {
+                    let block = block.clone();
+                    loop {
+                        match self.yield_to(&block, Vec::new()) {
+                            Ok(_) => {}
+                            Err(flow) if self.ends_iteration(&flow) => return Ok(Some(Value::Nil)),
+                            Err(other) => return Err(other),
+                        }
+                    }
+                }
+            },
+            "format" | "sprintf" => {
+                let template = self.arg(args, 0)?;
+                let template = self.string_arg(&template)?;
+                Value::str(stdlib::format::format(self, &template, &args.list[1..])?)
+            }
+            // What a template prints goes to the renderer's own output, which nobody reads.
+            "puts" | "print" | "printf" | "pp" | "warn" | "putc" | "srand" | "private_constant" => {
+                if name == "pp" { args.get(0).cloned().unwrap_or(Value::Nil) } else { Value::Nil }
+            }
+            "Integer" => {
+                let value = self.arg(args, 0)?;
+                let strict =
+                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
+                let radix = match args.positional().get(1) {
+                    // A negative one only lets a prefix say otherwise.
+                    Some(Value::Int(..0)) => return Err(self.unsupported("Integer() with a negative base")),
+                    Some(_) if !matches!(value, Value::Str(_)) => {
+                        return self.argument_error("base specified for non string value");
+                    }
+                    Some(radix) => {
+                        let radix = self.int_arg(&radix.clone())?;
+                        self.radix(radix)?
+                    }
+                    None => 0,
+                };
+                match self.integer_of(&value, radix) {
+                    Err(Flow::Raise(_)) if !strict => Value::Nil,
+                    other => other?,
+                }
+            }
+            "Float" => {
+                let value = self.arg(args, 0)?;
+                let strict =
+                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
+                match self.float_of(&value) {
+                    Err(Flow::Raise(_)) if !strict => Value::Nil,
+                    other => other?,
+                }
+            }
+            "String" => {
+                let value = self.arg(args, 0)?;
+                Value::str(self.text_of(&value)?)
+            }
+            "Array" => match self.arg(args, 0)? {
+                Value::Nil => Value::array(Vec::new()),
+                value @ Value::Array(_) => value,
+                value @ (Value::Hash(_) | Value::Range(_)) => Value::array(self.collect(&value)?),
+                value @ Value::Object(_) => {
+                    let mut items = vec![value.clone()];
+                    if self.responds(&value, "to_a") {
+                        items = self.splat(&value)?;
+                    }
+                    Value::array(items)
+                }
+                other => Value::array(vec![other]),
+            },
+            "Hash" => match self.arg(args, 0)? {
+                Value::Nil => Value::hash(Default::default()),
+                Value::Array(list) if list.len() == 0 => Value::hash(Default::default()),
+                value @ Value::Hash(_) => value,
+                other => {
+                    let class = self.class_of(&other).label();
+                    return self.type_error(format!("can't convert {class} into Hash"));
+                }
+            },
+            "URI" => {
+                let text = self.arg(args, 0)?;
+                let text = self.string_arg(&text)?;
+                stdlib::uri::parse(self, &text)?
+            }
+            "catch" => {
+                let tag = match args.get(0) {
+                    Some(tag) => tag.clone(),
+                    None => {
+                        let class = self.class("Object");
+                        self.object(class, Data::Plain)
+                    }
+                };
+                let block = self.block(args)?;
+                match self.yield_one(&block, tag.clone()) {
+                    Err(Flow::Throw(thrown, value)) if thrown.same(&tag) => value,
+                    other => other?,
+                }
+            }
+            "throw" => {
+                let tag = self.arg(args, 0)?;
+                return Err(Flow::Throw(tag, args.get(1).cloned().unwrap_or(Value::Nil)));
+            }
+            "rand" => return Err(self.unsupported("rand, whose result is random")),
+            "caller" | "caller_locations" => Value::array(Vec::new()),
+            "freeze" => this.clone(),
+            "exit" | "abort" | "exit!" => {
+                let text = args.get(0).cloned().unwrap_or(Value::str("exit"));
+                let text = self.text_of(&text)?;
+                return Err(self.error("SystemExit", text));
+            }
+            "include" | "extend" if this.same(&self.main.clone()) => {
+                let singleton = match this {
+                    Value::Object(object) => self.singleton_of(object),
+                    _ => return Ok(None),
+                };
+                for module in &args.list {
+                    if let Value::Class(module) = module {
+                        singleton.included.borrow_mut().push(Rc::clone(module));
+                    }
+                }
+                this.clone()
+            }
+            "system" | "exec" | "spawn" | "fork" | "`" | "open" | "gets" | "readline" | "readlines"
+            | "sleep" | "load" | "select" | "syscall" | "trap" | "eval" | "test" => {
+                return Err(self.unsupported(format!("{name}, which reaches outside the template")));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `Float(value)`
+    pub(crate) fn float_of(&mut self, value: &Value) -> R<Value> {
+        Ok(Value::Float(match value {
+            Value::Float(float) => *float,
+            Value::Int(_) | Value::Big(_) => super::compare::to_f64(value),
+            Value::Str(text) => match stdlib::number::float_strict(&text.get()) {
+                Some(float) => float,
+                None => {
+                    let shown = self.inspect(value)?;
+                    return self.argument_error(format!("invalid value for Float(): {shown}"));
+                }
+            },
+            Value::Nil => return self.type_error("can't convert nil into Float"),
+            other => {
+                let class = self.class_of(other).label();
+                return self.type_error(format!("can't convert {class} into Float"));
+            }
+        }))
+    }
+
+    /// `Integer(value)`
+    pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
+        match value {
+            Value::Int(_) | Value::Big(_) => Ok(value.clone()),
+            Value::Float(_) => self.call(value, "to_i", Vec::new()),
+            Value::Str(text) => match stdlib::number::integer_strict(&text.get(), radix) {
+                Some(found) => Ok(found),
+                None => {
+                    let shown = self.inspect(value)?;
+                    self.argument_error(format!("invalid value for Integer(): {shown}"))
+                }
+            },
+            Value::Nil => self.type_error("can't convert nil into Integer"),
+            other => {
+                let class = self.class_of(other).label();
+                self.type_error(format!("can't convert {class} into Integer"))
+            }
+        }
+    }
+
+    fn raise(&mut self, args: &Args, _env: Option<&Rc<Env>>) -> R<Value> {
+        let span = self.span;
+        let exception = match args.positional() {
+            [] => match self.globals.get("$!").cloned() {
+                Some(Value::Object(current)) => return Err(Flow::Raise(current)),
+                _ => return Err(self.error("RuntimeError", "unhandled exception")),
+            },
+            [Value::Str(text), ..] => {
+                let class = self.class("RuntimeError");
+                self.exception(class, Value::Str(Rc::clone(text)))
+            }
+            [first @ Value::Class(_), rest @ ..] => {
+                let list: Vec<Value> = rest.iter().take(1).cloned().collect();
+                match self.call(first, "new", list)? {
+                    Value::Object(object) if is_exception(&object) => object,
+                    _ => return self.type_error("exception class/object expected"),
+                }
+            }
+            [Value::Object(object), rest @ ..] if is_exception(object) => {
+                if let (Some(message), Data::Exception(inner)) =
+                    (rest.first(), &mut *object.data.borrow_mut())
+                {
+                    inner.message = message.clone();
+                }
+                Rc::clone(object)
+            }
+            _ => return self.type_error("exception class/object expected"),
+        };
+        if let Data::Exception(inner) = &mut *exception.data.borrow_mut() {
+            if inner.span.is_none() {
+                inner.span = Some(span);
+            }
+            if let Some(cause) = args.options().and_then(|options| options.get_symbol("cause")) {
+                inner.cause = cause;
+            }
+        }
+        Err(Flow::Raise(exception))
+    }
+}
+
+fn is_exception(object: &Rc<Object>) -> bool {
+    matches!(&*object.data.borrow(), Data::Exception(_))
+}

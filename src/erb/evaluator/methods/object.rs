@@ -1,0 +1,418 @@
+//! The methods every object has.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::ProcKind;
+use crate::evaluator::value::{Data, Method, MethodBody, RArray, RHash, RProc, Value, Visibility};
+
+impl Interp {
+    pub(super) fn object_method(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "==" | "eql?" | "equal?" => {
+                let other = self.arg(args, 0)?;
+                Value::Bool(match name {
+                    "==" => self.equal(receiver, &other)?,
+                    "eql?" => {
+                        crate::evaluator::value::Key(receiver.clone()) == crate::evaluator::value::Key(other)
+                    }
+                    _ => receiver.same(&other),
+                })
+            }
+            "===" => {
+                let other = self.arg(args, 0)?;
+                Value::Bool(self.case_equal(receiver, &other, env)?)
+            }
+            "!=" => {
+                let other = self.arg(args, 0)?;
+                Value::Bool(!self.equal(receiver, &other)?)
+            }
+            "!" => Value::Bool(!receiver.truthy()),
+            "=~" => Value::Nil,
+            "!~" => {
+                let found = self.call_block_aware(receiver, "=~", args, env)?;
+                Value::Bool(!found.truthy())
+            }
+            "<=>" => {
+                let other = self.arg(args, 0)?;
+                self.compare(receiver, &other)?.map_or(Value::Nil, |ordering| Value::Int(ordering as i64))
+            }
+            "nil?" => Value::Bool(false),
+            "class" => Value::Class(self.class_of(receiver)),
+            "singleton_class" => match receiver {
+                Value::Object(object) => Value::Class(self.singleton_of(object)),
+                Value::Class(class) => Value::Class(Rc::clone(class)),
+                _ => return Err(self.unsupported("singleton_class of this value")),
+            },
+            "is_a?" | "kind_of?" | "instance_of?" => match self.arg(args, 0)? {
+                Value::Class(class) => Value::Bool(if name == "instance_of?" {
+                    Rc::ptr_eq(&self.class_of(receiver), &class)
+                } else {
+                    self.class_of(receiver).descends_from(&class) || self.extends(receiver, &class)
+                }),
+                _ => return self.type_error("class or module required"),
+            },
+            "respond_to?" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                let all = args.get(1).is_some_and(Value::truthy);
+                let mut answers = if all {
+                    self.responds_privately(receiver, &wanted)
+                } else {
+                    self.responds(receiver, &wanted)
+                };
+                if !answers && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
+                    let args = Args::new(vec![Value::symbol(&wanted), Value::Bool(all)]);
+                    answers = self.invoke(&method, receiver, args)?.truthy();
+                }
+                Value::Bool(answers)
+            }
+            "send" | "__send__" | "public_send" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                let args = Args {
+                    list: args.list[1..].to_vec(),
+                    keywords: args.keywords,
+                    block: args.block.clone(),
+                };
+                if name == "public_send" {
+                    self.call_with(receiver, &wanted, args)?
+                } else {
+                    self.call_any(receiver, &wanted, args)?
+                }
+            }
+            "method" | "public_method" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted = self.name_arg(&wanted)?;
+                if !self.responds_privately(receiver, &wanted) {
+                    let class = self.class_of(receiver).label();
+                    let text = format!("undefined method `{wanted}' for class `{class}'");
+                    return Err(self.error_with("NameError", text, Value::symbol(&wanted)));
+                }
+                let kind = ProcKind::Method { receiver: receiver.clone(), name: Arc::from(wanted) };
+                Value::Proc(Rc::new(RProc { kind, lambda: std::cell::Cell::new(true), tag: 0 }))
+            }
+            "tap" => {
+                let block = self.block(args)?;
+                self.yield_one(&block, receiver.clone())?;
+                receiver.clone()
+            }
+            "then" | "yield_self" => {
+                let block = self.block(args)?;
+                self.yield_one(&block, receiver.clone())?
+            }
+            "itself" => receiver.clone(),
+            "freeze" => {
+                freeze(receiver);
+                receiver.clone()
+            }
+            "frozen?" => Value::Bool(match receiver {
+                Value::Str(text) => text.frozen.get(),
+                Value::Array(array) => array.frozen.get(),
+                Value::Hash(hash) => hash.frozen.get(),
+                Value::Object(object) => object.frozen.get(),
+                Value::Class(_) | Value::Proc(_) | Value::Match(_) => false,
+                _ => true,
+            }),
+            "dup" | "clone" => self.copy(receiver, name, args)?,
+            "hash" | "object_id" | "__id__" => Value::Int(match receiver {
+                Value::Nil => 8,
+                Value::Bool(true) => 20,
+                Value::Bool(false) => 0,
+                Value::Int(int) => int.wrapping_mul(2).wrapping_add(1),
+                Value::Object(object) => object.id as i64,
+                _ => return Err(self.unsupported(format!("{name}, which differs from run to run"))),
+            }),
+            "to_s" => Value::str(self.text_of(receiver)?),
+            "inspect" => Value::str(self.inspect(receiver)?),
+            "display" => Value::Nil,
+            "instance_variable_get" | "instance_variable_set" | "instance_variable_defined?" => {
+                let variable = self.arg(args, 0)?;
+                let variable = self.name_arg(&variable)?;
+                match name {
+                    "instance_variable_get" => self.instance_variable(receiver, &variable),
+                    "instance_variable_defined?" => {
+                        Value::Bool(self.has_instance_variable(receiver, &variable))
+                    }
+                    _ => {
+                        let value = self.arg(args, 1)?;
+                        self.set_instance_variable(receiver, &Arc::from(variable), value.clone())?;
+                        value
+                    }
+                }
+            }
+            "instance_variables" => match receiver {
+                Value::Object(object) => Value::array(
+                    object.variables.borrow().keys().map(|name| Value::Symbol(Arc::clone(name))).collect(),
+                ),
+                _ => Value::array(Vec::new()),
+            },
+            "methods" | "public_methods" | "singleton_methods" => {
+                let mut names = Vec::new();
+                if let Value::Object(object) = receiver {
+                    for class in object.class.ancestors() {
+                        let mut own: Vec<_> = class.methods.borrow().keys().cloned().collect();
+                        own.sort();
+                        names.extend(own.into_iter().map(Value::Symbol));
+                    }
+                }
+                Value::array(names)
+            }
+            "extend" => {
+                for module in &args.list {
+                    let Value::Class(module) = module else {
+                        return self.type_error("wrong argument type (expected Module)");
+                    };
+                    match receiver {
+                        Value::Object(object) => {
+                            let singleton = self.singleton_of(object);
+                            singleton.included.borrow_mut().push(Rc::clone(module));
+                        }
+                        Value::Class(class) => class.extended.borrow_mut().push(Rc::clone(module)),
+                        _ => return Err(self.unsupported("extend on this value")),
+                    }
+                }
+                receiver.clone()
+            }
+            "define_singleton_method" => {
+                let wanted = self.arg(args, 0)?;
+                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                let block = match &args.block {
+                    Some(block) => block.clone(),
+                    None => self.arg(args, 1)?,
+                };
+                match receiver {
+                    Value::Object(object) => {
+                        let singleton = self.singleton_of(object);
+                        self.define_method(&singleton, &wanted, MethodBody::Proc(block), Visibility::Public);
+                    }
+                    Value::Class(class) => {
+                        let method = Method {
+                            name: Arc::clone(&wanted),
+                            body: MethodBody::Proc(block),
+                            owner: Rc::clone(class),
+                            visibility: Visibility::Public,
+                        };
+                        class.singleton.borrow_mut().insert(Arc::clone(&wanted), Rc::new(method));
+                    }
+                    _ => return Err(self.unsupported("define_singleton_method on this value")),
+                }
+                Value::Symbol(wanted)
+            }
+            "instance_eval" | "instance_exec" => {
+                let Some(Value::Proc(block)) = &args.block else {
+                    return Err(self.unsupported("instance_eval of text"));
+                };
+                let list = if name == "instance_exec" { args.list.clone() } else { vec![receiver.clone()] };
+                let module = match receiver {
+                    Value::Object(object) => Some(self.singleton_of(object)),
+                    _ => None,
+                };
+                self.call_proc_as(&Rc::clone(block), Args::new(list), Some(receiver.clone()), false, module)?
+            }
+            "enum_for" | "to_enum" => {
+                let method = match args.get(0) {
+                    Some(name) => self.name_arg(&name.clone())?,
+                    None => "each".into(),
+                };
+                let rest = args.list.iter().skip(1).cloned().collect();
+                self.enumerator(receiver, &method, rest)?
+            }
+            "to_json" => stdlib::json::to_json(self, receiver, args)?,
+            "to_yaml" => stdlib::yaml::to_yaml(self, receiver, args)?,
+            "instance_variable_names" => return Ok(None),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn call_block_aware(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        match self.builtin(receiver, name, args, env)? {
+            Some(value) => Ok(value),
+            None => Ok(Value::Nil),
+        }
+    }
+
+    fn copy(&mut self, value: &Value, name: &str, args: &Args) -> R<Value> {
+        self.charge(64)?;
+        let keep_frozen = name == "clone"
+            && args
+                .options()
+                .and_then(|options| options.get_symbol("freeze"))
+                .is_none_or(|freeze| freeze.truthy());
+        let copy = match value {
+            Value::Str(text) => {
+                self.charge(text.get().len())?;
+                Value::Str(Rc::new(text.copy()))
+            }
+            Value::Array(array) => Value::Array(Rc::new(RArray {
+                items: std::cell::RefCell::new(array.to_vec()),
+                frozen: std::cell::Cell::new(false),
+            })),
+            Value::Hash(hash) => Value::Hash(Rc::new(hash.copy())),
+            Value::Object(object) => {
+                let data = match &*object.data.borrow() {
+                    Data::Plain => Data::Plain,
+                    Data::Fields(fields) => Data::Fields(fields.clone()),
+                    Data::Table(table) => Data::Table(Rc::new(table.copy())),
+                    Data::Set(set) => Data::Set(Rc::new(set.copy())),
+                    Data::Address(address) => Data::Address(address.clone()),
+                    Data::Uri(uri) => Data::Uri(uri.clone()),
+                    Data::Time(time) => Data::Time(time.clone()),
+                    Data::Digest(algorithm, bytes) => Data::Digest(algorithm, bytes.clone()),
+                    _ => return Ok(value.clone()),
+                };
+                let copy = self.raw_object(Rc::clone(&object.class), data);
+                *copy.variables.borrow_mut() = object.variables.borrow().clone();
+                let shared = Value::Object(Rc::clone(&copy));
+                if self.find_user_method(&shared, "initialize_copy").is_some() {
+                    self.call_any(&shared, "initialize_copy", Args::new(vec![value.clone()]))?;
+                }
+                shared
+            }
+            other => return Ok(other.clone()),
+        };
+        let frozen = match value {
+            Value::Str(text) => text.frozen.get(),
+            Value::Array(array) => array.frozen.get(),
+            Value::Hash(hash) => hash.frozen.get(),
+            Value::Object(object) => object.frozen.get(),
+            _ => false,
+        };
+        if keep_frozen && frozen {
+            freeze(&copy);
+        }
+        Ok(copy)
+    }
+
+    /// A property struct, an OpenStruct: members by name, nil for those that are not there.
+    pub(super) fn table_method(
+        &mut self,
+        object: &Rc<crate::evaluator::value::Object>,
+        name: &str,
+        args: &Args,
+    ) -> R<Option<Value>> {
+        let table = match &*object.data.borrow() {
+            Data::Table(table) => Rc::clone(table),
+            _ => return Ok(None),
+        };
+        let open = object.class.label() == "OpenStruct";
+        if open {
+            match name {
+                "to_h" => {
+                    let copy = Value::hash(RHash::from_pairs(table.pairs()));
+                    return match &args.block {
+                        Some(_) => self.enumerable_method(&copy, "to_h", args),
+                        None => Ok(Some(copy)),
+                    };
+                }
+                "[]" => {
+                    let key = self.arg(args, 0)?;
+                    let key = self.name_arg(&key)?;
+                    return Ok(Some(table.get_symbol(&key).unwrap_or(Value::Nil)));
+                }
+                "[]=" => {
+                    let key = self.arg(args, 0)?;
+                    let key = self.name_arg(&key)?;
+                    let value = self.arg(args, 1)?;
+                    table.insert(Value::symbol(&key), value.clone());
+                    return Ok(Some(value));
+                }
+                "dig" => {
+                    let key = self.arg(args, 0)?;
+                    let key = self.name_arg(&key)?;
+                    let found = table.get_symbol(&key).unwrap_or(Value::Nil);
+                    return self.dig(&found, &args.list[1..]).map(Some);
+                }
+                "each_pair" => {
+                    let copy = Value::hash(RHash::from_pairs(table.pairs()));
+                    return self.builtin(&copy, "each_pair", args, None);
+                }
+                "delete_field" => {
+                    let key = self.arg(args, 0)?;
+                    let key = self.name_arg(&key)?;
+                    return Ok(Some(table.remove(&Value::symbol(&key)).unwrap_or(Value::Nil)));
+                }
+                _ => {}
+            }
+        }
+        if let Some(member) = name.strip_suffix('=')
+            && !member.is_empty()
+            && member.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+        {
+            let value = self.arg(args, 0)?;
+            let wrapped = if open { value.clone() } else { self.wrap(&value)? };
+            table.insert(Value::symbol(member), wrapped);
+            return Ok(Some(value));
+        }
+        if self.kernel_has(name) && !open && table.get_symbol(name).is_none() {
+            return Ok(Some(Value::Nil));
+        }
+        Ok(Some(table.get_symbol(name).unwrap_or(Value::Nil)))
+    }
+
+    /// Hashes as property structs, all the way down.
+    pub(super) fn wrap(&mut self, value: &Value) -> R<Value> {
+        self.check_depth()?;
+        Ok(match value {
+            Value::Hash(hash) => {
+                let table = RHash::default();
+                for (key, value) in hash.pairs() {
+                    let key = self.text_of(&key)?;
+                    let value = self.wrap(&value)?;
+                    table.insert(Value::symbol(&key), value);
+                }
+                let class = self.class("PropertyStruct");
+                self.object(class, Data::Table(Rc::new(table)))
+            }
+            Value::Array(array) => {
+                let mut items = Vec::new();
+                for item in array.to_vec() {
+                    items.push(self.wrap(&item)?);
+                }
+                Value::array(items)
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// An object of a class a template defined has no methods of Ruby's own but these.
+    pub(super) fn plain_method(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+        let Value::Object(object) = receiver else { return Ok(None) };
+        let class = object.class.label();
+        match (class.as_str(), name) {
+            ("IO", "puts" | "print" | "write" | "printf" | "<<" | "flush" | "sync=" | "sync") => {
+                Ok(Some(Value::Nil))
+            }
+            ("Encoding", "to_s" | "name") => Ok(Some(self.instance_variable(receiver, "@name"))),
+            ("Binding", "local_variable_get" | "local_variable_set" | "local_variable_defined?" | "eval") => {
+                Err(self.unsupported(format!("Binding#{name}")))
+            }
+            ("OpenSSL::X509::Extension", _) => stdlib::openssl::part_method(self, object, name, args),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn freeze(value: &Value) {
+    match value {
+        Value::Str(text) => text.frozen.set(true),
+        Value::Array(array) => array.frozen.set(true),
+        Value::Hash(hash) => hash.frozen.set(true),
+        Value::Object(object) => object.frozen.set(true),
+        _ => {}
+    }
+}

@@ -1,0 +1,79 @@
+//! Proc, lambda and Method.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{ProcKind, RProc, Value};
+
+impl Interp {
+    pub(super) fn proc_method(&mut self, block: &Rc<RProc>, name: &str, args: &Args) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "call" | "()" | "yield" | "===" | "[]" => self.call_proc(block, args.clone())?,
+            "to_proc" => Value::Proc(Rc::clone(block)),
+            "lambda?" => Value::Bool(block.lambda.get()),
+            "arity" => match &block.kind {
+                ProcKind::Block { body, .. } => Value::Int(body.params.arity()),
+                ProcKind::Method { receiver, name } => {
+                    let (receiver, name) = (receiver.clone(), Arc::clone(name));
+                    match self.find_user_method(&receiver, &name).map(|method| method.body.shared()) {
+                        Some(crate::evaluator::value::MethodBody::Code(body)) => {
+                            Value::Int(body.params.arity())
+                        }
+                        _ => return Err(self.unsupported("Method#arity")),
+                    }
+                }
+                ProcKind::Symbol(_) => Value::Int(-2),
+                ProcKind::Native(_) => Value::Int(-1),
+            },
+            "parameters" => return Err(self.unsupported("Proc#parameters")),
+            "curry" => {
+                let count = match args.get(0) {
+                    Some(count) => self.int_arg(&count.clone())?,
+                    None => match self.proc_method(block, "arity", &Args::default())? {
+                        Some(Value::Int(count)) if count >= 0 => count,
+                        Some(Value::Int(count)) => -count - 1,
+                        _ => 0,
+                    },
+                };
+                curry(Rc::clone(block), count.max(0) as usize, Vec::new())
+            }
+            ">>" | "<<" => {
+                let other = self.arg(args, 0)?;
+                let mine = Value::Proc(Rc::clone(block));
+                let (first, second) = if name == ">>" { (mine, other) } else { (other, mine) };
+                Value::native(move |it, values| {
+                    let middle = it.call(&first, "call", values)?;
+                    it.call(&second, "call", vec![middle])
+                })
+            }
+            "name" => match &block.kind {
+                ProcKind::Method { name, .. } => Value::Symbol(Arc::clone(name)),
+                _ => return Ok(None),
+            },
+            "receiver" => match &block.kind {
+                ProcKind::Method { receiver, .. } => receiver.clone(),
+                _ => return Ok(None),
+            },
+            "owner" => match &block.kind {
+                ProcKind::Method { receiver, .. } => Value::Class(self.class_of(&receiver.clone())),
+                _ => return Ok(None),
+            },
+            "unbind" | "source_location" | "binding" => return Err(self.unsupported(format!("Proc#{name}"))),
+            "inspect" | "to_s" => Value::str(self.inspect(&Value::Proc(Rc::clone(block)))?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn curry(block: Rc<RProc>, count: usize, given: Vec<Value>) -> Value {
+    Value::native(move |it, values| {
+        let mut all = given.clone();
+        all.extend(values);
+        if all.len() >= count {
+            it.call_proc(&block, Args::new(all))
+        } else {
+            Ok(curry(Rc::clone(&block), count, all))
+        }
+    })
+}

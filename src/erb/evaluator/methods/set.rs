@@ -1,0 +1,136 @@
+//! Set.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Data, Object, RHash, Value};
+
+impl Interp {
+    pub(super) fn new_set(&mut self, items: Vec<Value>) -> Value {
+        let class = self.class("Set");
+        let hash = RHash::from_pairs(items.into_iter().map(|item| (item, Value::Bool(true))));
+        self.object(class, Data::Set(Rc::new(hash)))
+    }
+
+    pub(super) fn set_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+        let this = Value::Object(Rc::clone(object));
+        let set = match &*object.data.borrow() {
+            Data::Set(set) => Rc::clone(set),
+            _ => return Ok(None),
+        };
+        let keys = |set: &RHash| set.pairs().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let changes = matches!(
+            name,
+            "<<" | "add"
+                | "add?"
+                | "delete"
+                | "delete?"
+                | "merge"
+                | "subtract"
+                | "clear"
+                | "delete_if"
+                | "select!"
+                | "reject!"
+                | "map!"
+                | "keep_if"
+                | "filter!"
+        );
+        if changes && object.frozen.get() {
+            return self.frozen_error(&this);
+        }
+        Ok(Some(match name {
+            "<<" | "add" | "add?" => {
+                let item = self.arg(args, 0)?;
+                let known = set.get(&item).is_some();
+                self.charge(64)?;
+                set.insert(item, Value::Bool(true));
+                if known && name == "add?" { Value::Nil } else { this }
+            }
+            "delete" | "delete?" => {
+                let item = self.arg(args, 0)?;
+                let gone = set.remove(&item).is_some();
+                if !gone && name == "delete?" { Value::Nil } else { this }
+            }
+            "merge" | "subtract" => {
+                for other in &args.list {
+                    for item in self.collect(other)? {
+                        if name == "merge" {
+                            set.insert(item, Value::Bool(true));
+                        } else {
+                            set.remove(&item);
+                        }
+                    }
+                }
+                this
+            }
+            "clear" => {
+                set.map.borrow_mut().clear();
+                this
+            }
+            "include?" | "member?" | "===" | "contain?" => {
+                let item = self.arg(args, 0)?;
+                Value::Bool(set.get(&item).is_some())
+            }
+            "size" | "length" => Value::Int(set.len() as i64),
+            "count" if args.is_empty() && args.block.is_none() => Value::Int(set.len() as i64),
+            "empty?" => Value::Bool(set.len() == 0),
+            "each" => {
+                let block = self.block(args)?;
+                for item in keys(&set) {
+                    self.yield_one(&block, item)?;
+                }
+                this
+            }
+            "to_a" => Value::array(keys(&set)),
+            "to_set" if args.block.is_none() => this,
+            "|" | "union" | "+" | "&" | "intersection" | "-" | "difference" | "^" => {
+                let other = self.arg(args, 0)?;
+                let other = self.collect(&other)?;
+                let right = RHash::from_pairs(other.iter().map(|item| (item.clone(), Value::Bool(true))));
+                let mut items = keys(&set);
+                match name {
+                    "|" | "union" | "+" => items.extend(other),
+                    "&" | "intersection" => items.retain(|item| right.get(item).is_some()),
+                    "-" | "difference" => items.retain(|item| right.get(item).is_none()),
+                    _ => {
+                        let mut only: Vec<Value> =
+                            other.into_iter().filter(|item| set.get(item).is_none()).collect();
+                        only.extend(items.into_iter().filter(|item| right.get(item).is_none()));
+                        items = only;
+                    }
+                }
+                self.new_set(items)
+            }
+            "subset?" | "<=" | "superset?" | ">=" | "proper_subset?" | "<" | "proper_superset?" | ">"
+            | "disjoint?" | "intersect?" => {
+                let other = self.arg(args, 0)?;
+                let other =
+                    RHash::from_pairs(self.collect(&other)?.into_iter().map(|item| (item, Value::Nil)));
+                let within = |a: &RHash, b: &RHash| keys(a).iter().all(|item| b.get(item).is_some());
+                let meets = keys(&set).iter().any(|item| other.get(item).is_some());
+                Value::Bool(match name {
+                    "subset?" | "<=" => within(&set, &other),
+                    "superset?" | ">=" => within(&other, &set),
+                    "proper_subset?" | "<" => within(&set, &other) && set.len() < other.len(),
+                    "proper_superset?" | ">" => within(&other, &set) && other.len() < set.len(),
+                    "disjoint?" => !meets,
+                    _ => meets,
+                })
+            }
+            "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
+                let block = self.block(args)?;
+                let keep = matches!(name, "select!" | "keep_if" | "filter!");
+                let before = set.len();
+                for item in keys(&set) {
+                    if self.yield_one(&block, item.clone())?.truthy() != keep {
+                        set.remove(&item);
+                    }
+                }
+                if name.ends_with('!') && set.len() == before { Value::Nil } else { this }
+            }
+            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
+            "hash" => Value::Int(set.len() as i64),
+            _ => return self.enumerable_method(&this, name, args),
+        }))
+    }
+}

@@ -1,0 +1,347 @@
+//! `to_s` and `inspect`.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::stdlib;
+use crate::evaluator::value::{Data, Object, ProcKind, Value};
+
+impl Interp {
+    /// `to_s`, a template's own included.
+    pub(crate) fn text_of(&mut self, value: &Value) -> R<String> {
+        Ok(match value {
+            Value::Str(text) => text.get().clone(),
+            Value::Nil => String::new(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Int(int) => int.to_string(),
+            Value::Big(big) => big.to_string(),
+            Value::Float(float) => float_to_s(*float),
+            Value::Symbol(name) => name.to_string(),
+            Value::Array(_) | Value::Hash(_) => self.inspect(value)?,
+            Value::Range(range) => {
+                let dots = if range.exclusive { "..." } else { ".." };
+                let (from, to) = (self.text_of(&range.from)?, self.text_of(&range.to)?);
+                format!("{from}{dots}{to}")
+            }
+            Value::Regexp(regexp) => regexp.to_s(),
+            Value::Match(found) => found.group(0).unwrap_or_default().to_owned(),
+            Value::Class(class) => class.label(),
+            Value::Proc(_) => self.inspect(value)?,
+            Value::Object(object) => {
+                if let Some(method) = self.find_user_method(value, "to_s") {
+                    return match self.invoke(&method, value, crate::evaluator::eval::Args::default())? {
+                        Value::Str(text) => Ok(text.get().clone()),
+                        _ => Ok(self.anonymous(object)),
+                    };
+                }
+                self.object_to_s(object)?
+            }
+        })
+    }
+
+    fn object_to_s(&mut self, object: &Rc<Object>) -> R<String> {
+        let shared = Value::Object(Rc::clone(object));
+        let data = object.data.borrow();
+        Ok(match &*data {
+            Data::Exception(exception) => {
+                let message = exception.message.clone();
+                drop(data);
+                if message.is_nil() { object.class.label() } else { self.text_of(&message)? }
+            }
+            Data::Fields(_) | Data::Set(_) | Data::Enumerator { .. } => {
+                drop(data);
+                self.inspect(&shared)?
+            }
+            Data::Address(address) => address.to_string(),
+            Data::Uri(uri) => uri.to_string(),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
+            Data::Digest(algorithm, bytes) => stdlib::digest::hex(algorithm, bytes),
+            Data::Certificate(der) => stdlib::openssl::to_pem(der),
+            Data::DistinguishedName(name) => name.to_string(),
+            Data::Table(_) if object.class.label() == "OpenStruct" => {
+                drop(data);
+                self.inspect(&shared)?
+            }
+            _ => self.anonymous(object),
+        })
+    }
+
+    /// `#<Class>` with an address, which is made up but stable.
+    pub(crate) fn anonymous(&mut self, object: &Rc<Object>) -> String {
+        format!("#<{}:{:#018x}>", object.class.label(), object.id)
+    }
+
+    /// `inspect`, a template's own included.
+    pub(crate) fn inspect(&mut self, value: &Value) -> R<String> {
+        self.step(1)?;
+        self.check_depth()?;
+        Ok(match value {
+            Value::Nil => "nil".into(),
+            Value::Str(text) => inspect_str(&text.get(), text.binary.get()),
+            Value::Symbol(name) => inspect_symbol(name),
+            Value::Array(array) => {
+                let address = Rc::as_ptr(array) as usize;
+                if self.showing.contains(&address) {
+                    return Ok("[...]".into());
+                }
+                self.showing.push(address);
+                let result = self.inspect_list(&array.to_vec());
+                self.showing.pop();
+                format!("[{}]", result?)
+            }
+            Value::Hash(hash) => {
+                let address = Rc::as_ptr(hash) as usize;
+                if self.showing.contains(&address) {
+                    return Ok("{...}".into());
+                }
+                self.showing.push(address);
+                let result = self.inspect_pairs(&hash.pairs());
+                self.showing.pop();
+                format!("{{{}}}", result?)
+            }
+            Value::Range(range) => {
+                let dots = if range.exclusive { "..." } else { ".." };
+                let from = if range.from.is_nil() { String::new() } else { self.inspect(&range.from)? };
+                let to = if range.to.is_nil() { String::new() } else { self.inspect(&range.to)? };
+                if range.from.is_nil() && range.to.is_nil() {
+                    format!("nil{dots}nil")
+                } else {
+                    format!("{from}{dots}{to}")
+                }
+            }
+            Value::Regexp(regexp) => regexp.inspect(),
+            Value::Match(found) => {
+                let mut text =
+                    format!("#<MatchData {}", inspect_str(found.group(0).unwrap_or_default(), false));
+                for index in 1..found.groups.len() {
+                    let name = found.regexp.group_name(index).unwrap_or_else(|| index.to_string());
+                    let group = found.group(index).map_or("nil".into(), |group| inspect_str(group, false));
+                    let _ = write!(text, " {name}:{group}");
+                }
+                text + ">"
+            }
+            Value::Proc(block) => match &block.kind {
+                ProcKind::Method { receiver, name } => {
+                    let class = self.class_of(receiver).label();
+                    format!("#<Method: {class}#{name}>")
+                }
+                _ if block.lambda.get() => format!("#<Proc:{:#018x} (lambda)>", block.tag),
+                _ => format!("#<Proc:{:#018x}>", block.tag),
+            },
+            Value::Object(object) => {
+                if let Some(method) = self.find_user_method(value, "inspect") {
+                    let shown = self.invoke(&method, value, crate::evaluator::eval::Args::default())?;
+                    return self.text_of(&shown);
+                }
+                let address = Rc::as_ptr(object) as usize;
+                if self.showing.contains(&address) {
+                    return Ok(format!("#<{} ...>", object.class.label()));
+                }
+                self.showing.push(address);
+                let result = self.inspect_object(object);
+                self.showing.pop();
+                result?
+            }
+            other => self.text_of(other)?,
+        })
+    }
+
+    fn inspect_object(&mut self, object: &Rc<Object>) -> R<String> {
+        let class = object.class.label();
+        let data = object.data.borrow();
+        Ok(match &*data {
+            Data::Exception(_) => {
+                drop(data);
+                let message = self.exception_message(object)?;
+                if message.is_empty() { class } else { format!("#<{class}: {message}>") }
+            }
+            Data::Fields(fields) => {
+                let fields = fields.clone();
+                drop(data);
+                let members =
+                    object.class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
+                let mut parts = Vec::new();
+                for (name, value) in members.iter().zip(&fields) {
+                    parts.push(format!("{name}={}", self.inspect(value)?));
+                }
+                let named = object.class.name.borrow().is_some();
+                let head = if named { format!("#<struct {class} ") } else { "#<struct ".into() };
+                format!("{head}{}>", parts.join(", "))
+            }
+            Data::Plain if class == "Encoding" => {
+                drop(data);
+                let name = self.instance_variable(&Value::Object(Rc::clone(object)), "@name");
+                format!("#<Encoding:{}>", self.text_of(&name)?)
+            }
+            Data::Table(table) if class == "OpenStruct" => {
+                let pairs = table.pairs();
+                drop(data);
+                let mut parts = Vec::new();
+                for (name, value) in &pairs {
+                    parts.push(format!("{}={}", self.text_of(name)?, self.inspect(value)?));
+                }
+                if parts.is_empty() {
+                    "#<OpenStruct>".into()
+                } else {
+                    format!("#<OpenStruct {}>", parts.join(", "))
+                }
+            }
+            Data::Set(set) => {
+                let keys: Vec<Value> = set.pairs().into_iter().map(|(key, _)| key).collect();
+                drop(data);
+                format!("#<Set: {{{}}}>", self.inspect_list(&keys)?)
+            }
+            Data::Enumerator { receiver, method, args, lazy } => {
+                let (receiver, method, args, lazy) = (receiver.clone(), method.clone(), args.clone(), *lazy);
+                drop(data);
+                let mut text = format!("#<Enumerator: {}:{method}", self.inspect(&receiver)?);
+                if lazy {
+                    text = format!("#<Enumerator::Lazy: {}", self.inspect(&receiver)?);
+                } else if !args.is_empty() {
+                    text.push_str(&format!("({})", self.inspect_list(&args)?));
+                }
+                text + ">"
+            }
+            Data::Address(address) => address.inspect(),
+            Data::Uri(uri) => format!("#<{class} {uri}>"),
+            Data::Time(time) => match time.to_s() {
+                Some(text) => text,
+                None => return Err(self.unsupported("a time in the zone of the machine")),
+            },
+            Data::Digest(algorithm, bytes) => {
+                format!("#<{class}: {}>", stdlib::digest::hex(algorithm, bytes))
+            }
+            Data::Plain if !object.variables.borrow().is_empty() => {
+                drop(data);
+                let variables = object.variables.borrow().clone();
+                let mut parts = Vec::new();
+                for (name, value) in &variables {
+                    parts.push(format!("{name}={}", self.inspect(value)?));
+                }
+                format!("#<{class}:{:#018x} {}>", object.id, parts.join(", "))
+            }
+            _ => {
+                drop(data);
+                self.anonymous(object)
+            }
+        })
+    }
+
+    pub(crate) fn inspect_list(&mut self, items: &[Value]) -> R<String> {
+        let mut text = String::new();
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                text.push_str(", ");
+            }
+            text.push_str(&self.inspect(item)?);
+            self.charge(16)?;
+        }
+        Ok(text)
+    }
+
+    fn inspect_pairs(&mut self, pairs: &[(Value, Value)]) -> R<String> {
+        let mut text = String::new();
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            if index > 0 {
+                text.push_str(", ");
+            }
+            text.push_str(&self.inspect(key)?);
+            text.push_str("=>");
+            text.push_str(&self.inspect(value)?);
+            self.charge(16)?;
+        }
+        Ok(text)
+    }
+}
+
+/// A string as Ruby would write it in source.
+pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{1b}' => out.push_str("\\e"),
+            '#' => match characters.peek() {
+                Some('{' | '$' | '@') => out.push_str("\\#"),
+                _ => out.push('#'),
+            },
+            ' '..='~' => out.push(character),
+            _ if binary => {
+                let _ = write!(out, "\\x{:02X}", character as u32);
+            }
+            _ if is_printable(character) => out.push(character),
+            _ if (character as u32) > 0xffff => {
+                let _ = write!(out, "\\u{{{:X}}}", character as u32);
+            }
+            _ => {
+                let _ = write!(out, "\\u{:04X}", character as u32);
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Whether Ruby shows a character beyond ASCII as it is: one of Unicode 13 that is no control character, no
+/// line break but U+0085, and not reserved for ever.
+pub(super) fn is_printable(character: char) -> bool {
+    #[expect(clippy::expect_used, reason = "the pattern is a constant")]
+    static SHOWN: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
+        fancy_regex::Regex::new(r"\A[\p{Age=13.0}--\p{Cc}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]\z")
+            .expect("a valid pattern")
+    });
+    character == '\u{85}' || SHOWN.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
+}
+
+/// A symbol as Ruby would write it in source.
+pub(crate) fn inspect_symbol(name: &str) -> String {
+    if super::symbol_name::is_plain(name) {
+        format!(":{name}")
+    } else {
+        format!(":{}", inspect_str(name, name.is_ascii()))
+    }
+}
+
+/// A float as Ruby shows it: the shortest digits that read back, in exponent form below 1e-4, and from 1e15 on
+/// unless some of the digits stand behind the point.
+pub(crate) fn float_to_s(float: f64) -> String {
+    if float.is_nan() {
+        return "NaN".into();
+    }
+    if float.is_infinite() {
+        return if float > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    if float == 0.0 {
+        return if float.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
+    }
+    let shortest = format!("{float:e}");
+    let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    // Of two texts as short and as near, Ruby takes the one with the even digit.
+    let even = format!("{float:.*e}", digits - 1);
+    let scientific = if even.parse() == Ok(float) { even } else { shortest };
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent >= -4 && exponent < 15.max(digits as i32 - 1) {
+        // So many digits behind the point, or a zero.
+        let behind = (digits as i32 - 1 - exponent).max(0) as usize;
+        return if behind > 0 { format!("{float:.behind$}") } else { format!("{float:.1}") };
+    }
+    let mantissa = if mantissa.contains('.') { mantissa.to_owned() } else { format!("{mantissa}.0") };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}

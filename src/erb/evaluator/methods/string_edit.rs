@@ -1,0 +1,207 @@
+//! String: methods that change it in place.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::value::{RString, Value};
+
+const EDITS: &[&str] = &[
+    "<<",
+    "concat",
+    "prepend",
+    "replace",
+    "insert",
+    "clear",
+    "[]=",
+    "slice!",
+    "setbyte",
+    "upcase!",
+    "downcase!",
+    "capitalize!",
+    "swapcase!",
+    "strip!",
+    "lstrip!",
+    "rstrip!",
+    "chomp!",
+    "chop!",
+    "gsub!",
+    "sub!",
+    "squeeze!",
+    "delete!",
+    "tr!",
+    "tr_s!",
+    "reverse!",
+    "succ!",
+    "next!",
+    "delete_prefix!",
+    "delete_suffix!",
+    "encode!",
+    "unicode_normalize!",
+    "scrub!",
+];
+
+impl Interp {
+    pub(super) fn string_edit(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        if !EDITS.contains(&name) {
+            return Ok(None);
+        }
+        let this = Value::Str(Rc::clone(string));
+        if string.frozen.get() {
+            return self.frozen_error(&this);
+        }
+        Ok(Some(match name {
+            "<<" | "concat" => {
+                // All are there before the first is added: a string may be added to itself, twice.
+                let added = RString::new(String::new());
+                for value in &args.list {
+                    match value {
+                        Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
+                            Some(character) => self.append(&added, &character.to_string(), false)?,
+                            None => return Err(self.error("RangeError", format!("{code} out of char range"))),
+                        },
+                        Value::Str(other) => self.append(&added, &other.get(), other.binary.get())?,
+                        other => {
+                            let text = self.string_arg(other)?;
+                            self.append(&added, &text, false)?;
+                        }
+                    }
+                }
+                self.append(string, &added.get(), added.binary.get())?;
+                this
+            }
+            "prepend" => {
+                let mut text = String::new();
+                for value in &args.list {
+                    text.push_str(&self.string_arg(value)?);
+                }
+                self.charge(text.len())?;
+                text.push_str(&string.get());
+                string.set(text);
+                this
+            }
+            "replace" => {
+                let other = self.arg(args, 0)?;
+                let other = self.string_arg(&other)?;
+                string.set(other);
+                this
+            }
+            "insert" => {
+                let index = self.int_or(args, 0, 0)?;
+                let other = self.arg(args, 1)?;
+                let other = self.string_arg(&other)?;
+                let mut characters: Vec<char> = string.get().chars().collect();
+                let length = characters.len() as i64;
+                let at = if index < 0 { index + length + 1 } else { index };
+                if !(0..=length).contains(&at) {
+                    return Err(self.error("IndexError", format!("index {index} out of string")));
+                }
+                characters.splice(at as usize..at as usize, other.chars());
+                string.set(characters.into_iter().collect());
+                this
+            }
+            "clear" => {
+                string.set(String::new());
+                this
+            }
+            "[]=" => self.string_store(string, args)?,
+            "slice!" => {
+                let found = self.string_slice(string, args, env)?;
+                if let Value::Str(gone) = &found {
+                    let mut args = args.clone();
+                    args.list.push(Value::str(""));
+                    let gone = gone.get().clone();
+                    if gone.is_empty() {
+                        return Ok(Some(found));
+                    }
+                    self.string_store(string, &args)?;
+                }
+                found
+            }
+            "setbyte" => return Err(self.unsupported("String#setbyte")),
+            _ => {
+                let plain = name.trim_end_matches('!');
+                let before = string.get().clone();
+                match self.string_method(string, plain, args, env)? {
+                    Some(Value::Str(new)) => {
+                        let after = new.get().clone();
+                        let same = before == after;
+                        string.set(after);
+                        let always = matches!(
+                            plain,
+                            "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
+                        );
+                        // A replacement may put back what was there.
+                        let replaced = same && matches!(plain, "sub" | "gsub") && {
+                            let pattern = self.arg(args, 0)?;
+                            !self.all_matches(&before, &pattern, true)?.is_empty()
+                        };
+                        if same && !always && !replaced { Value::Nil } else { this }
+                    }
+                    other => return Ok(other),
+                }
+            }
+        }))
+    }
+
+    fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
+        let Some((value, at)) = args.list.split_last() else {
+            return self.argument_error("wrong number of arguments (given 0, expected 2..3)");
+        };
+        let new = self.string_arg(value)?;
+        let text = string.get().clone();
+        let length = text.chars().count();
+        let (from, to) = match at {
+            [Value::Str(part)] => match text.find(part.get().as_str()) {
+                Some(from) => (from, from + part.get().len()),
+                None => return Err(self.error("IndexError", "string not matched")),
+            },
+            [Value::Regexp(regexp)] => {
+                match self.regexp_match(regexp, &text, 0)?.and_then(|found| found.groups[0]) {
+                    Some(found) => found,
+                    None => return Err(self.error("IndexError", "regexp not matched")),
+                }
+            }
+            [Value::Range(range)] => match self.range_bounds(range, length)? {
+                Some((from, count)) => (byte_at(&text, from), byte_at(&text, from + count)),
+                None => {
+                    let shown = self.inspect(&at[0])?;
+                    return Err(self.error("RangeError", format!("{shown} out of range")));
+                }
+            },
+            [index, more @ ..] => {
+                let index = self.int_arg(index)?;
+                let count = match more.first() {
+                    Some(count) => self.int_arg(count)?.max(0) as usize,
+                    None => 1,
+                };
+                let from = if index < 0 { index + length as i64 } else { index };
+                let outside = from < 0
+                    || from > length as i64
+                    || (more.is_empty() && from == length as i64 && index < 0);
+                if outside {
+                    return Err(self.error("IndexError", format!("index {index} out of string")));
+                }
+                let from = from as usize;
+                (byte_at(&text, from), byte_at(&text, from.saturating_add(count)))
+            }
+            [] => return self.argument_error("wrong number of arguments (given 1, expected 2..3)"),
+        };
+        self.charge(text.len() + new.len())?;
+        string.set(format!("{}{new}{}", &text[..from], &text[to..]));
+        Ok(value.clone())
+    }
+}
+
+/// The byte offset of a character.
+pub(super) fn byte_at(text: &str, index: usize) -> usize {
+    if text.is_ascii() {
+        return index.min(text.len());
+    }
+    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
+}

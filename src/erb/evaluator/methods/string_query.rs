@@ -1,0 +1,340 @@
+//! String: looking into it, splitting, matching and replacing.
+
+use std::rc::Rc;
+
+use super::array::position;
+use super::string_edit::byte_at;
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::value::{RString, Value};
+
+impl Interp {
+    pub(super) fn string_query(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        let this = Value::Str(Rc::clone(string));
+        let block = args.block.as_ref();
+        Ok(Some(match name {
+            "==" | "===" | "eql?" => {
+                let other = self.arg(args, 0)?;
+                Value::Bool(self.equal(&this, &other)?)
+            }
+            "<=>" | "casecmp" | "casecmp?" => {
+                let Value::Str(other) = self.arg(args, 0)? else { return Ok(Some(Value::Nil)) };
+                let (mut a, mut b) = (string.get().clone(), other.get().clone());
+                match name {
+                    "casecmp" => {
+                        a.make_ascii_lowercase();
+                        b.make_ascii_lowercase();
+                    }
+                    "casecmp?" => return Ok(Some(Value::Bool(a.to_lowercase() == b.to_lowercase()))),
+                    _ => {}
+                }
+                Value::Int(a.as_bytes().cmp(b.as_bytes()) as i64)
+            }
+            "length" | "size" => Value::Int(count(&string.get()) as i64),
+            "bytesize" => Value::Int(string.bytes().len() as i64),
+            "empty?" => Value::Bool(string.get().is_empty()),
+            "[]" | "slice" => self.string_slice(string, args, env)?,
+            "byteslice" => {
+                let bytes = string.bytes();
+                let (from, count) = match args.list.as_slice() {
+                    [Value::Range(range)] => match self.range_bounds(range, bytes.len())? {
+                        Some((from, count)) => (from as i64, count as i64),
+                        None => return Ok(Some(Value::Nil)),
+                    },
+                    _ => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 1)?),
+                };
+                let from = if from < 0 { from + bytes.len() as i64 } else { from };
+                if from < 0 || from > bytes.len() as i64 || count < 0 {
+                    return Ok(Some(Value::Nil));
+                }
+                let to = (from as usize).saturating_add(count as usize).min(bytes.len());
+                match String::from_utf8(bytes[from as usize..to].to_vec()) {
+                    Ok(text) => Value::str(text),
+                    Err(_) => return Err(self.unsupported("text that is not UTF-8")),
+                }
+            }
+            "include?" => {
+                let part = self.arg(args, 0)?;
+                let part = self.string_arg(&part)?;
+                Value::Bool(string.get().contains(part.as_str()))
+            }
+            "start_with?" => {
+                let text = string.get().clone();
+                for prefix in &args.list {
+                    let hit = match prefix {
+                        Value::Regexp(regexp) => {
+                            let found = self.regexp_match(regexp, &text, 0)?;
+                            found.is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == 0))
+                        }
+                        other => text.starts_with(self.string_arg(other)?.as_str()),
+                    };
+                    if hit {
+                        return Ok(Some(Value::Bool(true)));
+                    }
+                }
+                Value::Bool(false)
+            }
+            "end_with?" => {
+                let text = string.get().clone();
+                for suffix in &args.list {
+                    if text.ends_with(self.string_arg(suffix)?.as_str()) {
+                        return Ok(Some(Value::Bool(true)));
+                    }
+                }
+                Value::Bool(false)
+            }
+            "index" | "rindex" => self.string_index(string, name, args, env)?,
+            "chars" | "each_char" | "grapheme_clusters" => {
+                let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
+                self.pieces(this, items, name == "each_char", block)?
+            }
+            "bytes" | "each_byte" => {
+                let items = string.bytes().into_iter().map(|byte| Value::Int(byte.into())).collect();
+                self.pieces(this, items, name == "each_byte", block)?
+            }
+            "codepoints" => {
+                Value::array(string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect())
+            }
+            "lines" | "each_line" => {
+                let text = string.get().clone();
+                let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.truthy());
+                let separator = match args.positional().first() {
+                    Some(Value::Str(separator)) => separator.get().clone(),
+                    _ => "\n".into(),
+                };
+                let items = text
+                    .split_inclusive(separator.as_str())
+                    .map(|line| {
+                        let cut = line.strip_suffix(separator.as_str()).unwrap_or(line);
+                        let cut = if separator == "\n" { cut.strip_suffix('\r').unwrap_or(cut) } else { cut };
+                        Value::str(if chomp { cut } else { line })
+                    })
+                    .collect();
+                self.pieces(this, items, name == "each_line", block)?
+            }
+            "getbyte" => {
+                let index = self.int_or(args, 0, 0)?;
+                let bytes = string.bytes();
+                position(index, bytes.len()).map_or(Value::Nil, |index| Value::Int(bytes[index].into()))
+            }
+            "ord" => match string.get().chars().next() {
+                Some(character) => Value::Int(i64::from(character as u32)),
+                None => return self.argument_error("empty string"),
+            },
+            "sum" => Value::Int(string.bytes().iter().map(|byte| i64::from(*byte)).sum::<i64>() & 0xffff),
+            "ascii_only?" => Value::Bool(string.get().is_ascii()),
+            "valid_encoding?" => Value::Bool(true),
+            "split" => self.string_split(string, args)?,
+            "partition" | "rpartition" => {
+                let separator = self.arg(args, 0)?;
+                let text = string.get().clone();
+                let found = match &separator {
+                    Value::Regexp(regexp) if name == "partition" => {
+                        let found = self.regexp_match(regexp, &text, 0)?;
+                        if let Some(env) = env {
+                            self.set_last_match(found.clone(), env);
+                        }
+                        found.and_then(|found| found.groups[0])
+                    }
+                    Value::Regexp(regexp) => {
+                        let mut last = None;
+                        for at in (0..=text.len()).rev().filter(|at| text.is_char_boundary(*at)) {
+                            if let Some((from, to)) =
+                                self.regexp_match(regexp, &text, at)?.and_then(|f| f.groups[0])
+                                && from == at
+                            {
+                                last = Some((from, to));
+                                break;
+                            }
+                        }
+                        last
+                    }
+                    other => {
+                        let separator = self.string_arg(other)?;
+                        let at =
+                            if name == "partition" { text.find(&separator) } else { text.rfind(&separator) };
+                        at.map(|at| (at, at + separator.len()))
+                    }
+                };
+                Value::array(match (found, name) {
+                    (Some((from, to)), _) => {
+                        vec![Value::str(&text[..from]), Value::str(&text[from..to]), Value::str(&text[to..])]
+                    }
+                    (None, "partition") => vec![Value::str(text), Value::str(""), Value::str("")],
+                    (None, _) => vec![Value::str(""), Value::str(""), Value::str(text)],
+                })
+            }
+            "=~" | "match" | "match?" => {
+                let pattern = self.arg(args, 0)?;
+                if name == "=~" && !matches!(pattern, Value::Str(_) | Value::Regexp(_)) {
+                    return Ok(Some(Value::Nil));
+                }
+                let regexp = self.pattern_arg(&pattern)?;
+                let text = string.get().clone();
+                let start = self.int_or(args, 1, 0)?.max(0) as usize;
+                let found = self.regexp_match(&regexp, &text, byte_at(&text, start))?;
+                if name == "match?" {
+                    return Ok(Some(Value::Bool(found.is_some())));
+                }
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                match found {
+                    None => Value::Nil,
+                    Some(found) if name == "=~" => Value::Int(found.char_start()),
+                    Some(found) => match block {
+                        Some(block) => self.yield_one(block, Value::Match(found))?,
+                        None => Value::Match(found),
+                    },
+                }
+            }
+            "scan" => self.string_scan(string, args, env)?,
+            "gsub" | "sub" => self.string_replace(string, name == "gsub", args, env)?,
+            "upto" => {
+                let last = self.arg(args, 0)?;
+                let exclusive = args.get(1).is_some_and(Value::truthy);
+                let range = self.range(this.clone(), last, exclusive)?;
+                let each = Args { list: Vec::new(), keywords: false, block: args.block.clone() };
+                let result = self.call_with(&range, "each", each)?;
+                if args.block.is_some() { this } else { result }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn pieces(&mut self, this: Value, items: Vec<Value>, each: bool, block: Option<&Value>) -> R<Value> {
+        self.charge(items.len() * 64)?;
+        match block {
+            Some(block) => {
+                for item in items {
+                    self.yield_one(block, item)?;
+                }
+                Ok(this)
+            }
+            None if each => {
+                let list = Value::array(items);
+                self.enumerator(&list, "each", Vec::new())
+            }
+            None => Ok(Value::array(items)),
+        }
+    }
+
+    pub(super) fn string_slice(
+        &mut self,
+        string: &Rc<RString>,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let length = count(&text);
+        let cut = |from: usize, to: usize| {
+            let part = RString::new(text[byte_at(&text, from)..byte_at(&text, to)].to_owned());
+            part.binary.set(string.binary.get());
+            Value::Str(Rc::new(part))
+        };
+        match (self.arg(args, 0)?, args.get(1).cloned()) {
+            (Value::Str(part), None) => {
+                let part = part.get().clone();
+                Ok(if text.contains(part.as_str()) { Value::str(part) } else { Value::Nil })
+            }
+            (Value::Regexp(regexp), group) => {
+                let found = self.regexp_match(&regexp, &text, 0)?;
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                let Some(found) = found else { return Ok(Value::Nil) };
+                let index = match group {
+                    None => 0,
+                    Some(Value::Str(name)) => regexp.group_index(&name.get()).unwrap_or(usize::MAX),
+                    Some(Value::Symbol(name)) => regexp.group_index(&name).unwrap_or(usize::MAX),
+                    Some(index) => self.int_arg(&index)?.max(0) as usize,
+                };
+                Ok(found.value(index))
+            }
+            (Value::Range(range), None) => Ok(self
+                .range_bounds(&range, length)?
+                .map_or(Value::Nil, |(from, count)| cut(from, from + count))),
+            (index, None) => {
+                let index = self.int_arg(&index)?;
+                Ok(position(index, length).map_or(Value::Nil, |index| cut(index, index + 1)))
+            }
+            (from, Some(size)) => {
+                let (from, size) = (self.int_arg(&from)?, self.int_arg(&size)?);
+                let from = if from < 0 { from + length as i64 } else { from };
+                if from < 0 || from > length as i64 || size < 0 {
+                    return Ok(Value::Nil);
+                }
+                let from = from as usize;
+                Ok(cut(from, from.saturating_add(size as usize).min(length)))
+            }
+        }
+    }
+
+    fn string_index(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let length = count(&text) as i64;
+        let wanted = self.arg(args, 0)?;
+        let forward = name == "index";
+        let start = self.int_or(args, 1, if forward { 0 } else { length })?;
+        let start = if start < 0 { start + length } else { start };
+        if start < 0 || (forward && start > length) {
+            return Ok(Value::Nil);
+        }
+        let start = byte_at(&text, start as usize);
+        let found = match &wanted {
+            Value::Regexp(regexp) => {
+                let found = if forward {
+                    self.regexp_match(regexp, &text, start)?
+                } else {
+                    let mut last = None;
+                    for at in (0..=start).rev().filter(|at| text.is_char_boundary(*at)) {
+                        self.step(1)?;
+                        let found = self.regexp_match(regexp, &text, at)?;
+                        if found
+                            .as_ref()
+                            .is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == at))
+                        {
+                            last = found;
+                            break;
+                        }
+                    }
+                    last
+                };
+                if let Some(env) = env {
+                    self.set_last_match(found.clone(), env);
+                }
+                found.and_then(|found| found.groups[0]).map(|(from, _)| from)
+            }
+            other => {
+                let part = self.string_arg(other)?;
+                if forward {
+                    text[start..].find(part.as_str()).map(|at| at + start)
+                } else {
+                    let end = (start + part.len()).min(text.len());
+                    let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+                    text[..end].rfind(part.as_str())
+                }
+            }
+        };
+        Ok(found.map_or(Value::Nil, |at| Value::Int(count(&text[..at]) as i64)))
+    }
+}
+
+fn count(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+pub(super) fn next_boundary(text: &str, at: usize) -> usize {
+    (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}

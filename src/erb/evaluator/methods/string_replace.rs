@@ -1,0 +1,189 @@
+//! String: every match of a pattern, and what to put in its place.
+
+use std::rc::Rc;
+
+use super::string_query::next_boundary;
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::stdlib::regex::Regex;
+use crate::evaluator::value::{RMatch, RString, Value};
+
+impl Interp {
+    /// A pattern given as a regular expression or as text.
+    pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
+        match pattern {
+            Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
+            Value::Str(text) => {
+                let source = text.get().clone();
+                match self.regexp(&source, "")? {
+                    Value::Regexp(regexp) => Ok(regexp),
+                    _ => Err(self.unsupported("this pattern")),
+                }
+            }
+            other => {
+                let class = self.class_of(other).label();
+                self.type_error(format!("wrong argument type {class} (expected Regexp)"))
+            }
+        }
+    }
+
+    /// All matches from left to right.
+    pub(super) fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
+        let regexp = match pattern {
+            Value::Regexp(regexp) => Rc::clone(regexp),
+            other => {
+                let literal = self.string_arg(other)?;
+                let source = crate::evaluator::stdlib::regex::escape(&literal);
+                match self.regexp(&source, "")? {
+                    Value::Regexp(regexp) => regexp,
+                    _ => return Ok(Vec::new()),
+                }
+            }
+        };
+        let mut matches = Vec::new();
+        let mut at = 0;
+        while at <= text.len() {
+            self.step(1)?;
+            let Some(found) = self.regexp_match(&regexp, text, at)? else { break };
+            let Some((from, to)) = found.groups[0] else { break };
+            at = if from == to {
+                if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
+            } else {
+                to
+            };
+            matches.push(found);
+            if once {
+                break;
+            }
+        }
+        Ok(matches)
+    }
+
+    pub(super) fn string_scan(
+        &mut self,
+        string: &Rc<RString>,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let pattern = self.arg(args, 0)?;
+        let mut out = Vec::new();
+        let matches = self.all_matches(&text, &pattern, false)?;
+        let last = matches.last().cloned();
+        for found in matches {
+            let item = if found.groups.len() > 1 {
+                Value::array((1..found.groups.len()).map(|index| found.value(index)).collect())
+            } else {
+                found.value(0)
+            };
+            match &args.block {
+                Some(block) => {
+                    if let Some(env) = env {
+                        self.set_last_match(Some(found), env);
+                    }
+                    self.yield_one(block, item)?;
+                }
+                None => out.push(item),
+            }
+        }
+        if let Some(env) = env {
+            self.set_last_match(last, env);
+        }
+        Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
+    }
+
+    pub(super) fn string_replace(
+        &mut self,
+        string: &Rc<RString>,
+        all: bool,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Value> {
+        let text = string.get().clone();
+        let pattern = self.arg(args, 0)?;
+        if args.len() < 2 && args.block.is_none() {
+            if !all {
+                return self.argument_error("wrong number of arguments (given 1, expected 2)");
+            }
+            let this = Value::Str(Rc::clone(string));
+            return self.enumerator(&this, "gsub", args.list.clone());
+        }
+        let matches = self.all_matches(&text, &pattern, !all)?;
+        if let Some(env) = env {
+            self.set_last_match(matches.last().cloned(), env);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for found in matches {
+            let Some((from, to)) = found.groups[0] else { continue };
+            out.push_str(&text[at..from]);
+            match (args.get(1), &args.block) {
+                (Some(Value::Hash(map)), _) => {
+                    let key = found.value(0);
+                    let value = self.hash_get(map, &key)?;
+                    out.push_str(&self.text_of(&value)?);
+                }
+                (Some(template), _) => {
+                    let template = self.string_arg(&template.clone())?;
+                    expand(&template, &found, &mut out);
+                }
+                (None, Some(block)) => {
+                    if let Some(env) = env {
+                        self.set_last_match(Some(Rc::clone(&found)), env);
+                    }
+                    let value = self.yield_one(block, found.value(0))?;
+                    out.push_str(&self.text_of(&value)?);
+                }
+                (None, None) => {}
+            }
+            self.charge(out.len() - at.min(out.len()))?;
+            at = to;
+        }
+        out.push_str(&text[at..]);
+        self.charge(out.len())?;
+        Ok(Value::str(out))
+    }
+}
+
+/// Puts groups into a replacement: `\1`, `\0`, `\k<name>`, `\\`.
+fn expand(template: &str, found: &RMatch, out: &mut String) {
+    let mut rest = template;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        match after.chars().next() {
+            Some(digit) if digit.is_ascii_digit() => {
+                let index = digit as usize - '0' as usize;
+                out.push_str(found.group(index).unwrap_or_default());
+                rest = &after[1..];
+            }
+            Some('k') if after[1..].starts_with('<') && after.contains('>') => {
+                let end = after.find('>').unwrap_or(1);
+                if let Some(index) = found.regexp.group_index(&after[2..end]) {
+                    out.push_str(found.group(index).unwrap_or_default());
+                }
+                rest = &after[end + 1..];
+            }
+            Some('&') => {
+                out.push_str(found.group(0).unwrap_or_default());
+                rest = &after[1..];
+            }
+            Some('`') => {
+                out.push_str(found.groups[0].map_or("", |(from, _)| &found.subject[..from]));
+                rest = &after[1..];
+            }
+            Some('\'') => {
+                out.push_str(found.groups[0].map_or("", |(_, to)| &found.subject[to..]));
+                rest = &after[1..];
+            }
+            Some('\\') => {
+                out.push('\\');
+                rest = &after[1..];
+            }
+            _ => {
+                out.push('\\');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+}

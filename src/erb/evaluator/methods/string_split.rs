@@ -1,0 +1,150 @@
+//! String: cutting it at separators.
+
+use std::rc::Rc;
+
+use super::string_query::next_boundary;
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::stdlib::regex::Regex;
+use crate::evaluator::value::{RString, Value};
+
+impl Interp {
+    pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
+        let text = string.get().clone();
+        let limit = self.int_or(args, 1, 0)?;
+        let separator = args.get(0).cloned().unwrap_or(Value::Nil);
+        let mut parts: Vec<String> = Vec::new();
+        let full = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
+        let awk = match &separator {
+            Value::Nil => true,
+            Value::Str(separator) => *separator.get() == " ",
+            _ => false,
+        };
+        if limit == 1 {
+            return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
+        }
+        if awk {
+            let blank = crate::evaluator::stdlib::number::is_space;
+            let mut rest = text.trim_start_matches(blank);
+            while !rest.is_empty() {
+                if full(&parts) {
+                    break;
+                }
+                let end = rest.find(blank).unwrap_or(rest.len());
+                parts.push(rest[..end].to_owned());
+                if end == rest.len() {
+                    rest = "";
+                    if limit == 0 || !text.ends_with(blank) {
+                        break;
+                    }
+                }
+                let after = rest[end.min(rest.len())..].trim_start_matches(blank);
+                if after.is_empty() && limit != 0 && end < rest.len() {
+                    parts.push(String::new());
+                    rest = "";
+                    break;
+                }
+                rest = after;
+            }
+            if !rest.is_empty() {
+                parts.push(rest.to_owned());
+            }
+        } else if let Value::Regexp(regexp) = &separator {
+            self.split_regexp(&text, regexp, limit, &mut parts)?;
+        } else {
+            let separator = self.string_arg(&separator)?;
+            if separator.is_empty() {
+                let mut characters = text.chars();
+                while !full(&parts) {
+                    match characters.next() {
+                        Some(character) => parts.push(character.to_string()),
+                        None => break,
+                    }
+                }
+                if limit > 0 && !characters.as_str().is_empty() || limit < 0 {
+                    parts.push(characters.as_str().to_owned());
+                }
+            } else if !text.is_empty() {
+                let mut rest = text.as_str();
+                while !full(&parts) {
+                    match rest.split_once(separator.as_str()) {
+                        Some((head, tail)) => {
+                            parts.push(head.to_owned());
+                            rest = tail;
+                        }
+                        None => break,
+                    }
+                }
+                parts.push(rest.to_owned());
+            }
+        }
+        if limit == 0 {
+            while parts.last().is_some_and(String::is_empty) {
+                parts.pop();
+            }
+        }
+        self.charge(text.len() + parts.len() * 64)?;
+        let items: Vec<Value> = parts.into_iter().map(Value::str).collect();
+        match &args.block {
+            Some(block) => {
+                for item in items {
+                    self.yield_one(block, item)?;
+                }
+                Ok(Value::Str(Rc::clone(string)))
+            }
+            None => Ok(Value::array(items)),
+        }
+    }
+
+    pub(super) fn split_regexp(
+        &mut self,
+        text: &str,
+        regexp: &Rc<Regex>,
+        limit: i64,
+        parts: &mut Vec<String>,
+    ) -> R<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut start = 0;
+        let mut at = 0;
+        let mut splits = 1;
+        while limit <= 0 || splits < limit {
+            self.step(1)?;
+            let Some(found) = self.regexp_match(regexp, text, at)? else { break };
+            let Some((from, to)) = found.groups[0] else { break };
+            if from == to {
+                if from >= text.len() {
+                    break;
+                }
+                let next = next_boundary(text, from);
+                if from == start {
+                    // An empty match at the start of a piece takes one character.
+                    if next >= text.len() {
+                        break;
+                    }
+                    at = next;
+                    let Some(again) = self.regexp_match(regexp, text, at)? else { break };
+                    let Some((from, to)) = again.groups[0] else { break };
+                    if from >= text.len() && from == to {
+                        break;
+                    }
+                    parts.push(text[start..from].to_owned());
+                    parts.extend(
+                        (1..again.groups.len()).filter_map(|index| again.group(index)).map(str::to_owned),
+                    );
+                    start = to;
+                    at = to;
+                    splits += 1;
+                    continue;
+                }
+            }
+            parts.push(text[start..from].to_owned());
+            parts.extend((1..found.groups.len()).filter_map(|index| found.group(index)).map(str::to_owned));
+            start = to;
+            at = to;
+            splits += 1;
+        }
+        parts.push(text[start..].to_owned());
+        Ok(())
+    }
+}

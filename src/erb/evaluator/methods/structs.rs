@@ -1,0 +1,164 @@
+//! Struct.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::array::position;
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Class, Data, Object, RHash, Value};
+use crate::parse::ir::Name;
+
+impl Interp {
+    /// `Struct.new(:a, :b, keyword_init: true) { … }`
+    pub(super) fn new_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> R<Value> {
+        let keyword_init = args
+            .options()
+            .and_then(|options| options.get_symbol("keyword_init"))
+            .is_some_and(|flag| flag.truthy());
+        let mut name = None;
+        let mut members: Vec<Name> = Vec::new();
+        for arg in args.positional() {
+            match arg {
+                Value::Str(text) if members.is_empty() => name = Some(format!("Struct::{}", text.get())),
+                other => members.push(Arc::from(self.name_arg(other)?)),
+            }
+        }
+        let class = Class::new(name.as_deref(), Some(Rc::clone(base)), false, None);
+        *class.members.borrow_mut() = Some((members, keyword_init));
+        let value = Value::Class(Rc::clone(&class));
+        if let Some(Value::Proc(block)) = &args.block {
+            self.call_proc_as(&Rc::clone(block), Args::default(), Some(value.clone()), false, Some(class))?;
+        }
+        Ok(value)
+    }
+
+    /// Fills a new struct.
+    pub(super) fn fill_struct(&mut self, object: &Rc<Object>, args: &Args) -> R<()> {
+        let Some((members, keyword_init)) = object.class.members.borrow().clone() else { return Ok(()) };
+        let mut fields = vec![Value::Nil; members.len()];
+        let only_keywords = args.keywords && args.len() == 1;
+        if keyword_init {
+            if let Some(options) = args.options() {
+                for (key, value) in options.pairs() {
+                    let key = self.name_arg(&key)?;
+                    match members.iter().position(|member| **member == *key) {
+                        Some(at) => fields[at] = value,
+                        None => return self.argument_error(format!("unknown keywords: {key}")),
+                    }
+                }
+            } else if !args.is_empty() {
+                return self
+                    .argument_error(format!("wrong number of arguments (given {}, expected 0)", args.len()));
+            }
+        } else {
+            let _ = only_keywords;
+            if args.len() > members.len() {
+                return self.argument_error("struct size differs");
+            }
+            for (field, value) in fields.iter_mut().zip(&args.list) {
+                *field = value.clone();
+            }
+        }
+        *object.data.borrow_mut() = Data::Fields(fields);
+        Ok(())
+    }
+
+    pub(super) fn struct_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+        let this = Value::Object(Rc::clone(object));
+        let members = object.class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
+        let fields = match &*object.data.borrow() {
+            Data::Fields(fields) => fields.clone(),
+            _ => return Ok(None),
+        };
+        if let Some(at) = members.iter().position(|member| **member == *name) {
+            return Ok(fields.get(at).cloned());
+        }
+        if let Some(member) = name.strip_suffix('=')
+            && let Some(at) = members.iter().position(|known| **known == *member)
+        {
+            let value = self.arg(args, 0)?;
+            self.store_field(object, at, value.clone())?;
+            return Ok(Some(value));
+        }
+        Ok(Some(match name {
+            "[]" | "[]=" => {
+                let key = self.arg(args, 0)?;
+                let at = match &key {
+                    Value::Int(index) => match position(*index, fields.len()) {
+                        Some(at) => at,
+                        None => {
+                            let (size, offset) = (fields.len(), *index);
+                            let text = format!("offset {offset} too large for struct(size:{size})");
+                            return Err(self.error("IndexError", text));
+                        }
+                    },
+                    other => {
+                        let wanted = self.name_arg(other)?;
+                        match members.iter().position(|member| **member == *wanted) {
+                            Some(at) => at,
+                            None => {
+                                let text = format!("no member '{wanted}' in struct");
+                                return Err(self.error("NameError", text));
+                            }
+                        }
+                    }
+                };
+                if name == "[]" {
+                    fields[at].clone()
+                } else {
+                    let value = self.arg(args, 1)?;
+                    self.store_field(object, at, value.clone())?;
+                    value
+                }
+            }
+            "to_a" | "deconstruct" | "values" => Value::array(fields),
+            "members" => Value::array(members.into_iter().map(Value::Symbol).collect()),
+            "to_h" => {
+                let hash = RHash::from_pairs(members.into_iter().map(Value::Symbol).zip(fields));
+                let hash = Value::hash(hash);
+                match &args.block {
+                    Some(_) => return self.enumerable_method(&hash, "to_h", args),
+                    None => hash,
+                }
+            }
+            "deconstruct_keys" => {
+                Value::hash(RHash::from_pairs(members.into_iter().map(Value::Symbol).zip(fields)))
+            }
+            "each" => {
+                let block = self.block(args)?;
+                for field in fields {
+                    self.yield_one(&block, field)?;
+                }
+                this
+            }
+            "each_pair" => {
+                let block = self.block(args)?;
+                for (name, field) in members.into_iter().zip(fields) {
+                    self.yield_to(&block, vec![Value::Symbol(name), field])?;
+                }
+                this
+            }
+            "dig" => {
+                let key = self.arg(args, 0)?;
+                let found = self.call(&this, "[]", vec![key])?;
+                self.dig(&found, &args.list[1..])?
+            }
+            "size" | "length" => Value::Int(fields.len() as i64),
+            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
+            "==" | "eql?" | "class" | "dup" | "clone" | "hash" | "is_a?" | "respond_to?" => return Ok(None),
+            _ => return self.enumerable_method(&this, name, args),
+        }))
+    }
+
+    fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> R<()> {
+        if object.frozen.get() {
+            return self.frozen_error(&Value::Object(Rc::clone(object)));
+        }
+        if let Data::Fields(fields) = &mut *object.data.borrow_mut()
+            && let Some(field) = fields.get_mut(at)
+        {
+            *field = value;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Symbol, nil, true and false.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::value::{ProcKind, RHash, RProc, RString, Value};
+use crate::parse::ir::Name;
+
+impl Interp {
+    pub(super) fn symbol_method(
+        &mut self,
+        symbol: &Name,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "to_s" | "id2name" | "name" => Value::str(&**symbol),
+            "to_sym" => Value::Symbol(Arc::clone(symbol)),
+            "to_proc" => Value::Proc(Rc::new(RProc {
+                kind: ProcKind::Symbol(Arc::clone(symbol)),
+                lambda: std::cell::Cell::new(true),
+                tag: 0,
+            })),
+            "<=>" => match self.arg(args, 0)? {
+                Value::Symbol(other) => Value::Int(symbol.as_bytes().cmp(other.as_bytes()) as i64),
+                _ => Value::Nil,
+            },
+            "length" | "size" | "empty?" | "[]" | "slice" | "start_with?" | "end_with?" | "=~" | "match"
+            | "match?" => {
+                let text = Rc::new(RString::new(symbol.to_string()));
+                return self.string_method(&text, name, args, env);
+            }
+            "upcase" | "downcase" | "capitalize" | "swapcase" | "succ" | "next" => {
+                let text = Rc::new(RString::new(symbol.to_string()));
+                match self.string_method(&text, name, args, env)? {
+                    Some(Value::Str(text)) => Value::symbol(&text.get()),
+                    other => return Ok(other),
+                }
+            }
+            "inspect" => Value::str(self.inspect(&Value::Symbol(Arc::clone(symbol)))?),
+            "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
+                return self.comparable_method(&Value::Symbol(Arc::clone(symbol)), name, args);
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(super) fn nil_method(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "to_s" => {
+                let empty = RString::new(String::new());
+                empty.frozen.set(true);
+                Value::Str(Rc::new(empty))
+            }
+            "to_a" => Value::array(Vec::new()),
+            "to_h" => Value::hash(RHash::default()),
+            "to_i" => Value::Int(0),
+            "to_f" => Value::Float(0.0),
+            "inspect" => Value::str("nil"),
+            "nil?" => Value::Bool(true),
+            "&" => Value::Bool(false),
+            "|" => Value::Bool(self.arg(args, 0)?.truthy()),
+            "=~" => Value::Nil,
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> R<Option<Value>> {
+        Ok(Some(match name {
+            "to_s" | "inspect" => Value::str(flag.to_string()),
+            "&" => Value::Bool(flag && self.arg(args, 0)?.truthy()),
+            "|" => Value::Bool(self.arg(args, 0)?.truthy() || flag),
+            "^" => Value::Bool(self.arg(args, 0)?.truthy() != flag),
+            _ => return Ok(None),
+        }))
+    }
+}

@@ -1,0 +1,401 @@
+//! `format` and `%`.
+
+mod hex_float;
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use num_bigint::BigInt;
+
+use hex_float::hex_float;
+
+use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::methods::{to_big, to_f64};
+use crate::evaluator::value::Value;
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Directive {
+    left: bool,
+    zero: bool,
+    plus: bool,
+    space: bool,
+    alternate: bool,
+    width: Option<usize>,
+    precision: Option<usize>,
+}
+
+/// Widths and precisions above this are refused.
+const MAX_WIDTH: i64 = 1 << 20;
+/// Digits after the point of the float with the most of them.
+const MAX_DIGITS: usize = 1100;
+
+/// How a template says which of its values it wants. One does not go with another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    InOrder,
+    ByNumber,
+    ByName,
+}
+
+/// The values of a template.
+struct Values<'a> {
+    list: &'a [Value],
+    next: usize,
+    asks: Option<Asks>,
+}
+
+impl Values<'_> {
+    fn ask(&mut self, it: &mut Interp, how: Asks) -> R<()> {
+        if *self.asks.get_or_insert(how) == how {
+            return Ok(());
+        }
+        it.argument_error("numbered, unnumbered and named values are mixed")
+    }
+
+    fn next(&mut self, it: &mut Interp) -> R<Value> {
+        self.ask(it, Asks::InOrder)?;
+        self.next += 1;
+        match self.list.get(self.next - 1) {
+            Some(value) => Ok(value.clone()),
+            None => it.argument_error("too few arguments"),
+        }
+    }
+
+    fn numbered(&mut self, it: &mut Interp, number: i64) -> R<Value> {
+        self.ask(it, Asks::ByNumber)?;
+        match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
+            Some(value) => Ok(value.clone()),
+            None => it.argument_error("too few arguments"),
+        }
+    }
+
+    /// The value called so; how it stands in the template is for the error.
+    fn named(&mut self, it: &mut Interp, name: &str, shown: &str) -> R<Value> {
+        self.ask(it, Asks::ByName)?;
+        let [Value::Hash(hash)] = self.list else {
+            return it.argument_error("one hash required");
+        };
+        let hash = std::rc::Rc::clone(hash);
+        match hash.get_symbol(name) {
+            Some(value) => Ok(value),
+            None => match it.hash_get(&hash, &Value::symbol(name))? {
+                Value::Nil => Err(it.error("KeyError", format!("key{shown} not found"))),
+                default => Ok(default),
+            },
+        }
+    }
+}
+
+pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<String> {
+    let mut out = String::new();
+    let mut characters = template.chars().peekable();
+    let mut values = Values { list: values, next: 0, asks: None };
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            out.push(character);
+            continue;
+        }
+        let mut directive = Directive::default();
+        let mut wanted: Option<Value> = None;
+        loop {
+            let sized = directive.width.is_some() || directive.precision.is_some();
+            let Some(flag) = characters.next() else {
+                if wanted.is_some() && directive == Directive::default() {
+                    out.push('%');
+                    break;
+                }
+                return it.argument_error("incomplete format specifier; use %% (double %) instead");
+            };
+            match flag {
+                '-' | '0' | '+' | ' ' | '#' if sized => return it.argument_error("flag after width"),
+                '-' => directive.left = true,
+                '0' => directive.zero = true,
+                '+' => directive.plus = true,
+                ' ' => directive.space = true,
+                '#' => directive.alternate = true,
+                '1'..='9' => {
+                    let mut digits = flag.to_string();
+                    digits.push_str(&digits_of(&mut characters));
+                    let number: i64 = digits.parse().unwrap_or(MAX_WIDTH + 1);
+                    if characters.peek() == Some(&'$') {
+                        characters.next();
+                        if wanted.is_some() {
+                            return it.argument_error("value given twice");
+                        }
+                        wanted = Some(values.numbered(it, number)?);
+                        continue;
+                    }
+                    if sized {
+                        return it.argument_error("width given twice");
+                    }
+                    directive.width = Some(limited(it, number)?);
+                }
+                '*' => {
+                    if sized {
+                        return it.argument_error("width given twice");
+                    }
+                    if characters.peek().is_some_and(char::is_ascii_digit) {
+                        return Err(it.unsupported("a width by number"));
+                    }
+                    let width = values.next(it)?;
+                    let width = it.int_arg(&width)?;
+                    directive.left |= width < 0;
+                    directive.width = Some(limited(it, width.saturating_abs())?);
+                }
+                '.' => {
+                    if directive.precision.is_some() {
+                        return it.argument_error("precision given again");
+                    }
+                    let number = if characters.peek() == Some(&'*') {
+                        characters.next();
+                        let value = values.next(it)?;
+                        it.int_arg(&value)?.max(0)
+                    } else {
+                        let digits = digits_of(&mut characters);
+                        if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH + 1) }
+                    };
+                    directive.precision = Some(limited(it, number)?);
+                }
+                '<' | '{' => {
+                    let close = if flag == '<' { '>' } else { '}' };
+                    let mut name = String::new();
+                    loop {
+                        match characters.next() {
+                            Some(end) if end == close => break,
+                            Some(letter) => name.push(letter),
+                            None => return it.argument_error("malformed name - unmatched parenthesis"),
+                        }
+                    }
+                    if wanted.is_some() {
+                        return it.argument_error(format!("named{flag}{name}{close} after another"));
+                    }
+                    let value = values.named(it, &name, &format!("{flag}{name}{close}"))?;
+                    if flag == '{' {
+                        let text = it.text_of(&value)?;
+                        pad(&mut out, &directive, &cut(text, &directive));
+                        break;
+                    }
+                    wanted = Some(value);
+                }
+                '%' | '\n' | '\0' => {
+                    if directive != Directive::default() {
+                        return it.argument_error("invalid format character - %");
+                    }
+                    out.push('%');
+                    if flag != '%' {
+                        out.push(flag);
+                    }
+                    break;
+                }
+                conversion => {
+                    let value = match wanted.take() {
+                        Some(value) => value,
+                        None => values.next(it)?,
+                    };
+                    convert(it, &mut out, conversion, &directive, &value)?;
+                    break;
+                }
+            }
+        }
+        it.charge(16)?;
+    }
+    it.charge(out.len())?;
+    Ok(out)
+}
+
+fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
+    let mut digits = String::new();
+    while let Some(digit) = characters.next_if(char::is_ascii_digit) {
+        digits.push(digit);
+    }
+    digits
+}
+
+fn limited(it: &mut Interp, number: i64) -> R<usize> {
+    if number > MAX_WIDTH {
+        return it.argument_error("width too big");
+    }
+    it.charge(number.max(0) as usize)?;
+    Ok(number.max(0) as usize)
+}
+
+fn cut(text: String, directive: &Directive) -> String {
+    match directive.precision {
+        Some(precision) => text.chars().take(precision).collect(),
+        None => text,
+    }
+}
+
+fn convert(
+    it: &mut Interp,
+    out: &mut String,
+    conversion: char,
+    directive: &Directive,
+    value: &Value,
+) -> R<()> {
+    match conversion {
+        's' => {
+            let text = it.text_of(value)?;
+            pad(out, directive, &cut(text, directive));
+        }
+        'p' => {
+            let text = it.inspect(value)?;
+            pad(out, directive, &cut(text, directive));
+        }
+        'c' => {
+            let text = match value {
+                Value::Str(text) => text.get().clone(),
+                code => {
+                    let code = it.int_arg(code)?;
+                    match u32::try_from(code).ok().and_then(char::from_u32) {
+                        Some(character) => character.to_string(),
+                        // Ruby makes of these bytes that are no text.
+                        None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
+                            return Err(it.unsupported(format!("the character {code}")));
+                        }
+                        None => return it.argument_error("invalid character"),
+                    }
+                }
+            };
+            if text.chars().count() != 1 {
+                return it.argument_error("%c requires a character");
+            }
+            pad(out, directive, &text);
+        }
+        'd' | 'i' | 'u' => {
+            let value = to_big(&it.integer_of(value, 0)?);
+            number(out, directive, &value, 10, "");
+        }
+        'x' | 'X' | 'o' | 'b' | 'B' => {
+            let value = to_big(&it.integer_of(value, 0)?);
+            if value < BigInt::from(0) && !directive.plus && !directive.space {
+                return Err(it.unsupported("a negative number in two's complement"));
+            }
+            let (radix, prefix) = match conversion {
+                'x' | 'X' => (16, if conversion == 'x' { "0x" } else { "0X" }),
+                'o' => (8, "0"),
+                _ => (2, if conversion == 'b' { "0b" } else { "0B" }),
+            };
+            let prefixed = directive.alternate && value != BigInt::from(0);
+            let mut text = String::new();
+            number(&mut text, directive, &value, radix, if prefixed { prefix } else { "" });
+            out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
+        }
+        'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
+            let float = match value {
+                // A whole number keeps all its digits.
+                Value::Int(_) | Value::Big(_) if conversion == 'f' => {
+                    let value = to_big(value);
+                    let mut digits = value.magnitude().to_string();
+                    let precision = directive.precision.unwrap_or(6);
+                    if precision > 0 {
+                        digits = format!("{digits}.{}", "0".repeat(precision));
+                    }
+                    signed(out, directive, value < BigInt::from(0), "", &digits, true);
+                    return Ok(());
+                }
+                other => to_f64(&it.float_of(other)?),
+            };
+            floating(out, directive, float, conversion);
+        }
+        other => return it.argument_error(format!("malformed format string - %{other}")),
+    }
+    Ok(())
+}
+
+fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
+    let negative = *value < BigInt::from(0);
+    let mut digits = value.magnitude().to_str_radix(radix);
+    if let Some(precision) = directive.precision {
+        while digits.len() < precision {
+            digits.insert(0, '0');
+        }
+    }
+    signed(out, directive, negative, prefix, &digits, directive.precision.is_none());
+}
+
+fn signed(out: &mut String, directive: &Directive, negative: bool, prefix: &str, digits: &str, zeros: bool) {
+    let sign = match (negative, directive.plus, directive.space) {
+        (true, _, _) => "-",
+        (false, true, _) => "+",
+        (false, false, true) => " ",
+        _ => "",
+    };
+    let mut digits = digits.to_owned();
+    if directive.zero && !directive.left && zeros {
+        let width = directive.width.unwrap_or(0).saturating_sub(sign.len() + prefix.len());
+        while digits.len() < width {
+            digits.insert(0, '0');
+        }
+    }
+    pad(out, directive, &format!("{sign}{prefix}{digits}"));
+}
+
+fn floating(out: &mut String, directive: &Directive, float: f64, conversion: char) {
+    let negative = float.is_sign_negative() && !float.is_nan();
+    let size = float.abs();
+    if !float.is_finite() {
+        let text = if float.is_nan() { "NaN" } else { "Inf" };
+        let plain = Directive { zero: false, precision: None, ..*directive };
+        return signed(out, &plain, negative, "", text, false);
+    }
+    if matches!(conversion, 'a' | 'A') {
+        let digits = hex_float(size, directive.precision, directive.alternate);
+        let mut text = String::new();
+        signed(&mut text, directive, negative, "0x", &digits, true);
+        out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
+        return;
+    }
+    let wanted = directive.precision.unwrap_or(6);
+    // No float has more digits than that: the others are zeros.
+    let precision = wanted.min(MAX_DIGITS);
+    let zeros = "0".repeat(wanted - precision);
+    let digits = match conversion {
+        'f' => format!("{size:.precision$}{zeros}"),
+        'e' | 'E' => {
+            exponent(size, precision, conversion).replacen(conversion, &format!("{zeros}{conversion}"), 1)
+        }
+        _ => general(size, precision.max(1), conversion, directive.alternate),
+    };
+    signed(out, directive, negative, "", &digits, true);
+}
+
+fn exponent(size: f64, precision: usize, conversion: char) -> String {
+    let text = format!("{size:.precision$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let letter = if conversion.is_uppercase() { 'E' } else { 'e' };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}{letter}{sign}{:02}", exponent.abs())
+}
+
+fn general(size: f64, precision: usize, conversion: char, keep: bool) -> String {
+    let scientific = format!("{size:.*e}", precision - 1);
+    let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
+    let trim = |text: String| {
+        if keep || !text.contains('.') {
+            text
+        } else {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    };
+    if power < -4 || power >= precision as i32 {
+        let text = exponent(size, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
+        let at = text.find(['e', 'E']).unwrap_or(text.len());
+        return trim(text[..at].to_owned()) + &text[at..];
+    }
+    let decimals = (precision as i32 - 1 - power).max(0) as usize;
+    trim(format!("{size:.decimals$}"))
+}
+
+fn pad(out: &mut String, directive: &Directive, text: &str) {
+    let width = directive.width.unwrap_or(0);
+    let missing = width.saturating_sub(text.chars().count());
+    if directive.left {
+        out.push_str(text);
+        out.extend(std::iter::repeat_n(' ', missing));
+    } else {
+        out.extend(std::iter::repeat_n(' ', missing));
+        out.push_str(text);
+    }
+}

@@ -1,0 +1,307 @@
+//! JSON as Ruby's `json` writes and reads it.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::methods::float_to_s;
+use crate::evaluator::value::{RHash, Value};
+
+/// How a document is laid out.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    indent: String,
+    space: String,
+    space_before: String,
+    object_nl: String,
+    array_nl: String,
+    allow_nan: bool,
+    max_nesting: i64,
+    ascii_only: bool,
+    script_safe: bool,
+}
+
+impl Layout {
+    fn compact() -> Self {
+        Layout {
+            indent: String::new(),
+            space: String::new(),
+            space_before: String::new(),
+            object_nl: String::new(),
+            array_nl: String::new(),
+            allow_nan: false,
+            max_nesting: 100,
+            ascii_only: false,
+            script_safe: false,
+        }
+    }
+
+    fn pretty() -> Self {
+        Layout {
+            indent: "  ".into(),
+            space: " ".into(),
+            object_nl: "\n".into(),
+            array_nl: "\n".into(),
+            ..Layout::compact()
+        }
+    }
+
+    fn with_options(mut self, it: &mut Interp, options: Option<&Value>) -> R<Self> {
+        let Some(Value::Hash(options)) = options else { return Ok(self) };
+        for (name, place) in [
+            ("indent", &mut self.indent),
+            ("space", &mut self.space),
+            ("space_before", &mut self.space_before),
+            ("object_nl", &mut self.object_nl),
+            ("array_nl", &mut self.array_nl),
+        ] {
+            if let Some(value) = options.get_symbol(name) {
+                *place = it.text_of(&value)?;
+            }
+        }
+        if let Some(value) = options.get_symbol("allow_nan") {
+            self.allow_nan = value.truthy();
+        }
+        if let Some(value) = options.get_symbol("max_nesting") {
+            self.max_nesting = if value.truthy() { it.int_arg(&value)? } else { 0 };
+        }
+        if let Some(value) = options.get_symbol("ascii_only") {
+            self.ascii_only = value.truthy();
+        }
+        if let Some(value) = options.get_symbol("script_safe").or(options.get_symbol("escape_slash")) {
+            self.script_safe = value.truthy();
+        }
+        Ok(self)
+    }
+}
+
+/// Writes a value.
+struct Writer {
+    layout: Layout,
+    out: String,
+}
+
+impl Writer {
+    fn value(&mut self, it: &mut Interp, value: &Value, depth: i64) -> R<()> {
+        it.step(1)?;
+        it.check_depth()?;
+        match value {
+            Value::Nil => self.out.push_str("null"),
+            Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
+            Value::Int(int) => self.out.push_str(&int.to_string()),
+            Value::Big(big) => self.out.push_str(&big.to_string()),
+            Value::Float(float) => {
+                if !float.is_finite() && !self.layout.allow_nan {
+                    let text = format!("{} not allowed in JSON", float_to_s(*float));
+                    return Err(it.error("JSON::GeneratorError", text));
+                }
+                self.out.push_str(&float_to_s(*float));
+            }
+            Value::Str(text) => {
+                if text.binary.get() && !text.get().is_ascii() {
+                    match String::from_utf8(text.bytes()) {
+                        Ok(text) => self.string(&text),
+                        Err(_) => {
+                            return Err(it.error(
+                                "JSON::GeneratorError",
+                                "source sequence is illegal/malformed utf-8",
+                            ));
+                        }
+                    }
+                } else {
+                    self.string(&text.get());
+                }
+            }
+            Value::Symbol(name) => self.string(name),
+            Value::Array(array) => self.array(it, &array.to_vec(), depth)?,
+            Value::Hash(hash) => self.object(it, hash, depth)?,
+            Value::Object(_) => {
+                if let Some(method) = it.find_user_method(value, "to_json") {
+                    let text = it.invoke(&method, value, Args::default())?;
+                    self.out.push_str(&it.text_of(&text)?);
+                    return Ok(());
+                }
+                // `generate` uses to_h of a type only where it has to_json; others are shown by to_s.
+                let text = it.text_of(value)?;
+                self.string(&text);
+            }
+            other => {
+                let text = it.text_of(other)?;
+                self.string(&text);
+            }
+        }
+        it.charge(8)
+    }
+
+    fn nest(&mut self, it: &mut Interp, depth: i64) -> R<()> {
+        if self.layout.max_nesting > 0 && depth > self.layout.max_nesting {
+            return Err(it.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, it: &mut Interp, items: &[Value], depth: i64) -> R<()> {
+        self.nest(it, depth + 1)?;
+        self.out.push('[');
+        self.out.push_str(&self.layout.array_nl.clone());
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+                self.out.push_str(&self.layout.array_nl.clone());
+            }
+            self.indent(depth + 1);
+            self.value(it, item, depth + 1)?;
+        }
+        self.out.push_str(&self.layout.array_nl.clone());
+        if !self.layout.array_nl.is_empty() {
+            self.indent(depth);
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn object(&mut self, it: &mut Interp, hash: &Rc<RHash>, depth: i64) -> R<()> {
+        self.nest(it, depth + 1)?;
+        self.out.push('{');
+        if hash.len() > 0 {
+            self.out.push_str(&self.layout.object_nl.clone());
+        }
+        for (index, (key, value)) in hash.pairs().iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+                self.out.push_str(&self.layout.object_nl.clone());
+            }
+            if !self.layout.object_nl.is_empty() {
+                self.indent(depth + 1);
+            }
+            let key = it.text_of(key)?;
+            self.string(&key);
+            self.out.push_str(&self.layout.space_before.clone());
+            self.out.push(':');
+            self.out.push_str(&self.layout.space.clone());
+            self.value(it, value, depth + 1)?;
+        }
+        self.out.push_str(&self.layout.object_nl.clone());
+        if !self.layout.object_nl.is_empty() {
+            self.indent(depth);
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn indent(&mut self, depth: i64) {
+        for _ in 0..depth {
+            self.out.push_str(&self.layout.indent);
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        use std::fmt::Write as _;
+        self.out.push('"');
+        for character in text.chars() {
+            match character {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\n' => self.out.push_str("\\n"),
+                '\r' => self.out.push_str("\\r"),
+                '\t' => self.out.push_str("\\t"),
+                '\u{c}' => self.out.push_str("\\f"),
+                '\u{8}' => self.out.push_str("\\b"),
+                '/' if self.layout.script_safe => self.out.push_str("\\/"),
+                '\0'..='\u{1f}' => {
+                    let _ = write!(self.out, "\\u{:04x}", character as u32);
+                }
+                '\u{2028}' | '\u{2029}' if self.layout.script_safe => {
+                    let _ = write!(self.out, "\\u{:04x}", character as u32);
+                }
+                other if self.layout.ascii_only && !other.is_ascii() => {
+                    let mut units = [0; 2];
+                    for unit in other.encode_utf16(&mut units) {
+                        let _ = write!(self.out, "\\u{unit:04x}");
+                    }
+                }
+                other => self.out.push(other),
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+fn write(it: &mut Interp, value: &Value, layout: Layout) -> R<String> {
+    let mut writer = Writer { layout, out: String::new() };
+    writer.value(it, value, 0)?;
+    it.charge(writer.out.len())?;
+    Ok(writer.out)
+}
+
+/// `value.to_json`
+pub(crate) fn to_json(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
+    let layout = Layout::compact().with_options(it, args.get(0))?;
+    Ok(Value::str(write(it, value, layout)?))
+}
+
+pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+    Ok(Some(match name {
+        "generate" | "fast_generate" | "unparse" => {
+            let value = it.arg(args, 0)?;
+            let layout = Layout::compact().with_options(it, args.get(1))?;
+            Value::str(write(it, &value, layout)?)
+        }
+        "pretty_generate" => {
+            let value = it.arg(args, 0)?;
+            let layout = Layout::pretty().with_options(it, args.get(1))?;
+            Value::str(write(it, &value, layout)?)
+        }
+        "dump" => match it.arg(args, 0)? {
+            // Upstream has strings and numbers shown as Ruby would write them.
+            value @ (Value::Str(_) | Value::Int(_) | Value::Float(_) | Value::Big(_)) => {
+                Value::str(it.inspect(&value)?)
+            }
+            value => {
+                let layout = Layout { allow_nan: true, max_nesting: 0, ..Layout::compact() };
+                Value::str(write(it, &value, layout)?)
+            }
+        },
+        "parse" | "parse!" | "load" | "restore" | "[]" => {
+            let source = it.arg(args, 0)?;
+            if source.is_nil() && matches!(name, "load" | "restore") {
+                return Ok(Some(Value::Nil));
+            }
+            let text = match &source {
+                Value::Str(text) => text.get().clone(),
+                _ if name == "[]" => return class_method(it, "generate", args),
+                other => it.string_arg(other)?,
+            };
+            let symbols = args
+                .options()
+                .and_then(|options| options.get_symbol("symbolize_names"))
+                .is_some_and(|flag| flag.truthy());
+            parse(it, &text, symbols)?
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Reads a document.
+pub(crate) fn parse(it: &mut Interp, text: &str, symbols: bool) -> R<Value> {
+    it.charge(text.len() * 4)?;
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(json) => Ok(if symbols { symbolized(&json) } else { Value::from_json(&json) }),
+        Err(_) => {
+            if text.trim().is_empty() {
+                return Err(it.error("JSON::ParserError", "unexpected token at ''"));
+            }
+            let shown: String = text.trim_start().to_owned();
+            Err(it.error("JSON::ParserError", format!("unexpected token at '{shown}'")))
+        }
+    }
+}
+
+fn symbolized(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Object(entries) => Value::hash(RHash::from_pairs(
+            entries.iter().map(|(key, value)| (Value::symbol(key), symbolized(value))),
+        )),
+        serde_json::Value::Array(items) => Value::array(items.iter().map(symbolized).collect()),
+        other => Value::from_json(other),
+    }
+}

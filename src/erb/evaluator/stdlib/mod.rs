@@ -1,0 +1,18 @@
+//! The parts of Ruby's libraries that templates use.
+
+pub(crate) mod base64;
+pub(crate) mod digest;
+pub(crate) mod escape;
+pub(crate) mod format;
+pub(crate) mod ipaddr;
+pub(crate) mod json;
+pub(crate) mod number;
+pub(crate) mod openssl;
+pub(crate) mod pack;
+pub(crate) mod path;
+pub(crate) mod reader;
+pub(crate) mod regex;
+pub(crate) mod shellwords;
+pub(crate) mod time;
+pub(crate) mod uri;
+pub(crate) mod yaml;

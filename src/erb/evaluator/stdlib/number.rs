@@ -1,0 +1,164 @@
+//! Numbers in text.
+
+use num_bigint::BigInt;
+
+use crate::evaluator::value::Value;
+
+/// The integer a text starts with, 0 if none: `to_i`. A radix of 0 follows the prefix (`0x`, `0b`, `0`).
+pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
+    let (negative, rest) = sign(text.trim_start_matches(is_space));
+    let (radix, rest) = strip_radix(rest, radix, 8);
+    let (digits, _) = digits_of(rest, radix);
+    parse(negative, &digits, radix).unwrap_or(Value::Int(0))
+}
+
+/// The integer a text is, all of it: `Integer()`. A radix of 0 follows the prefix.
+pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
+    let (negative, rest) = sign(text.trim_matches(is_space));
+    let (radix, rest) = strip_radix(rest, radix, 10);
+    let (digits, length) = digits_of(rest, radix);
+    if length != rest.len() {
+        return None;
+    }
+    parse(negative, &digits, radix)
+}
+
+/// What Ruby skips around a number: a no-break space is not among it.
+pub(crate) fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
+}
+
+/// The digits a text starts with, without the single underscores between them, and how long they are with them.
+fn digits_of(text: &str, radix: u32) -> (String, usize) {
+    let mut digits = String::new();
+    let mut length = 0;
+    let mut underscore = true;
+    for (at, character) in text.char_indices() {
+        if character.is_digit(radix) {
+            digits.push(character);
+            length = at + 1;
+            underscore = false;
+        } else if character == '_' && !underscore {
+            underscore = true;
+        } else {
+            break;
+        }
+    }
+    (digits, length)
+}
+
+/// The radix that a prefix says or confirms, and what follows the prefix. Without one, a radix of 0 is octal
+/// after a zero and else the given one.
+fn strip_radix(text: &str, radix: u32, otherwise: u32) -> (u32, &str) {
+    let said = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
+        Some("0x") => Some(16),
+        Some("0b") => Some(2),
+        Some("0o") => Some(8),
+        Some("0d") => Some(10),
+        _ => None,
+    };
+    match said {
+        Some(said) if radix == 0 || radix == said => (said, &text[2..]),
+        _ if radix == 0 && text.len() > 1 && text.starts_with('0') => (8, text),
+        _ if radix == 0 => (otherwise, text),
+        _ => (radix, text),
+    }
+}
+
+fn sign(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
+fn parse(negative: bool, digits: &str, radix: u32) -> Option<Value> {
+    if digits.is_empty() {
+        return None;
+    }
+    match i64::from_str_radix(digits, radix) {
+        Ok(value) => Some(Value::Int(if negative { -value } else { value })),
+        // What a template may hold is bounded, so is this.
+        Err(_) if digits.len() < 10_000 => {
+            let value = BigInt::parse_bytes(digits.as_bytes(), radix)?;
+            Some(Value::big(if negative { -value } else { value }))
+        }
+        Err(_) => None,
+    }
+}
+
+/// How many bytes of the text are a float.
+fn float_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |mut at: usize| {
+        while at < bytes.len()
+            && (bytes[at].is_ascii_digit()
+                || (bytes[at] == b'_'
+                    && at > 0
+                    && bytes[at - 1].is_ascii_digit()
+                    && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)))
+        {
+            at += 1;
+        }
+        at
+    };
+    let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let mut at = digits(start);
+    let bare =
+        at == start && bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    if at == start && !bare {
+        return 0;
+    }
+    if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
+        at = digits(at + 1);
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        let signed = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
+        let end = digits(signed);
+        if end > signed {
+            at = end;
+        }
+    }
+    at
+}
+
+/// The float a text starts with: `to_f`.
+pub(crate) fn float_prefix(text: &str) -> f64 {
+    let text = text.trim_start_matches(is_space);
+    text[..float_length(text)].replace('_', "").parse().unwrap_or(0.0)
+}
+
+/// The float a text is: `Float()`.
+pub(crate) fn float_strict(text: &str) -> Option<f64> {
+    let text = text.trim_matches(is_space);
+    let (negative, unsigned) = sign(text);
+    if let Some(hex) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
+        return hex_float(hex).map(|size| if negative { -size } else { size });
+    }
+    if text.is_empty() || float_length(text) != text.len() {
+        return None;
+    }
+    text.replace('_', "").parse().ok()
+}
+
+/// A float in C's hexadecimal notation: `1.8p3` is 12.
+fn hex_float(text: &str) -> Option<f64> {
+    let (mantissa, power) = match text.split_once(['p', 'P']) {
+        Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
+        None if text.contains('.') => return None,
+        None => (text, 0),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((_, "")) => return None,
+        Some(parts) => parts,
+        None => (mantissa, ""),
+    };
+    if whole.is_empty() {
+        return None;
+    }
+    let mut size = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        size = size * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    Some(size * 2f64.powi(power.saturating_sub(fraction.len() as i32 * 4)))
+}

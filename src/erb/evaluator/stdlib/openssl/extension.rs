@@ -1,0 +1,170 @@
+//! `OpenSSL::X509::Extension`: what a certificate says besides its names.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+
+use x509_parser::extensions::{BasicConstraints, GeneralName, KeyUsage, ParsedExtension, X509Extension};
+use x509_parser::prelude::X509Certificate;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Data, Object, Value};
+
+/// The extensions OpenSSL knows by name: object identifier and short name.
+const NAMES: &[(&str, &str)] = &[
+    ("2.5.29.14", "subjectKeyIdentifier"),
+    ("2.5.29.15", "keyUsage"),
+    ("2.5.29.16", "privateKeyUsagePeriod"),
+    ("2.5.29.17", "subjectAltName"),
+    ("2.5.29.18", "issuerAltName"),
+    ("2.5.29.19", "basicConstraints"),
+    ("2.5.29.30", "nameConstraints"),
+    ("2.5.29.31", "crlDistributionPoints"),
+    ("2.5.29.32", "certificatePolicies"),
+    ("2.5.29.35", "authorityKeyIdentifier"),
+    ("2.5.29.36", "policyConstraints"),
+    ("2.5.29.37", "extendedKeyUsage"),
+    ("1.3.6.1.5.5.7.1.1", "authorityInfoAccess"),
+];
+
+/// The extensions of a certificate.
+pub(super) fn all(it: &mut Interp, certificate: &X509Certificate<'_>) -> R {
+    let mut items = Vec::new();
+    for extension in certificate.extensions() {
+        items.push(object(it, extension)?);
+    }
+    Ok(Value::array(items))
+}
+
+/// The extension of this name, or nil.
+pub(super) fn find(it: &mut Interp, certificate: &X509Certificate<'_>, wanted: &str) -> R {
+    match certificate.extensions().iter().find(|extension| oid(extension) == wanted) {
+        Some(extension) => object(it, extension),
+        None => Ok(Value::Nil),
+    }
+}
+
+/// `OpenSSL::X509::Extension.new`: of another extension only.
+pub(super) fn make(it: &mut Interp, args: &Args) -> R {
+    match args.list.as_slice() {
+        [Value::Object(object)] if object.class.label() == "OpenSSL::X509::Extension" => {
+            Ok(Value::Object(Rc::clone(object)))
+        }
+        _ => Err(it.unsupported("OpenSSL::X509::Extension.new of something else than an extension")),
+    }
+}
+
+fn oid(extension: &X509Extension<'_>) -> String {
+    let identifier = extension.oid.to_id_string();
+    match NAMES.iter().find(|(known, _)| *known == identifier) {
+        Some((_, name)) => (*name).to_owned(),
+        None => identifier,
+    }
+}
+
+fn object(it: &mut Interp, extension: &X509Extension<'_>) -> R {
+    let class = it.class("OpenSSL::X509::Extension");
+    let object = it.object(class, Data::Plain);
+    it.charge(128 + extension.value.len())?;
+    it.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
+    let value = shown(extension.parsed_extension()).map_or(Value::Nil, Value::str);
+    it.set_instance_variable(&object, &"@value".into(), value)?;
+    it.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
+    Ok(object)
+}
+
+/// An extension's value as OpenSSL prints it; none where that is not supported.
+fn shown(extension: &ParsedExtension<'_>) -> Option<String> {
+    Some(match extension {
+        ParsedExtension::SubjectAlternativeName(names) => {
+            names.general_names.iter().map(general_name).collect::<Option<Vec<_>>>()?.join(", ")
+        }
+        ParsedExtension::BasicConstraints(BasicConstraints { ca, path_len_constraint }) => {
+            let length = path_len_constraint.map(|length| format!(", pathlen:{length}")).unwrap_or_default();
+            format!("CA:{}{length}", if *ca { "TRUE" } else { "FALSE" })
+        }
+        ParsedExtension::KeyUsage(usage) => key_usage(usage),
+        ParsedExtension::ExtendedKeyUsage(usage) => {
+            if !usage.other.is_empty() {
+                return None;
+            }
+            let known = [
+                (usage.any, "Any Extended Key Usage"),
+                (usage.server_auth, "TLS Web Server Authentication"),
+                (usage.client_auth, "TLS Web Client Authentication"),
+                (usage.code_signing, "Code Signing"),
+                (usage.email_protection, "E-mail Protection"),
+                (usage.time_stamping, "Time Stamping"),
+                (usage.ocsp_signing, "OCSP Signing"),
+            ];
+            known.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+        }
+        ParsedExtension::SubjectKeyIdentifier(identifier) => hex(identifier.0),
+        _ => return None,
+    })
+}
+
+fn key_usage(usage: &KeyUsage) -> String {
+    let known = [
+        (usage.digital_signature(), "Digital Signature"),
+        (usage.non_repudiation(), "Non Repudiation"),
+        (usage.key_encipherment(), "Key Encipherment"),
+        (usage.data_encipherment(), "Data Encipherment"),
+        (usage.key_agreement(), "Key Agreement"),
+        (usage.key_cert_sign(), "Certificate Sign"),
+        (usage.crl_sign(), "CRL Sign"),
+        (usage.encipher_only(), "Encipher Only"),
+        (usage.decipher_only(), "Decipher Only"),
+    ];
+    known.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn general_name(name: &GeneralName<'_>) -> Option<String> {
+    Some(match name {
+        GeneralName::DNSName(name) => format!("DNS:{name}"),
+        GeneralName::RFC822Name(name) => format!("email:{name}"),
+        GeneralName::URI(uri) => format!("URI:{uri}"),
+        GeneralName::IPAddress(bytes) => match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
+            (Ok(v4), _) => format!("IP Address:{}", Ipv4Addr::from(v4)),
+            (_, Ok(v6)) => {
+                let parts = Ipv6Addr::from(v6).segments().map(|part| format!("{part:X}"));
+                format!("IP Address:{}", parts.join(":"))
+            }
+            _ => return None,
+        },
+        GeneralName::RegisteredID(identifier) => format!("Registered ID:{}", identifier.to_id_string()),
+        _ => return None,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+}
+
+/// The methods of an extension.
+pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str) -> R<Option<Value>> {
+    let this = Value::Object(Rc::clone(object));
+    let field = |it: &mut Interp, name: &str| it.instance_variable(&this, name);
+    Ok(Some(match method {
+        "oid" => field(it, "@oid"),
+        "critical?" => field(it, "@critical"),
+        "value" | "to_a" | "to_s" | "to_h" => {
+            let (oid, value, critical) = (field(it, "@oid"), field(it, "@value"), field(it, "@critical"));
+            if value.is_nil() {
+                let shown = it.text_of(&oid)?;
+                return Err(it.unsupported(format!("the value of the certificate extension {shown}")));
+            }
+            match method {
+                "value" => value,
+                "to_a" => Value::array(vec![oid, value, critical]),
+                "to_s" => {
+                    let (oid, value) = (it.text_of(&oid)?, it.text_of(&value)?);
+                    let critical = if critical.truthy() { "critical, " } else { "" };
+                    Value::str(format!("{oid} = {critical}{value}"))
+                }
+                _ => return Ok(None),
+            }
+        }
+        "inspect" => return Err(it.unsupported("OpenSSL::X509::Extension#inspect")),
+        _ => return Ok(None),
+    }))
+}

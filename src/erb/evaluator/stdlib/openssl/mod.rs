@@ -1,0 +1,107 @@
+//! Reading X.509 certificates with `OpenSSL::X509`.
+
+mod extension;
+mod name;
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+pub(crate) use name::Name;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Class, Data, Object, Value};
+
+/// The certificate as PEM.
+pub(crate) fn to_pem(der: &[u8]) -> String {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
+    for line in text.as_bytes().chunks(64) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out + "-----END CERTIFICATE-----\n"
+}
+
+/// `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
+pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+    match (class.label().as_str(), name) {
+        ("OpenSSL::X509::Certificate", "new") => certificate(it, class, args).map(Some),
+        ("OpenSSL::X509::Name", "new") => name::make(it, args).map(Some),
+        ("OpenSSL::X509::Extension", "new") => extension::make(it, args).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
+    let text = it.arg(args, 0)?;
+    if let Value::Object(object) = &text
+        && matches!(&*object.data.borrow(), Data::Certificate(_))
+    {
+        return Ok(text);
+    }
+    let bytes = super::base64::bytes_of(it, &text)?;
+    it.charge(bytes.len())?;
+    let der = match pem::parse_many(&bytes) {
+        Ok(blocks) if !blocks.is_empty() => {
+            blocks.iter().find(|block| block.tag() == "CERTIFICATE").map(|block| block.contents().to_vec())
+        }
+        _ => Some(bytes),
+    };
+    let der = der.filter(|der| X509Certificate::from_der(der).is_ok());
+    match der {
+        Some(der) => Ok(it.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
+        None => Err(it.error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
+    }
+}
+
+/// The methods of a certificate.
+pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+    let der = match &*object.data.borrow() {
+        Data::Certificate(der) => Rc::clone(der),
+        _ => return Ok(None),
+    };
+    let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return Ok(None) };
+    Ok(Some(match name {
+        "to_pem" | "to_s" => Value::str(to_pem(&der)),
+        "to_der" => super::base64::binary(&der),
+        "serial" => Value::big(BigInt::from_signed_bytes_be(certificate.raw_serial())),
+        "version" => Value::Int(certificate.version().0.into()),
+        "subject" => name::of(it, certificate.subject()),
+        "issuer" => name::of(it, certificate.issuer()),
+        "extensions" => extension::all(it, &certificate)?,
+        "find_extension" => {
+            let wanted = it.arg(args, 0)?;
+            let wanted = it.string_arg(&wanted)?;
+            extension::find(it, &certificate, &wanted)?
+        }
+        "not_before" | "not_after" => {
+            let validity = certificate.validity();
+            let found = if name == "not_before" { validity.not_before } else { validity.not_after };
+            let time = it.class("Time");
+            it.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?
+        }
+        "==" => {
+            let other = it.arg(args, 0)?;
+            let Value::Object(other) = &other else { return Ok(Some(Value::Bool(false))) };
+            Value::Bool(matches!(&*other.data.borrow(), Data::Certificate(other) if *other == der))
+        }
+        "inspect" => return Err(it.unsupported("OpenSSL::X509::Certificate#inspect")),
+        _ => return Ok(None),
+    }))
+}
+
+/// The methods of names and extensions.
+pub(crate) fn part_method(
+    it: &mut Interp,
+    object: &Rc<Object>,
+    method: &str,
+    args: &Args,
+) -> R<Option<Value>> {
+    if matches!(&*object.data.borrow(), Data::DistinguishedName(_)) {
+        return name::method(it, object, method, args);
+    }
+    extension::method(it, object, method)
+}

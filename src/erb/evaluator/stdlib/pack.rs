@@ -1,0 +1,169 @@
+//! `pack` and `unpack`, as far as templates use them: `m`, `m0`, `H*`, `h*`, `C*`, `a`, `A`, `U*`, `N`, `n`, `B*`.
+
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RString, Value};
+
+struct Directive {
+    kind: char,
+    count: Option<usize>,
+    all: bool,
+}
+
+fn directives(layout: &str) -> Vec<Directive> {
+    let mut out: Vec<Directive> = Vec::new();
+    for character in layout.chars() {
+        match (character, out.last_mut()) {
+            ('*', Some(last)) => last.all = true,
+            ('0'..='9', Some(last)) => {
+                let digit = character as usize - '0' as usize;
+                last.count = Some(last.count.unwrap_or(0).saturating_mul(10).saturating_add(digit));
+            }
+            (blank, _) if blank.is_whitespace() => {}
+            (kind, _) => out.push(Directive { kind, count: None, all: false }),
+        }
+    }
+    out
+}
+
+/// `array.pack(layout)`
+pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
+    let layout = it.arg(args, 0)?;
+    let layout = it.string_arg(&layout)?;
+    let mut out = Vec::new();
+    let mut text = false;
+    let mut next = items.iter();
+    for directive in directives(&layout) {
+        let repeat = if directive.all { next.len() } else { directive.count.unwrap_or(1) };
+        match directive.kind {
+            'm' => {
+                let bytes = match next.next() {
+                    Some(value) => super::base64::bytes_of(it, value)?,
+                    None => return it.argument_error("too few arguments"),
+                };
+                text = true;
+                let encoded = match directive.count {
+                    Some(0) => STANDARD.encode(&bytes),
+                    _ => super::base64::encode_lines(&bytes),
+                };
+                out.extend(encoded.into_bytes());
+            }
+            'H' => {
+                let hex = match next.next() {
+                    Some(value) => it.string_arg(value)?,
+                    None => return it.argument_error("too few arguments"),
+                };
+                let digits: Vec<u8> = hex.chars().map(|c| c.to_digit(16).unwrap_or(0) as u8).collect();
+                out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
+            }
+            'a' | 'A' => {
+                let bytes = match next.next() {
+                    Some(value) => super::base64::bytes_of(it, value)?,
+                    None => return it.argument_error("too few arguments"),
+                };
+                let length = if directive.all { bytes.len() } else { directive.count.unwrap_or(1) };
+                it.charge(length)?;
+                let fill = if directive.kind == 'a' { 0 } else { b' ' };
+                out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
+            }
+            'C' | 'c' | 'N' | 'n' | 'U' => {
+                for _ in 0..repeat {
+                    let number = match next.next() {
+                        Some(value) => it.int_arg(value)?,
+                        None => return it.argument_error("too few arguments"),
+                    };
+                    match directive.kind {
+                        'N' => out.extend((number as u32).to_be_bytes()),
+                        'n' => out.extend((number as u16).to_be_bytes()),
+                        'U' => {
+                            text = true;
+                            match u32::try_from(number).ok().and_then(char::from_u32) {
+                                Some(character) => out.extend(character.to_string().into_bytes()),
+                                None => return Err(it.error("RangeError", "pack(U): value out of range")),
+                            }
+                        }
+                        _ => out.push(number as u8),
+                    }
+                }
+            }
+            other => return Err(it.unsupported(format!("pack with '{other}'"))),
+        }
+    }
+    it.charge(out.len())?;
+    match (text, String::from_utf8(out)) {
+        (true, Ok(text)) => Ok(Value::str(text)),
+        (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
+        (_, Err(bytes)) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes.as_bytes())))),
+    }
+}
+
+/// `text.unpack(layout)`
+pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value>> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    for directive in directives(layout) {
+        let mut take = |wanted: usize| {
+            let (head, tail) = rest.split_at(wanted.min(rest.len()));
+            rest = tail;
+            head.to_vec()
+        };
+        match directive.kind {
+            'm' => {
+                let all = take(usize::MAX);
+                out.push(super::base64::binary(&super::base64::decode_lenient(&all)));
+            }
+            'H' => {
+                let length =
+                    if directive.all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(2) };
+                let hex: String = take(length).iter().map(|byte| format!("{byte:02x}")).collect();
+                out.push(Value::str(hex));
+            }
+            'B' => {
+                let length =
+                    if directive.all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(8) };
+                let bits: String = take(length).iter().map(|byte| format!("{byte:08b}")).collect();
+                out.push(Value::str(bits));
+            }
+            'a' | 'A' => {
+                let length = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                let mut head = take(length);
+                if directive.kind == 'A' {
+                    while matches!(head.last(), Some(b' ' | 0)) {
+                        head.pop();
+                    }
+                }
+                out.push(super::base64::binary(&head));
+            }
+            'C' | 'c' | 'N' | 'n' => {
+                let size = match directive.kind {
+                    'N' => 4,
+                    'n' => 2,
+                    _ => 1,
+                };
+                let mut left = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                while left > 0 {
+                    let head = take(size);
+                    if head.len() < size {
+                        break;
+                    }
+                    let number = head.iter().fold(0i64, |number, byte| (number << 8) | i64::from(*byte));
+                    let signed = directive.kind == 'c' && number > 127;
+                    out.push(Value::Int(if signed { number - 256 } else { number }));
+                    left -= 1;
+                }
+            }
+            'U' => {
+                let text = String::from_utf8_lossy(&take(usize::MAX)).into_owned();
+                let limit = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
+            }
+            other => return Err(it.unsupported(format!("unpack with '{other}'"))),
+        }
+        it.charge(64)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,90 @@
+//! `File`, as far as it is about names and not about files.
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::Value;
+
+pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+    Ok(Some(Value::str(match name {
+        "join" => {
+            let mut parts = Vec::new();
+            for part in &args.list {
+                match part {
+                    Value::Array(list) => {
+                        for part in list.to_vec() {
+                            parts.push(it.string_arg(&part)?);
+                        }
+                    }
+                    other => parts.push(it.string_arg(other)?),
+                }
+            }
+            join(&parts)
+        }
+        "basename" => {
+            let path = it.arg(args, 0)?;
+            let path = it.string_arg(&path)?;
+            let trimmed = path.trim_end_matches('/');
+            let base = if trimmed.is_empty() && !path.is_empty() {
+                "/"
+            } else {
+                trimmed.rsplit('/').next().unwrap_or("")
+            };
+            match args.get(1) {
+                Some(suffix) => {
+                    let suffix = it.string_arg(&suffix.clone())?;
+                    let dot = base.rfind('.').filter(|at| *at > 0);
+                    match (suffix.as_str(), dot) {
+                        (".*", Some(at)) => base[..at].to_owned(),
+                        (".*", None) => base.to_owned(),
+                        (suffix, _) => {
+                            base.strip_suffix(suffix).filter(|cut| !cut.is_empty()).unwrap_or(base).to_owned()
+                        }
+                    }
+                }
+                None => base.to_owned(),
+            }
+        }
+        "dirname" => {
+            let path = it.arg(args, 0)?;
+            let path = it.string_arg(&path)?;
+            let trimmed = path.trim_end_matches('/');
+            match trimmed.rfind('/') {
+                Some(0) => "/".into(),
+                Some(at) => trimmed[..at].trim_end_matches('/').to_owned(),
+                None if trimmed.is_empty() && !path.is_empty() => "/".into(),
+                None => ".".into(),
+            }
+        }
+        "extname" => {
+            let path = it.arg(args, 0)?;
+            let path = it.string_arg(&path)?;
+            let base = path.rsplit('/').next().unwrap_or("");
+            match base.rfind('.') {
+                Some(at) if at > 0 && at + 1 < base.len() => base[at..].to_owned(),
+                _ => String::new(),
+            }
+        }
+        _ => return Err(it.unsupported(format!("File.{name}, which reaches outside the template"))),
+    })))
+}
+
+fn join(parts: &[String]) -> String {
+    let mut out = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        if index == 0 {
+            out.push_str(part);
+            continue;
+        }
+        match (out.ends_with('/'), part.starts_with('/')) {
+            (true, true) => {
+                out.truncate(out.trim_end_matches('/').len());
+                out.push_str(part);
+            }
+            (false, false) => {
+                out.push('/');
+                out.push_str(part);
+            }
+            _ => out.push_str(part),
+        }
+    }
+    out
+}

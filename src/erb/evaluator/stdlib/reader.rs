@@ -1,0 +1,193 @@
+//! `StringIO`, and unpacking what is compressed: `Zlib`.
+//!
+//! Compressing is not supported: its result depends on the version of the library that does it.
+
+use std::io::Read;
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{Class, Data, Object, RString, Value};
+
+/// `new` of the readers, and the functions of `Zlib`.
+pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+    let label = class.label();
+    Ok(Some(match (label.as_str(), name) {
+        ("StringIO", "new") => {
+            let text = match args.get(0).cloned() {
+                Some(Value::Str(text)) => text,
+                Some(other) => {
+                    it.string_arg(&other)?;
+                    return Ok(None);
+                }
+                None => Rc::new(RString::new(String::new())),
+            };
+            it.object(Rc::clone(class), Data::Reader(text, 0))
+        }
+        ("Zlib::GzipReader", "new") => {
+            let io = it.arg(args, 0)?;
+            let source = match &io {
+                Value::Object(object) => match &*object.data.borrow() {
+                    Data::Reader(text, read) => Some(text.bytes().split_off((*read).min(text.bytes().len()))),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let Some(source) = source else {
+                return Err(it.unsupported("Zlib::GzipReader of something else than a StringIO"));
+            };
+            let bytes = unpack(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            // What a reader gives is text unless it is told otherwise.
+            let text = match String::from_utf8(bytes) {
+                Ok(text) => RString::new(text),
+                Err(error) => RString::from_bytes(error.as_bytes()),
+            };
+            it.object(Rc::clone(class), Data::Reader(Rc::new(text), 0))
+        }
+        ("Zlib", "gunzip") => {
+            let source = bytes_of(it, args)?;
+            let bytes = unpack(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            super::base64::binary(&bytes)
+        }
+        ("Zlib", "inflate") | ("Zlib::Inflate", "inflate") => {
+            let source = bytes_of(it, args)?;
+            let bytes = unpack(it, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
+            super::base64::binary(&bytes)
+        }
+        ("Zlib", "crc32") => {
+            let mut crc = flate2::Crc::new();
+            if !args.is_empty() {
+                crc.update(&bytes_of(it, args)?);
+            }
+            Value::Int(crc.sum().into())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn bytes_of(it: &mut Interp, args: &Args) -> R<Vec<u8>> {
+    let value = it.arg(args, 0)?;
+    super::base64::bytes_of(it, &value)
+}
+
+/// Reads to the end. Each piece counts before the next one is read.
+fn unpack(it: &mut Interp, mut from: impl Read, class: &str) -> R<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(out),
+            Ok(count) => {
+                it.charge(count * 2)?;
+                out.extend_from_slice(&piece[..count]);
+            }
+            Err(_) => return Err(it.error(class, "not in the right format")),
+        }
+    }
+}
+
+/// The methods of the readers.
+pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+    let (text, read) = match &*object.data.borrow() {
+        Data::Reader(text, read) => (Rc::clone(text), *read),
+        _ => return Ok(None),
+    };
+    let plain = object.class.label() == "StringIO";
+    let this = Value::Object(Rc::clone(object));
+    let go = |at: usize| {
+        if let Data::Reader(_, read) = &mut *object.data.borrow_mut() {
+            *read = at;
+        }
+    };
+    if text.binary.get()
+        && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
+    {
+        return Err(it.unsupported(format!("{}#{name} of binary data", object.class.label())));
+    }
+    let length = text.get().len();
+    let line_end = |from: usize| match text.get()[from..].find('\n') {
+        Some(at) => from + at + 1,
+        None => length,
+    };
+    Ok(Some(match name {
+        "read" if args.is_empty() => {
+            it.charge(length)?;
+            let rest = text.get().get(read..).unwrap_or_default().to_owned();
+            go(length);
+            let rest = RString::new(rest);
+            rest.binary.set(text.binary.get());
+            Value::Str(Rc::new(rest))
+        }
+        "gets" | "readline" if args.is_empty() => {
+            if read >= length {
+                if name == "readline" {
+                    return Err(it.error("EOFError", "end of file reached"));
+                }
+                return Ok(Some(Value::Nil));
+            }
+            let end = line_end(read);
+            go(end);
+            let line = text.get()[read..end].to_owned();
+            Value::str(line)
+        }
+        "each" | "each_line" if args.is_empty() && args.block.is_none() => {
+            it.enumerator(&this, name, Vec::new())?
+        }
+        "each" | "each_line" | "readlines" if args.is_empty() => {
+            let mut lines = Vec::new();
+            let mut at = read;
+            while at < length {
+                let end = line_end(at);
+                it.charge(end - at + 16)?;
+                lines.push(Value::str(&text.get()[at..end]));
+                at = end;
+            }
+            go(length);
+            if name == "readlines" {
+                Value::array(lines)
+            } else {
+                let block = it.block(args)?;
+                for line in lines {
+                    it.yield_one(&block, line)?;
+                }
+                this
+            }
+        }
+        "eof?" | "eof" => Value::Bool(read >= length),
+        "rewind" => {
+            go(0);
+            Value::Int(0)
+        }
+        "close" => Value::Nil,
+        "string" if plain => Value::Str(text),
+        "size" | "length" if plain => Value::Int(text.bytes().len() as i64),
+        "<<" | "write" | "print" | "puts" if plain => {
+            if read < length {
+                return Err(it.unsupported(format!("StringIO#{name} before the end")));
+            }
+            let mut written = 0;
+            for value in &args.list {
+                if name == "puts" && matches!(value, Value::Array(_)) {
+                    return Err(it.unsupported("StringIO#puts of an array"));
+                }
+                let mut piece = it.text_of(value)?;
+                if name == "puts" && !piece.ends_with('\n') {
+                    piece.push('\n');
+                }
+                let binary = matches!(value, Value::Str(piece) if piece.binary.get());
+                it.append(&text, &piece, binary)?;
+                written += if binary { piece.chars().count() } else { piece.len() };
+            }
+            if name == "puts" && args.is_empty() {
+                it.append(&text, "\n", false)?;
+                written += 1;
+            }
+            go(length + written);
+            match name {
+                "<<" => this,
+                "write" => Value::Int(written as i64),
+                _ => Value::Nil,
+            }
+        }
+        _ => return Ok(None),
+    }))
+}

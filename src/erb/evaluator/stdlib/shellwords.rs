@@ -1,0 +1,105 @@
+//! Shellwords.
+
+use std::rc::Rc;
+
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::{RString, Value};
+
+/// A word quoted for a POSIX shell.
+pub(crate) fn escape(text: &str) -> String {
+    if text.is_empty() {
+        return "''".into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => out.push_str("'\n'"),
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | '.' | ',' | ':' | '+' | '/' | '@' => {
+                out.push(character)
+            }
+            other => {
+                out.push('\\');
+                out.push(other);
+            }
+        }
+    }
+    out
+}
+
+/// The words of a command line. Ruby's are bytes where they are ASCII.
+pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = text.chars();
+    let blank = |character: char| matches!(character, ' ' | '\t'..='\r');
+    while let Some(character) = characters.next() {
+        if blank(character) {
+            words.extend(word.take());
+            continue;
+        }
+        let word = word.get_or_insert_default();
+        match character {
+            '\'' => loop {
+                match characters.next() {
+                    Some('\'') => break,
+                    Some(other) => word.push(other),
+                    None => return unmatched(it, text),
+                }
+            },
+            '"' => loop {
+                match characters.next() {
+                    Some('"') => break,
+                    Some('\\') => match characters.next() {
+                        Some(escaped @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(escaped),
+                        Some(other) => word.extend(['\\', other]),
+                        None => return unmatched(it, text),
+                    },
+                    Some(other) => word.push(other),
+                    None => return unmatched(it, text),
+                }
+            },
+            // Before the end of a line or of the text it stands for itself.
+            '\\' => match characters.next() {
+                Some('\n') => word.push_str("\\\n"),
+                Some(other) => word.push(other),
+                None => word.push('\\'),
+            },
+            other => word.push(other),
+        }
+    }
+    words.extend(word);
+    let words = words.into_iter().map(|word| {
+        let word = RString::new(word);
+        word.binary.set(word.get().is_ascii());
+        Value::Str(Rc::new(word))
+    });
+    Ok(Value::array(words.collect()))
+}
+
+fn unmatched(it: &mut Interp, text: &str) -> R<Value> {
+    let shown = it.inspect(&Value::str(text))?;
+    it.argument_error(format!("Unmatched quote: {shown}"))
+}
+
+pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+    Ok(Some(match name {
+        "escape" | "shellescape" => {
+            let text = it.arg(args, 0)?;
+            Value::str(escape(&it.text_of(&text)?))
+        }
+        "split" | "shellsplit" | "shellwords" => {
+            let text = it.arg(args, 0)?;
+            let text = it.string_arg(&text)?;
+            split(it, &text)?
+        }
+        "join" | "shelljoin" => {
+            let list = it.arg(args, 0)?;
+            let mut words = Vec::new();
+            for word in it.array_arg(&list)? {
+                words.push(escape(&it.text_of(&word)?));
+            }
+            Value::str(words.join(" "))
+        }
+        _ => return Ok(None),
+    }))
+}

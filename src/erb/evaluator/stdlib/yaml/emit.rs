@@ -1,0 +1,486 @@
+//! Lays a document out: block style, two blanks of indentation, lines folded at 80 columns.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::resolve;
+use super::scalar::{Style, analyze, escape, is_break, is_printable};
+use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::methods::float_to_s;
+use crate::evaluator::value::{Data, Value};
+
+/// Where lines are folded.
+const WIDTH: usize = 80;
+/// Longer keys are written with `?`.
+const KEY_LENGTH: usize = 128;
+
+/// A document as nodes, shared collections told apart by number.
+enum Item {
+    Scalar { text: String, tag: Option<&'static str>, style: Style, plain: bool },
+    Sequence(Vec<Item>, usize),
+    Mapping(Vec<(Item, Item)>, usize, Option<String>),
+    Alias(usize),
+}
+
+#[derive(Default)]
+struct Builder {
+    /// Collections already met, by address.
+    seen: HashMap<usize, usize>,
+    /// Those met again, in the order of their second meeting.
+    anchors: HashMap<usize, usize>,
+}
+
+/// A whole document.
+pub(super) fn dump(it: &mut Interp, value: &Value) -> R<String> {
+    let mut builder = Builder::default();
+    let root = builder.build(it, value)?;
+    let mut emitter = Emitter {
+        out: String::new(),
+        column: 0,
+        whitespace: true,
+        indention: true,
+        indent: -2,
+        anchors: builder.anchors,
+        open_ended: false,
+    };
+    emitter.indicator("---", true, false, false);
+    emitter.node(&root, false, false);
+    emitter.write_indent();
+    if emitter.open_ended {
+        emitter.out.push_str("...\n");
+    }
+    it.charge(emitter.out.len())?;
+    Ok(emitter.out)
+}
+
+fn plain(text: impl Into<String>) -> Item {
+    Item::Scalar { text: text.into(), tag: None, style: Style::Plain, plain: true }
+}
+
+impl Builder {
+    /// The number of a collection; none if it has been met before.
+    fn meet(&mut self, address: usize) -> Result<usize, Item> {
+        let next = self.seen.len();
+        match self.seen.get(&address) {
+            Some(&number) => {
+                let anchor = self.anchors.len() + 1;
+                self.anchors.entry(number).or_insert(anchor);
+                Err(Item::Alias(number))
+            }
+            None => {
+                self.seen.insert(address, next);
+                Ok(next)
+            }
+        }
+    }
+
+    fn build(&mut self, it: &mut Interp, value: &Value) -> R<Item> {
+        it.step(1)?;
+        it.check_depth()?;
+        it.charge(32)?;
+        Ok(match value {
+            Value::Nil => plain(""),
+            Value::Bool(flag) => plain(flag.to_string()),
+            Value::Int(int) => plain(int.to_string()),
+            Value::Big(big) => plain(big.to_string()),
+            Value::Float(float) if float.is_nan() => plain(".nan"),
+            Value::Float(float) if float.is_infinite() => plain(if *float > 0.0 { ".inf" } else { "-.inf" }),
+            Value::Float(float) => plain(float_to_s(*float)),
+            Value::Symbol(name) if name.is_empty() => Item::Scalar {
+                text: String::new(),
+                tag: Some("!ruby/symbol"),
+                style: Style::Single,
+                plain: false,
+            },
+            Value::Symbol(name) => plain(format!(":{name}")),
+            Value::Str(text) => {
+                if text.binary.get() && !text.get().is_ascii() {
+                    return Err(it.unsupported("YAML of binary data"));
+                }
+                string(&text.get())
+            }
+            Value::Array(array) => match self.meet(Rc::as_ptr(array) as usize) {
+                Err(alias) => alias,
+                Ok(number) => {
+                    let mut items = Vec::new();
+                    for item in array.to_vec() {
+                        items.push(self.build(it, &item)?);
+                    }
+                    Item::Sequence(items, number)
+                }
+            },
+            Value::Hash(hash) => match self.meet(Rc::as_ptr(hash) as usize) {
+                Err(alias) => alias,
+                Ok(number) => {
+                    let mut pairs = Vec::new();
+                    for (key, value) in hash.pairs() {
+                        pairs.push((self.build(it, &key)?, self.build(it, &value)?));
+                    }
+                    Item::Mapping(pairs, number, None)
+                }
+            },
+            Value::Range(range) => {
+                let number = self.seen.len();
+                self.seen.insert(Rc::as_ptr(range) as usize, number);
+                let pairs = vec![
+                    (plain("begin"), self.build(it, &range.from)?),
+                    (plain("end"), self.build(it, &range.to)?),
+                    (plain("excl"), plain(range.exclusive.to_string())),
+                ];
+                Item::Mapping(pairs, number, Some("!ruby/range".into()))
+            }
+            Value::Object(object) => {
+                let fields = match &*object.data.borrow() {
+                    Data::Fields(fields) => Some(fields.clone()),
+                    _ => None,
+                };
+                let (Some(fields), Some((members, _))) = (fields, object.class.members.borrow().clone())
+                else {
+                    let class = object.class.label();
+                    return Err(it.unsupported(format!("YAML of a {class}")));
+                };
+                match self.meet(Rc::as_ptr(object) as usize) {
+                    Err(alias) => alias,
+                    Ok(number) => {
+                        let mut pairs = Vec::new();
+                        for (name, field) in members.iter().zip(&fields) {
+                            pairs.push((plain(name.to_string()), self.build(it, field)?));
+                        }
+                        Item::Mapping(pairs, number, Some(format!("!ruby/struct:{}", object.class.label())))
+                    }
+                }
+            }
+            other => {
+                let class = it.class_of(other).label();
+                return Err(it.unsupported(format!("YAML of a {class}")));
+            }
+        })
+    }
+}
+
+/// The style Psych asks for.
+fn string(text: &str) -> Item {
+    // A line break that is more than one at the very end.
+    let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
+    let mut tag = None;
+    let mut plain = true;
+    let style = if inner_break {
+        Style::Literal
+    } else if text == "<<" {
+        tag = Some("!!str");
+        plain = false;
+        Style::Single
+    } else if matches!(text, "y" | "n") || starts_odd(text) {
+        Style::Double
+    } else if !resolve::is_string(text) || odd_octal(text) {
+        Style::Single
+    } else {
+        Style::Plain
+    };
+    Item::Scalar { text: text.to_owned(), tag, style, plain }
+}
+
+/// A line that starts with a sign and has no quote after it.
+fn starts_odd(text: &str) -> bool {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    starts.filter(|at| *at < text.len()).any(|at| {
+        let mut rest = text[at..].chars();
+        let odd = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
+        odd && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
+    })
+}
+
+/// `08` and the like: not a number, but one to be sure of.
+fn odd_octal(text: &str) -> bool {
+    text.strip_prefix('0')
+        .is_some_and(|rest| rest.trim_start_matches(|c: char| matches!(c, '0'..='7')).starts_with(['8', '9']))
+}
+
+struct Emitter {
+    out: String,
+    column: usize,
+    whitespace: bool,
+    indention: bool,
+    indent: i64,
+    anchors: HashMap<usize, usize>,
+    open_ended: bool,
+}
+
+impl Emitter {
+    fn put(&mut self, character: char) {
+        self.out.push(character);
+        self.column += 1;
+    }
+
+    fn line_break(&mut self) {
+        self.out.push('\n');
+        self.column = 0;
+    }
+
+    /// A line break of the text, which need not be a line feed.
+    fn break_as(&mut self, character: char) {
+        self.out.push(character);
+        self.column = 0;
+    }
+
+    fn indicator(&mut self, text: &str, need_blank: bool, is_blank: bool, is_indention: bool) {
+        if need_blank && !self.whitespace {
+            self.put(' ');
+        }
+        self.out.push_str(text);
+        self.column += text.chars().count();
+        self.whitespace = is_blank;
+        self.indention = self.indention && is_indention;
+    }
+
+    fn write_indent(&mut self) {
+        let indent = self.indent.max(0) as usize;
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.line_break();
+        }
+        while self.column < indent {
+            self.put(' ');
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    fn node(&mut self, item: &Item, in_mapping: bool, simple_key: bool) {
+        match item {
+            Item::Alias(number) => {
+                let anchor = self.anchors.get(number).copied().unwrap_or_default();
+                self.indicator(&format!("*{anchor}"), true, false, false);
+            }
+            Item::Scalar { text, tag, style, plain } => self.scalar(text, *tag, *style, *plain, simple_key),
+            Item::Sequence(items, number) => {
+                self.anchor(*number);
+                if items.is_empty() {
+                    self.indicator("[", true, true, false);
+                    self.indicator("]", false, false, false);
+                    return;
+                }
+                let outer = self.indent;
+                let indentless = in_mapping && !self.indention;
+                if self.indent < 0 {
+                    self.indent = 0;
+                } else if !indentless {
+                    self.indent += 2;
+                }
+                for item in items {
+                    self.write_indent();
+                    self.indicator("-", true, false, true);
+                    self.node(item, false, false);
+                }
+                self.indent = outer;
+            }
+            Item::Mapping(pairs, number, tag) => {
+                self.anchor(*number);
+                if let Some(tag) = tag {
+                    self.indicator(tag, true, false, false);
+                }
+                if pairs.is_empty() {
+                    self.indicator("{", true, true, false);
+                    self.indicator("}", false, false, false);
+                    return;
+                }
+                let outer = self.indent;
+                self.indent = if self.indent < 0 { 0 } else { self.indent + 2 };
+                for (key, value) in pairs {
+                    self.write_indent();
+                    if is_simple_key(key) {
+                        self.node(key, true, true);
+                        self.indicator(":", false, false, false);
+                    } else {
+                        self.indicator("?", true, false, true);
+                        self.node(key, true, false);
+                        self.write_indent();
+                        self.indicator(":", true, false, true);
+                    }
+                    self.node(value, true, false);
+                }
+                self.indent = outer;
+            }
+        }
+    }
+
+    fn anchor(&mut self, number: usize) {
+        if let Some(anchor) = self.anchors.get(&number).copied() {
+            self.indicator(&format!("&{anchor}"), true, false, false);
+        }
+    }
+
+    fn scalar(&mut self, text: &str, tag: Option<&str>, style: Style, plain: bool, simple_key: bool) {
+        let analysis = analyze(text);
+        let mut style = style;
+        let mut tag = tag;
+        if simple_key && analysis.multiline {
+            style = Style::Double;
+        }
+        if style == Style::Plain && (!analysis.plain || (text.is_empty() && simple_key) || !plain) {
+            style = Style::Single;
+            if text.is_empty() && simple_key && tag.is_none() {
+                // Nil as a key: quoted, with a tag that says it is no string.
+                tag = Some("!");
+            }
+        }
+        if style == Style::Single && !analysis.single {
+            style = Style::Double;
+        }
+        if style == Style::Literal && (!analysis.block || simple_key) {
+            style = Style::Double;
+        }
+        if let Some(tag) = tag {
+            self.indicator(tag, true, false, false);
+        }
+        let outer = self.indent;
+        self.indent = if self.indent < 0 { 2 } else { self.indent + 2 };
+        match style {
+            Style::Plain => self.plain(text, !simple_key),
+            Style::Single => self.single(text, !simple_key),
+            Style::Double => self.double(text, !simple_key),
+            Style::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    fn plain(&mut self, text: &str, fold: bool) {
+        if !self.whitespace && !text.is_empty() {
+            self.put(' ');
+        }
+        let characters: Vec<char> = text.chars().collect();
+        let mut spaces = false;
+        for (index, &character) in characters.iter().enumerate() {
+            if character == ' ' {
+                let next_blank = characters.get(index + 1) == Some(&' ');
+                if fold && !spaces && self.column > WIDTH && !next_blank {
+                    self.write_indent();
+                } else {
+                    self.put(character);
+                }
+                spaces = true;
+            } else {
+                self.put(character);
+                self.indention = false;
+                spaces = false;
+            }
+        }
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single(&mut self, text: &str, fold: bool) {
+        self.indicator("'", true, false, false);
+        let characters: Vec<char> = text.chars().collect();
+        let (mut spaces, mut breaks) = (false, false);
+        for (index, &character) in characters.iter().enumerate() {
+            let inside = index > 0 && index + 1 < characters.len();
+            if character == ' ' {
+                let next_blank = characters.get(index + 1) == Some(&' ');
+                if fold && !spaces && self.column > WIDTH && inside && !next_blank {
+                    self.write_indent();
+                } else {
+                    self.put(character);
+                }
+                spaces = true;
+            } else if is_break(character) {
+                if !breaks && character == '\n' {
+                    self.line_break();
+                }
+                self.break_as(character);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                if character == '\'' {
+                    self.put('\'');
+                }
+                self.put(character);
+                self.indention = false;
+                spaces = false;
+                breaks = false;
+            }
+        }
+        if breaks {
+            self.write_indent();
+        }
+        self.indicator("'", false, false, false);
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn double(&mut self, text: &str, fold: bool) {
+        self.indicator("\"", true, false, false);
+        let characters: Vec<char> = text.chars().collect();
+        let mut spaces = false;
+        for (index, &character) in characters.iter().enumerate() {
+            let inside = index > 0 && index + 1 < characters.len();
+            if !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
+                let escaped = escape(character);
+                self.column += escaped.chars().count();
+                self.out.push_str(&escaped);
+                spaces = false;
+            } else if character == ' ' {
+                if fold && !spaces && self.column > WIDTH && inside {
+                    self.write_indent();
+                    if characters.get(index + 1) == Some(&' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(character);
+                }
+                spaces = true;
+            } else {
+                self.put(character);
+                spaces = false;
+            }
+        }
+        self.indicator("\"", false, false, false);
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false, false);
+        self.open_ended = false;
+        let characters: Vec<char> = text.chars().collect();
+        if characters.first().is_some_and(|first| *first == ' ' || is_break(*first)) {
+            self.indicator("2", false, false, false);
+        }
+        let last_break = characters.last().is_some_and(|last| is_break(*last));
+        if !last_break {
+            self.indicator("-", false, false, false);
+        } else if characters.len() == 1 || is_break(characters[characters.len() - 2]) {
+            self.indicator("+", false, false, false);
+            self.open_ended = true;
+        }
+        self.line_break();
+        self.indention = true;
+        self.whitespace = true;
+        let mut breaks = true;
+        for character in characters {
+            if is_break(character) {
+                self.break_as(character);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                self.put(character);
+                self.indention = false;
+                breaks = false;
+            }
+        }
+    }
+}
+
+fn is_simple_key(item: &Item) -> bool {
+    match item {
+        Item::Alias(_) => true,
+        Item::Scalar { text, .. } => !text.chars().any(is_break) && text.len() <= KEY_LENGTH,
+        Item::Sequence(items, _) => items.is_empty(),
+        Item::Mapping(pairs, ..) => pairs.is_empty(),
+    }
+}

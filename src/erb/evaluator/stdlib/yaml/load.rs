@@ -1,0 +1,199 @@
+//! YAML as Psych 4 reads it: `YAML.load` and `safe_load` of plain data.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::resolve::{self, Plain};
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::stdlib::base64;
+use crate::evaluator::value::{RArray, RHash, Value};
+use yaml::tree::{self, Id, Kind, Tree};
+
+/// What a document may have besides plain data.
+struct Allowed {
+    symbols: bool,
+    aliases: bool,
+    /// Times and dates, which are not supported then.
+    times: bool,
+    symbolize_names: bool,
+}
+
+/// `YAML.load`, `safe_load` and `unsafe_load`.
+pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
+    let text = it.arg(args, 0)?;
+    let text = it.string_arg(&text)?;
+    let options = args.options();
+    let option = |name: &str| options.as_ref().and_then(|options| options.get_symbol(name));
+    let flag = |name: &str| option(name).is_some_and(|value| value.truthy());
+    let permitted = match option("permitted_classes") {
+        Some(Value::Array(classes)) => classes.to_vec(),
+        _ => Vec::new(),
+    };
+    let permits = |label: &str| {
+        permitted.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
+    };
+    if args.positional().len() > 1 || option("permitted_symbols").is_some() || flag("freeze") {
+        return Err(it.unsupported(format!("YAML.{name} with these options")));
+    }
+    let allowed = Allowed {
+        symbols: match name {
+            "load" => permits("Symbol") || option("permitted_classes").is_none(),
+            "safe_load" => permits("Symbol"),
+            _ => true,
+        },
+        aliases: flag("aliases") || name == "unsafe_load",
+        times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
+        symbolize_names: flag("symbolize_names"),
+    };
+    it.charge(text.len().saturating_mul(4))?;
+    let loaded = tree::parse(&text, |tree| match tree.root {
+        Some(root) => Loader { tree, allowed, made: HashMap::new() }.node(it, root),
+        None => {
+            let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
+            Ok(option("fallback").unwrap_or(nothing))
+        }
+    });
+    loaded.unwrap_or_else(|error| {
+        let text = format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
+        Err(it.error("Psych::SyntaxError", text))
+    })
+}
+
+struct Loader<'a> {
+    tree: &'a Tree<'a>,
+    allowed: Allowed,
+    /// What aliases may mean.
+    made: HashMap<Id, Value>,
+}
+
+impl Loader<'_> {
+    fn node(&mut self, it: &mut Interp, id: Id) -> R {
+        it.step(1)?;
+        it.charge(64)?;
+        let raw = &self.tree.nodes[id];
+        match &raw.kind {
+            Kind::Scalar { text, plain } => {
+                let value = self.scalar(it, text, *plain, raw.tag.as_deref())?;
+                self.made.insert(id, value.clone());
+                Ok(value)
+            }
+            Kind::Alias(target) => {
+                if !self.allowed.aliases {
+                    return Err(it.error("Psych::BadAlias", "Unknown alias"));
+                }
+                Ok(self.made.get(target).cloned().unwrap_or(Value::Nil))
+            }
+            Kind::Seq(items) => {
+                self.collection_tag(it, raw.tag.as_deref())?;
+                let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
+                self.made.insert(id, Value::Array(Rc::clone(&array)));
+                for item in items {
+                    let item = self.node(it, *item)?;
+                    array.items.borrow_mut().push(item);
+                }
+                Ok(Value::Array(array))
+            }
+            Kind::Map(entries) => {
+                self.collection_tag(it, raw.tag.as_deref())?;
+                let hash = Rc::new(RHash::default());
+                self.made.insert(id, Value::Hash(Rc::clone(&hash)));
+                for (key, value) in entries {
+                    self.entry(it, &hash, *key, *value)?;
+                }
+                Ok(Value::Hash(hash))
+            }
+        }
+    }
+
+    fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
+        let merges = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
+            && matches!(&self.tree.nodes[key].kind, Kind::Scalar { text, .. } if text == "<<");
+        let by_list = matches!(self.tree.nodes[value].kind, Kind::Seq(_));
+        let by_map = matches!(self.tree.nodes[value].kind, Kind::Map(_) | Kind::Alias(_));
+        let mut key = self.node(it, key)?;
+        let value = self.node(it, value)?;
+        if merges {
+            match &value {
+                Value::Hash(other) if by_map => {
+                    for (key, value) in other.pairs() {
+                        hash.insert(key, value);
+                    }
+                    return Ok(());
+                }
+                Value::Array(list) if by_list => {
+                    let list = list.to_vec();
+                    if list.iter().all(|item| matches!(item, Value::Hash(_))) {
+                        for item in list.iter().rev() {
+                            let Value::Hash(other) = item else { continue };
+                            for (key, value) in other.pairs() {
+                                hash.insert(key, value);
+                            }
+                        }
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.allowed.symbolize_names
+            && let Value::Str(text) = key.clone()
+        {
+            key = Value::symbol(&text.get());
+        }
+        hash.insert(key, value);
+        Ok(())
+    }
+
+    /// A collection is what it is whatever its tag says, but for the tags that make something else of it.
+    fn collection_tag(&self, it: &mut Interp, tag: Option<&str>) -> R<()> {
+        let special = |tag: &&str| {
+            let name = tag.strip_prefix("tag:yaml.org,2002:").or(tag.strip_prefix('!')).unwrap_or(tag);
+            matches!(name, "omap" | "set" | "str")
+                || ["ruby/", "seq:", "map:", "str:"].iter().any(|prefix| name.starts_with(prefix))
+        };
+        match tag.filter(special) {
+            Some(tag) => Err(it.unsupported(format!("the YAML tag {tag}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A scalar with a tag is read as if it had no quotes, unless the tag says that it is text.
+    fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
+        match tag {
+            None if plain => self.plain(it, text),
+            None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
+            Some("tag:yaml.org,2002:binary" | "!binary") => {
+                Ok(base64::binary(&base64::decode_lenient(text.as_bytes())))
+            }
+            Some("tag:yaml.org,2002:float" | "!float") => {
+                let value = self.plain(it, text)?;
+                it.float_of(&value)
+            }
+            Some(tag) if tag.starts_with("!ruby/") || tag.starts_with("!str:") => {
+                Err(it.unsupported(format!("the YAML tag {tag}")))
+            }
+            Some(_) => self.plain(it, text),
+        }
+    }
+
+    fn plain(&self, it: &mut Interp, text: &str) -> R {
+        let disallowed = |it: &mut Interp, class: &str| {
+            Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+        };
+        Ok(match resolve::resolve(text) {
+            Plain::Null => Value::Nil,
+            Plain::Bool(flag) => Value::Bool(flag),
+            Plain::Text => Value::str(text),
+            Plain::Int(int) => Value::big(int),
+            Plain::Float(float) => Value::Float(float),
+            Plain::Symbol(_) if !self.allowed.symbols => return disallowed(it, "Symbol"),
+            Plain::Symbol(name) => Value::symbol(name),
+            Plain::Date | Plain::Time if self.allowed.times => {
+                return Err(it.unsupported("YAML with a time or date"));
+            }
+            Plain::Date => return disallowed(it, "Date"),
+            Plain::Time => return disallowed(it, "Time"),
+        })
+    }
+}

@@ -1,0 +1,20 @@
+use super::{Definition, Definitions, Sources};
+
+/// A manifest's declarations, with the values its options may refer to.
+#[derive(Debug, Default)]
+pub struct Declared {
+    /// Values from the command line.
+    pub sources: Sources,
+    /// The `variables:` of each manifest.
+    pub manifests: Vec<Definitions>,
+}
+
+impl Declared {
+    /// The declaration of a variable that says how to make it.
+    pub fn get(&self, name: &str) -> Option<(&Definitions, &Definition)> {
+        let typed =
+            |definitions: &'_ Definitions| definitions.get(name).is_some_and(|one| one.kind.is_some());
+        let definitions = self.manifests.iter().find(|definitions| typed(definitions))?;
+        Some((definitions, definitions.get(name)?))
+    }
+}

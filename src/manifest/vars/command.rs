@@ -1,0 +1,174 @@
+//! What `monopile vars` asks for, done and put into words.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use time::{Duration, OffsetDateTime};
+
+use super::report::{self, Row};
+use super::rotate::{self, Rotated};
+use crate::vars_store::store::Store;
+use crate::{Inputs, load};
+use base::encryption::Sealing;
+use base::events::Reporter;
+use base::{Error, Result};
+
+/// One command.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// What is in the store.
+    List {
+        /// As JSON.
+        json: bool,
+    },
+    /// What needs attention.
+    Check {
+        /// The manifests that declare what is in the store.
+        declared: Vec<Inputs>,
+        /// How long certificates must still be valid.
+        within: Duration,
+    },
+    /// A new value for this variable.
+    Rotate {
+        /// See [`Request::Check`].
+        declared: Vec<Inputs>,
+        /// The variable.
+        name: String,
+    },
+    /// The second step of a CA's rotation.
+    Finish {
+        /// The CA.
+        name: String,
+    },
+}
+
+/// Does it. The answer is for standard output; a check that finds something is an error.
+pub fn run(path: &Path, sealing: &Sealing, request: &Request, reporter: &Reporter) -> Result<String> {
+    let mut store = Store::open(path, sealing)?;
+    if !store.exists() {
+        return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
+    }
+    let now = OffsetDateTime::now_utc();
+    match request {
+        Request::List { json } => {
+            let rows = report::list(&store);
+            if *json {
+                let text = serde_json::to_string_pretty(&rows)
+                    .map_err(|error| Error::environment("the list has no JSON form").with_source(error))?;
+                return Ok(format!("{text}\n"));
+            }
+            Ok(table(&rows))
+        }
+        Request::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
+        Request::Rotate { declared, name } => {
+            let declared = load::declared(declared)?;
+            let done = rotate::rotate(&mut store, &declared, name, now)?;
+            Ok(rotated(&done, path))
+        }
+        Request::Finish { name } => {
+            let done = rotate::finish(&mut store, name)?;
+            Ok(format!("The old certificate of {} is no longer trusted.\n", done.authorities.join(", ")))
+        }
+    }
+}
+
+fn check(
+    store: &mut Store,
+    declared: &[Inputs],
+    within: Duration,
+    now: OffsetDateTime,
+    reporter: &Reporter,
+) -> Result<String> {
+    let checked = report::check(store, &load::declared(declared)?, within, now)?;
+    checked.notes.iter().for_each(|note| reporter.note(note));
+    if checked.findings.is_empty() {
+        return Ok(format!(
+            "{}, {}: nothing needs attention.\n",
+            counted(checked.variables, "variable"),
+            counted(checked.certificates, "certificate")
+        ));
+    }
+    let lines: Vec<String> =
+        checked.findings.iter().map(|finding| format!("{}: {}", finding.name, finding.problem)).collect();
+    let count = counted(lines.len(), "problem");
+    Err(Error::invalid(format!(
+        "{count} in vars store '{}':\n  {}",
+        store.path().display(),
+        lines.join("\n  ")
+    ))
+    .with_hint("monopile vars rotate STORE NAME makes a new value"))
+}
+
+fn rotated(done: &Rotated, path: &Path) -> String {
+    let mut text = format!("New values in '{}': {}\n", path.display(), done.renewed.join(", "));
+    if let Some(first) = done.authorities.first() {
+        let _ = write!(
+            text,
+            "The old certificate of {} is still trusted. Deploy everything that uses it, then run:\n  \
+             monopile vars rotate {} {first} --finish\nand deploy again.\n",
+            done.authorities.join(", "),
+            path.display(),
+        );
+    }
+    text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn table(rows: &[Row]) -> String {
+    let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+    let mut cells = vec![["NAME", "TYPE", "EXPIRES", "SIGNED BY", "DETAIL"].map(str::to_owned)];
+    cells.extend(rows.iter().map(|row| {
+        [row.name.clone(), row.kind.to_owned(), dash(&row.expires), dash(&row.signed_by), row.detail.clone()]
+    }));
+    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let mut text = String::new();
+    for row in &cells {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        line.push_str(&row[4]);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A duration such as `30d`, `12h` or `2w`; a bare number counts days.
+pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: i64 = number.parse().map_err(|_| "write a number and a unit, such as 30d".to_owned())?;
+    let hours = match unit {
+        "h" => 1,
+        "" | "d" => 24,
+        "w" => 24 * 7,
+        _ => return Err(format!("there is no unit '{unit}'; there are h, d and w")),
+    };
+    // A thousand years is enough, and can be added to any date there is.
+    number
+        .checked_mul(hours)
+        .filter(|hours| *hours <= 24 * 366_000)
+        .map(Duration::hours)
+        .ok_or_else(|| "that is too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("30d"), Ok(Duration::days(30)));
+        assert_eq!(parse_duration("7"), Ok(Duration::days(7)));
+        assert_eq!(parse_duration("12h"), Ok(Duration::hours(12)));
+        assert_eq!(parse_duration("2w"), Ok(Duration::days(14)));
+        for wrong in ["", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

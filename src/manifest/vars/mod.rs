@@ -1,0 +1,5 @@
+//! The operations on a vars store that `monopile vars` offers: list, check and rotate.
+
+pub mod command;
+pub mod report;
+pub mod rotate;

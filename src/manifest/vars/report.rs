@@ -1,0 +1,230 @@
+//! What is in a store, and what about it needs attention. Never a secret.
+
+use serde::Serialize;
+use time::{Duration, OffsetDateTime};
+
+use crate::variables::{Declared, Resolver};
+use crate::vars_store::authority::Authority;
+use crate::vars_store::expiry::date;
+use crate::vars_store::signing_key::SigningKey;
+use crate::vars_store::store::Store;
+use crate::vars_store::value::{Kind, is_mismatched_pair};
+use crate::vars_store::x509::Certificate;
+use base::{Error, Result};
+use yaml::Node;
+
+/// One variable in a store.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// `certificate`, `ssh`, `rsa`, `text` or `value`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// For a certificate, the day it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+    /// For a certificate, the variable that signed it; its own name for one that signed itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
+    /// What else is public about it: subject and alternative names, a fingerprint.
+    pub detail: String,
+}
+
+/// Something about one variable that needs attention.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The variable.
+    pub name: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// The result of [`check`].
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// How many variables there are.
+    pub variables: usize,
+    /// How many of them are certificates.
+    pub certificates: usize,
+    /// What needs attention.
+    pub findings: Vec<Finding>,
+    /// What could not be checked, and why.
+    pub notes: Vec<String>,
+}
+
+/// What is in the store, by name.
+pub fn list(store: &Store) -> Vec<Row> {
+    let mut rows: Vec<Row> = store
+        .iter()
+        .map(|(name, value)| {
+            let kind = Kind::of(value);
+            let certificate = kind.certificate();
+            Row {
+                name: name.to_owned(),
+                kind: kind.name(),
+                expires: certificate.map(|certificate| date(certificate.not_after)),
+                signed_by: certificate.and_then(|certificate| signer(store, certificate)),
+                detail: match &kind {
+                    Kind::Ssh => public_text(value, "public_key_fingerprint"),
+                    _ => certificate.map(describe).unwrap_or_default(),
+                },
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+/// The variable in the store whose certificate signed this one.
+pub fn signer(store: &Store, certificate: &Certificate) -> Option<String> {
+    store
+        .iter()
+        .find(|(_, value)| {
+            Kind::of(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
+        })
+        .map(|(name, _)| name.to_owned())
+}
+
+fn public_text(value: &Node, key: &str) -> String {
+    value.get(key).and_then(Node::as_str).unwrap_or_default().trim().to_owned()
+}
+
+fn describe(certificate: &Certificate) -> String {
+    let mut parts = Vec::new();
+    if certificate.is_ca {
+        parts.push("CA".to_owned());
+    }
+    parts.extend(certificate.common_name.as_ref().map(|name| format!("CN={name}")));
+    let names = certificate.dns_names.iter().cloned();
+    let names: Vec<String> = names.chain(certificate.addresses.iter().map(ToString::to_string)).collect();
+    if !names.is_empty() {
+        parts.push(format!("for {}", names.join(", ")));
+    }
+    parts.join(" ")
+}
+
+/// Everything about the store that needs attention: certificates that expire within `within` or do not
+/// chain to their CA, keys that do not fit, values that are not what a manifest declares.
+pub fn check(
+    store: &mut Store,
+    declared: &Declared,
+    within: Duration,
+    now: OffsetDateTime,
+) -> Result<Checked> {
+    let mut checked = Checked::default();
+    for (name, value) in store.iter() {
+        checked.variables += 1;
+        let kind = Kind::of(value);
+        checked.certificates += usize::from(kind.name() == "certificate");
+        let problems = match &kind {
+            Kind::Certificate(certificates) => of_certificate(value, certificates, within, now),
+            Kind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
+            Kind::Ssh | Kind::Rsa if is_mismatched_pair(value) == Some(true) => {
+                vec!["its private key is not that of its public key".to_owned()]
+            }
+            _ => Vec::new(),
+        };
+        checked
+            .findings
+            .extend(problems.into_iter().map(|problem| Finding { name: name.to_owned(), problem }));
+    }
+    for name in store.names().map(str::to_owned).collect::<Vec<_>>() {
+        against_declaration(store, declared, &name, now, &mut checked)?;
+    }
+    checked.findings.sort_by(|a, b| a.name.cmp(&b.name));
+    checked.findings.dedup();
+    Ok(checked)
+}
+
+fn of_certificate(
+    value: &Node,
+    certificates: &[Certificate],
+    within: Duration,
+    now: OffsetDateTime,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    let Some(certificate) = certificates.first() else { return problems };
+    if certificate.not_after < now {
+        problems.push(format!("it expired on {}", date(certificate.not_after)));
+    } else if certificate.not_after < now + within {
+        problems.push(format!("it expires on {}", date(certificate.not_after)));
+    }
+    let key = value.get("private_key").and_then(Node::as_str).unwrap_or_default();
+    match SigningKey::from_pem(key) {
+        Ok(key) if key.public_bits() != certificate.public_bits => {
+            problems.push("its private key is not that of its certificate".into());
+        }
+        Ok(_) => {}
+        Err(error) => problems.push(error.to_string()),
+    }
+    match value.get("ca").and_then(Node::as_str).filter(|text| !text.trim().is_empty()) {
+        Some(text) => match Certificate::from_pem(text) {
+            Ok(bundle) => problems.extend(chain_problem(certificate, certificates, &bundle, within, now)),
+            Err(_) => problems.push("the certificate under 'ca' cannot be read".into()),
+        },
+        None if certificate.is_self_signed() => {}
+        None => problems.push("it has no 'ca'".into()),
+    }
+    problems
+}
+
+fn chain_problem(
+    certificate: &Certificate,
+    chain: &[Certificate],
+    bundle: &[Certificate],
+    within: Duration,
+    now: OffsetDateTime,
+) -> Option<String> {
+    // What the certificate's own text carries behind it (intermediate CAs) may stand between.
+    let Some(authority) =
+        bundle.iter().chain(&chain[1..]).find(|authority| certificate.is_signed_by(authority))
+    else {
+        return Some("it does not chain to the certificate under 'ca'".into());
+    };
+    (authority.der != certificate.der && authority.not_after < now + within)
+        .then(|| format!("its CA expires on {}", date(authority.not_after)))
+}
+
+fn against_declaration(
+    store: &mut Store,
+    declared: &Declared,
+    name: &str,
+    now: OffsetDateTime,
+    checked: &mut Checked,
+) -> Result<()> {
+    let Some((definitions, definition)) = declared.get(name) else { return Ok(()) };
+    let (Some(kind), Some(value)) = (&definition.kind, store.get(name).cloned()) else { return Ok(()) };
+    let mut resolver = Resolver::new(&declared.sources, definitions, Some(store), now).read_only();
+    match resolver.prepare(definition, kind)? {
+        Some((spec, authority)) => {
+            for problem in spec.mismatches(&value, authority.as_ref()) {
+                checked.findings.push(Finding { name: name.to_owned(), problem });
+            }
+        }
+        None => checked
+            .notes
+            .push(format!("'{name}' is not compared with its options: {}", unresolved_names(&resolver))),
+    }
+    Ok(())
+}
+
+fn unresolved_names(resolver: &Resolver<'_>) -> String {
+    match resolver.missing_names().as_slice() {
+        [] => "they refer to what their variables lack".into(),
+        names => format!("{} has no value", names.join(", ")),
+    }
+}
+
+/// The CA for a value of which no manifest says how it is made: the one in the store that signed it.
+pub fn authority_of(store: &Store, name: &str, certificate: &Certificate) -> Result<Option<Authority>> {
+    if certificate.is_self_signed() {
+        return Ok(None);
+    }
+    let signer = signer(store, certificate).ok_or_else(|| {
+        Error::invalid(format!("the CA that signed '{name}' is not in the store"))
+            .with_hint("name the manifest that declares it with -l MANIFEST")
+    })?;
+    let value = store.get(&signer).cloned().unwrap_or_else(|| Node::string(""));
+    Authority::from_value(&signer, &value).map(Some)
+}

@@ -1,0 +1,248 @@
+//! New values for old ones.
+//!
+//! A CA is rotated in two steps. The first makes a new CA and signs everything again that the old one
+//! signed; the old certificate stays in the bundles (`certificate` of the CA, `ca` of what it signed), so
+//! that both are trusted while machines change over. The second, once all have changed, drops it.
+
+use std::collections::BTreeSet;
+
+use time::OffsetDateTime;
+
+use super::report::authority_of;
+use crate::variables::Declared;
+use crate::variables::Resolver;
+use crate::vars_store::authority::Authority;
+use crate::vars_store::rsa_key::KeyPool;
+use crate::vars_store::spec::Spec;
+use crate::vars_store::store::Store;
+use crate::vars_store::value::Kind;
+use crate::vars_store::x509::Certificate;
+use base::error::ResultExt;
+use base::{Error, Result};
+use yaml::{Data, Node};
+
+/// What a rotation did.
+#[derive(Debug, Default)]
+pub struct Rotated {
+    /// The variables with new values, in the order they were made.
+    pub renewed: Vec<String>,
+    /// The CAs whose old certificate is still trusted, or, after the second step, no longer.
+    pub authorities: Vec<String>,
+}
+
+/// Makes a new value for `name`, and if it is a CA for everything that it signed. The store is written once,
+/// with all of it or none.
+pub fn rotate(store: &mut Store, declared: &Declared, name: &str, now: OffsetDateTime) -> Result<Rotated> {
+    store.lock()?;
+    let mut rotation =
+        Rotation { declared, now, keys: KeyPool::default(), done: Rotated::default(), seen: BTreeSet::new() };
+    let result = rotation.renew(store, name).and_then(|()| store.save());
+    store.unlock();
+    result.map(|()| rotation.done)
+}
+
+struct Rotation<'a> {
+    declared: &'a Declared,
+    now: OffsetDateTime,
+    keys: KeyPool,
+    done: Rotated,
+    seen: BTreeSet<String>,
+}
+
+impl Rotation<'_> {
+    fn renew(&mut self, store: &mut Store, name: &str) -> Result<()> {
+        if !self.seen.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let old = stored(store, name)?;
+        let kind = Kind::of(&old);
+        if let Kind::Certificate(certificates) = &kind
+            && old_generations(certificates).next().is_some()
+        {
+            return Err(Error::invalid(format!("a rotation of '{name}' is under way"))
+                .with_hint("once everything trusts the new CA, finish it with --finish"));
+        }
+        let old_certificate = kind.certificate();
+        let (spec, authority) = self
+            .prepare(store, name, &old, old_certificate)
+            .context(|| format!("'{name}' cannot be rotated"))?;
+        let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
+        self.done.renewed.push(name.to_owned());
+        let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
+            store.set(name, keep_unknown(&old, new));
+            return Ok(());
+        };
+        let old_pem = old_certificate.to_pem();
+        append(&mut new, "certificate", &old_pem);
+        if authority.is_none() {
+            append(&mut new, "ca", &old_pem);
+        }
+        store.set(name, keep_unknown(&old, new));
+        self.done.authorities.push(name.to_owned());
+        for dependent in signed_by(store, old_certificate, name) {
+            self.renew(store, &dependent)?;
+        }
+        Ok(())
+    }
+
+    /// How the new value is made: as a manifest declares it, else as the old one was.
+    fn prepare(
+        &mut self,
+        store: &mut Store,
+        name: &str,
+        old: &Node,
+        certificate: Option<&Certificate>,
+    ) -> Result<(Spec, Option<Authority>)> {
+        if let Some((definitions, definition)) = self.declared.get(name) {
+            let kind = definition.kind.clone().unwrap_or_default();
+            let mut resolver =
+                Resolver::new(&self.declared.sources, definitions, Some(store), self.now).read_only();
+            if let Some(prepared) = resolver.prepare(definition, &kind)? {
+                return Ok(prepared);
+            }
+            return Err(resolver
+                .missing_error(true)
+                .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved"))));
+        }
+        let spec = Spec::like(name, old)?;
+        let authority = match certificate {
+            // A dependent's old signer has been replaced already: its new one is found by name.
+            Some(certificate) => match self.renewed_authority(store, certificate)? {
+                Some(authority) => Some(authority),
+                None => authority_of(store, name, certificate)?,
+            },
+            None => None,
+        };
+        Ok((spec, authority))
+    }
+
+    /// The CA, renewed in this rotation, whose old certificate signed this one.
+    fn renewed_authority(&self, store: &Store, certificate: &Certificate) -> Result<Option<Authority>> {
+        for name in &self.done.authorities {
+            let value = stored(store, name)?;
+            if let Kind::Certificate(certificates) = Kind::of(&value)
+                && old_generations(&certificates).any(|old| certificate.is_signed_by(old))
+                && !certificate.is_self_signed()
+            {
+                return Authority::from_value(name, &value).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Ends the rotation of the CA `name`, and of those below it: its old certificates are dropped from all
+/// bundles.
+pub fn finish(store: &mut Store, name: &str) -> Result<Rotated> {
+    store.lock()?;
+    let result = drop_old(store, name).and_then(|done| store.save().map(|()| done));
+    store.unlock();
+    result
+}
+
+fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
+    let mut done = Rotated::default();
+    let mut waiting = vec![name.to_owned()];
+    while let Some(name) = waiting.pop() {
+        let value = stored(store, &name)?;
+        let Kind::Certificate(certificates) = Kind::of(&value) else { continue };
+        let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
+        if let Some(current) = certificates.first() {
+            waiting.extend(signed_by(store, current, &name));
+        }
+        if old.is_empty() {
+            continue;
+        }
+        let left: Vec<String> = old.iter().flat_map(|old| signed_by(store, old, &name)).collect();
+        if !left.is_empty() {
+            return Err(Error::invalid(format!(
+                "the old certificate of '{name}' is still needed: it signed {}",
+                left.join(", ")
+            ))
+            .with_hint("rotate these first"));
+        }
+        let names: Vec<String> = store.names().map(str::to_owned).collect();
+        for holder in names {
+            let mut value = stored(store, &holder)?;
+            let mut changed = strip(&mut value, "ca", &old);
+            if holder == name {
+                changed |= strip(&mut value, "certificate", &old);
+            }
+            if changed {
+                store.set(&holder, value);
+            }
+        }
+        done.authorities.push(name);
+    }
+    if done.authorities.is_empty() {
+        return Err(Error::invalid(format!("no rotation of '{name}' is under way")));
+    }
+    Ok(done)
+}
+
+/// The certificates of a CA that an earlier rotation left behind the current one: same subject, other key.
+/// (What else stands there is the chain above it.)
+fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certificate> {
+    let first = certificates.first();
+    certificates.iter().skip(1).filter(move |other| {
+        first.is_some_and(|first| other.subject == first.subject && other.public_bits != first.public_bits)
+    })
+}
+
+fn stored(store: &Store, name: &str) -> Result<Node> {
+    store.get(name).cloned().ok_or_else(|| {
+        Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
+            name,
+            store.names(),
+            || None,
+        )
+    })
+}
+
+/// The variables whose certificate `authority` signed, `except` apart.
+fn signed_by(store: &Store, authority: &Certificate, except: &str) -> Vec<String> {
+    store
+        .iter()
+        .filter(|(name, value)| {
+            *name != except
+                && Kind::of(value)
+                    .certificate()
+                    .is_some_and(|certificate| certificate.is_signed_by(authority))
+        })
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+fn append(value: &mut Node, key: &str, pem: &str) {
+    if let Data::Map(map) = &mut value.data
+        && let Some(Node { data: Data::String(text), .. }) = map.get_mut(key)
+    {
+        text.push_str(pem);
+    }
+}
+
+/// Takes certificates out of a bundle. Whether there were any.
+fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
+    let Data::Map(map) = &mut value.data else { return false };
+    let Some(Node { data: Data::String(text), .. }) = map.get_mut(key) else { return false };
+    let Ok(bundle) = Certificate::from_pem(text) else { return false };
+    let kept: Vec<&Certificate> =
+        bundle.iter().filter(|one| old.iter().all(|old| old.der != one.der)).collect();
+    if kept.is_empty() || kept.len() == bundle.len() {
+        return false;
+    }
+    *text = kept.into_iter().map(Certificate::to_pem).collect();
+    true
+}
+
+/// The new value with whatever else the old one held.
+fn keep_unknown(old: &Node, mut new: Node) -> Node {
+    if let (Data::Map(old), Data::Map(new)) = (&old.data, &mut new.data) {
+        for (key, value) in old.iter() {
+            if !new.contains(key) {
+                new.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    new
+}

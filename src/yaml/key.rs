@@ -1,0 +1,44 @@
+//! Keys of mappings, for look-ups.
+
+use std::borrow::Cow;
+
+use super::Data;
+
+/// A scalar as a hash key.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) enum Key<'t> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Float(u64),
+    String(Cow<'t, str>),
+}
+
+impl<'t> Key<'t> {
+    /// None for collections, and for NaN, which equals nothing.
+    pub(super) fn of(data: &'t Data) -> Option<Self> {
+        Some(match data {
+            Data::Null => Key::Null,
+            Data::Bool(flag) => Key::Bool(*flag),
+            Data::Int(int) => Key::Int(*int),
+            Data::UInt(int) => Key::UInt(*int),
+            Data::Float(float) if float.is_nan() => return None,
+            // Both zeros are one key.
+            Data::Float(float) => Key::Float((float + 0.0).to_bits()),
+            Data::String(text) => Key::String(text.into()),
+            Data::Seq(_) | Data::Map(_) => return None,
+        })
+    }
+
+    pub(super) fn into_owned(self) -> Key<'static> {
+        match self {
+            Key::Null => Key::Null,
+            Key::Bool(flag) => Key::Bool(flag),
+            Key::Int(int) => Key::Int(int),
+            Key::UInt(int) => Key::UInt(int),
+            Key::Float(bits) => Key::Float(bits),
+            Key::String(text) => Key::String(text.into_owned().into()),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Positions in documents.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use granit_parser::Marker;
+
+/// Where in which input a node stands. Lines and columns count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Position {
+    /// The file, or a name for what is not a file (`--var`); none for generated nodes.
+    pub source: Option<Arc<PathBuf>>,
+    /// Line, from 1; 0 for generated nodes.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// `file:line:column`, or as much of it as is known.
+    pub fn describe(&self) -> String {
+        let file =
+            self.source.as_deref().map_or("<generated>".into(), |path: &PathBuf| path.display().to_string());
+        if self.line == 0 { file } else { format!("{file}:{}:{}", self.line, self.column) }
+    }
+
+    /// The file this position is in.
+    pub fn file(&self) -> Option<&Path> {
+        self.source.as_deref().map(PathBuf::as_path)
+    }
+}
+
+/// Line and column, both from 1.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl From<Marker> for Place {
+    fn from(mark: Marker) -> Self {
+        Place { line: mark.line(), column: mark.col() + 1 }
+    }
+}
