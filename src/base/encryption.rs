@@ -20,7 +20,7 @@ const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-enc
 
 /// To whom is sealed, and by whose identity sealed things are opened. Nobody, unless somebody is named.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Sealing {
+pub struct Encryption {
     /// `age1…`
     recipients: Vec<String>,
     /// The texts of identity files. They are for this process alone.
@@ -28,15 +28,15 @@ pub struct Sealing {
     identities: Vec<String>,
 }
 
-impl fmt::Debug for Sealing {
+impl fmt::Debug for Encryption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealing({:?}, {} identities)", self.recipients, self.identities.len())
+        write!(f, "Encryption({:?}, {} identities)", self.recipients, self.identities.len())
     }
 }
 
 /// How something is kept that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredForm {
     /// In plain.
     Plain,
     /// Sealed, but to others than those to whom it would be written now, as far as is known.
@@ -45,7 +45,7 @@ pub enum Kept {
     AsWanted,
 }
 
-fn is_sealed(bytes: &[u8]) -> bool {
+fn is_encrypted(bytes: &[u8]) -> bool {
     BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
 }
 
@@ -84,7 +84,7 @@ impl Recipient for Mark {
     }
 }
 
-impl Sealing {
+impl Encryption {
     /// Seals to these recipients (`age1…`), and opens by these identities (texts of identity files, each with the name of
     /// its file).
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
@@ -99,7 +99,7 @@ impl Sealing {
                 Error::usage(format!("'{name}' is no file of identities: {why}"))
                     .with_hint("`age-keygen -o FILE` makes one; a line of it begins with AGE-SECRET-KEY-1")
             };
-            if is_sealed(text.as_bytes()) {
+            if is_encrypted(text.as_bytes()) {
                 return Err(wrong(
                     "it is encrypted with a passphrase, which nobody can be asked for here".into(),
                 ));
@@ -110,7 +110,7 @@ impl Sealing {
                 return Err(wrong("it is empty".into()));
             }
         }
-        Ok(Sealing { recipients, identities: identities.into_iter().map(|(_, text)| text).collect() })
+        Ok(Encryption { recipients, identities: identities.into_iter().map(|(_, text)| text).collect() })
     }
 
     /// Whether what is written is sealed.
@@ -119,13 +119,13 @@ impl Sealing {
     }
 
     /// How this is kept.
-    pub fn kept(&self, bytes: &[u8]) -> Kept {
-        match is_sealed(bytes) {
-            false => Kept::Plain,
+    pub fn kept(&self, bytes: &[u8]) -> StoredForm {
+        match is_encrypted(bytes) {
+            false => StoredForm::Plain,
             true if Mark::read(bytes).is_some_and(|mark| mark.0 == Mark::of(&self.recipients).0) => {
-                Kept::AsWanted
+                StoredForm::AsWanted
             }
-            true => Kept::ToOthers,
+            true => StoredForm::ToOthers,
         }
     }
 
@@ -152,7 +152,7 @@ impl Sealing {
 
     /// What was sealed; what was not is as it is. The kind of the error is `InvalidInput` where another identity may help.
     pub fn open(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-        if !is_sealed(&bytes) {
+        if !is_encrypted(&bytes) {
             return Ok(bytes);
         }
         let unreadable = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
@@ -200,12 +200,12 @@ mod tests {
     #[test]
     fn each_recipient_opens_what_was_sealed_and_nobody_else() {
         let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
-        let to_both = Sealing::new(vec![one, two], Vec::new()).unwrap();
+        let to_both = Encryption::new(vec![one, two], Vec::new()).unwrap();
         let sealed = to_both.seal(b"a secret").unwrap();
         assert!(sealed.starts_with(BEGINNINGS[0]) && sealed.is_ascii());
         assert_ne!(to_both.seal(b"a secret").unwrap(), sealed);
         for identity in [first, second] {
-            let opening = Sealing::new(Vec::new(), vec![identity]).unwrap();
+            let opening = Encryption::new(Vec::new(), vec![identity]).unwrap();
             assert_eq!(opening.open(sealed.clone()).unwrap(), b"a secret");
             assert_eq!(
                 opening.open([&sealed[..], b"\n\n\n"].concat()).unwrap(),
@@ -215,58 +215,58 @@ mod tests {
             assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
             assert_eq!(opening.open(b"plain".to_vec()).unwrap(), b"plain");
         }
-        let error = Sealing::new(Vec::new(), vec![third]).unwrap().open(sealed.clone()).unwrap_err();
+        let error = Encryption::new(Vec::new(), vec![third]).unwrap().open(sealed.clone()).unwrap_err();
         assert!(error.to_string().contains("not to the identity"), "{error}");
         let error = to_both.open(sealed).unwrap_err();
         assert!(error.to_string().contains("--identity"), "{error}");
-        assert_eq!(Sealing::default().seal(b"x").unwrap(), b"x");
+        assert_eq!(Encryption::default().seal(b"x").unwrap(), b"x");
     }
 
     #[test]
     fn to_whom_it_was_sealed_is_known() {
         let ((one, _), (two, _)) = (pair(), pair());
         let to = |recipients: &[&String]| {
-            Sealing::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
+            Encryption::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
         };
         let sealed = to(&[&one, &two]).seal(b"a secret").unwrap();
-        for (sealing, kept) in [
-            (to(&[&one, &two]), Kept::AsWanted),
-            (to(&[&two, &one, &two]), Kept::AsWanted),
-            (to(&[&one]), Kept::ToOthers),
-            (to(&[]), Kept::ToOthers),
+        for (encryption, kept) in [
+            (to(&[&one, &two]), StoredForm::AsWanted),
+            (to(&[&two, &one, &two]), StoredForm::AsWanted),
+            (to(&[&one]), StoredForm::ToOthers),
+            (to(&[]), StoredForm::ToOthers),
         ] {
-            assert_eq!(sealing.kept(&sealed), kept, "{sealing:?}");
-            assert_eq!(sealing.kept(&[&sealed[..], b"\n"].concat()), kept);
-            assert_eq!(sealing.kept(b"{}"), Kept::Plain);
+            assert_eq!(encryption.kept(&sealed), kept, "{encryption:?}");
+            assert_eq!(encryption.kept(&[&sealed[..], b"\n"].concat()), kept);
+            assert_eq!(encryption.kept(b"{}"), StoredForm::Plain);
         }
         let recipient: x25519::Recipient = one.parse().unwrap();
         let foreign = age::encrypt_and_armor(&recipient, b"a secret").unwrap();
-        assert_eq!(to(&[&one]).kept(foreign.as_bytes()), Kept::ToOthers, "by another program");
+        assert_eq!(to(&[&one]).kept(foreign.as_bytes()), StoredForm::ToOthers, "by another program");
     }
 
     #[test]
     fn damage_is_found() {
         let (recipient, identity) = pair();
-        let sealing = Sealing::new(vec![recipient], vec![identity]).unwrap();
-        let sealed = sealing.seal(&[b'x'; 500]).unwrap();
+        let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
+        let sealed = encryption.seal(&[b'x'; 500]).unwrap();
         for at in (40..sealed.len() - 40).step_by(37) {
             let mut damaged = sealed.clone();
             damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
-            assert!(sealing.open(damaged).is_err(), "at {at}");
+            assert!(encryption.open(damaged).is_err(), "at {at}");
         }
-        assert!(sealing.open(sealed[..sealed.len() / 2].to_vec()).is_err());
+        assert!(encryption.open(sealed[..sealed.len() / 2].to_vec()).is_err());
     }
 
     #[test]
     fn what_is_no_recipient_or_identity_is_told_and_not_quoted() {
-        let error = Sealing::new(vec!["age1x".into()], Vec::new()).unwrap_err();
+        let error = Encryption::new(vec!["age1x".into()], Vec::new()).unwrap_err();
         assert!(error.to_string().contains("'age1x' is no recipient"), "{error}");
         for (text, part) in [
             ("AGE-SECRET-KEY-1WRONG", "a line"),
             ("# nothing\n", "empty"),
             ("age-encryption.org/v1\n", "passphrase"),
         ] {
-            let error = Sealing::new(Vec::new(), vec![("key.txt".into(), text.into())]).unwrap_err();
+            let error = Encryption::new(Vec::new(), vec![("key.txt".into(), text.into())]).unwrap_err();
             let said = format!("{error:?}");
             assert!(said.contains("'key.txt'") && said.contains(part) && !said.contains("WRONG"), "{said}");
         }

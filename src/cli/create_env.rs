@@ -33,12 +33,13 @@ impl CreateEnvArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         if self.dry_run {
-            return plan::forecast(self.deploy, session).and_then(|forecast| plan::show(&forecast, session));
+            return plan::plan_report(self.deploy, session)
+                .and_then(|plan_report| plan::show(&plan_report, session));
         }
         let plan = self.plan.as_deref().map(|path| {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| Error::io(format!("reading the plan '{}'", path.display()), error))?;
-            apply::Forecast::parse(&text, &path.display().to_string())
+            apply::PlanReport::parse(&text, &path.display().to_string())
         });
         let plan = plan.transpose()?;
         session.keep_log("create-env");

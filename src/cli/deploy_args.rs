@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::apply;
@@ -54,7 +54,7 @@ pub struct DeployArgs {
 
 impl DeployArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
+    pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, RunContext)> {
         let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
         self.agent.apply(&mut surroundings.environment);
         let request = apply::CreateEnv {

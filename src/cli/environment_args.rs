@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::choices::Templates;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
@@ -46,7 +46,7 @@ impl EnvironmentArgs {
     }
 
     /// The manifest with what goes into it, and what a run needs. `keep_work`: the scratch directory stays.
-    pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, Surroundings)> {
+    pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, RunContext)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), keep_work)?;

@@ -33,7 +33,7 @@ impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let directory = Session::history_dir()?;
         let state = match self.place.named()? {
-            Some(state) => Some(session.depot(&state)?.resolved()?.place()),
+            Some(state) => Some(session.storage(&state)?.resolved()?.place()),
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::vm_args::VmArgs;
 use base::Result;
 use engine::apply;
@@ -23,7 +23,7 @@ pub struct JobsArgs {
 
 impl JobsArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn begin(&self, session: &Session, command: &str) -> Result<(apply::OnJobs, Surroundings)> {
+    pub(super) fn begin(&self, session: &Session, command: &str) -> Result<(apply::OnJobs, RunContext)> {
         let (state, inputs) = self.vm.inputs()?;
         session.keep_log(command);
         let surroundings = self.vm.surroundings(session, state)?;

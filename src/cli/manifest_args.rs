@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::{paths, sealing};
+use super::{encryption_args, paths};
 use manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
@@ -78,7 +78,7 @@ impl ManifestFlags {
             vars_env: self.vars_env.clone(),
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),
-            sealing: sealing::current(),
+            encryption: encryption_args::current(),
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {

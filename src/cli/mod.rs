@@ -18,6 +18,7 @@ mod create_env;
 mod delete_env;
 mod deploy_args;
 mod duration;
+mod encryption_args;
 mod env_file;
 mod environment_args;
 mod finish;
@@ -48,7 +49,6 @@ mod run_log;
 mod run_record;
 mod scp;
 mod scratch;
-mod sealing;
 mod session;
 mod signals;
 mod ssh;
@@ -75,7 +75,7 @@ use env_file::CommandLine;
 use finish::Finished;
 use globals::Globals;
 use grammar::Later;
-use session::{Conduct, Session};
+use session::{OutputMode, Session};
 
 pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
@@ -241,8 +241,8 @@ impl Command {
         }
     }
 
-    fn conduct(&self) -> Conduct {
-        Conduct {
+    fn output_mode(&self) -> OutputMode {
+        OutputMode {
             product: self.has_product(),
             followed: self.is_followed(),
             logged: self.changes_the_world(),
@@ -360,11 +360,11 @@ fn run() -> ExitCode {
                 return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
             }
         };
-    let session = Session::begin(&cli.globals, &cli.command.conduct());
+    let session = Session::begin(&cli.globals, &cli.command.output_mode());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
-        sealing::establish(&cli.globals)?;
-        sealing::current().secrets().for_each(|secret| session.redactor.add(secret));
+        encryption_args::establish(&cli.globals)?;
+        encryption_args::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });
     finish::finish(&session, result)

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::StateArgs;
 use super::env_file::EnvFileArgs;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use base::{Error, Result};
 
 /// The state of a manifest that is not read.
@@ -42,7 +42,7 @@ impl PlaceArgs {
     }
 
     /// What a command needs that changes it.
-    pub(super) fn surroundings(&self, session: &Session, command: &str) -> Result<Surroundings> {
+    pub(super) fn surroundings(&self, session: &Session, command: &str) -> Result<RunContext> {
         let path = self.path()?;
         session.keep_log(command);
         let mut surroundings = session.surroundings(path, None, false)?;

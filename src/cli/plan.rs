@@ -9,7 +9,7 @@ use super::finish::Finished;
 use super::session::Session;
 use base::files::durable::write_atomically;
 use base::{Error, Result};
-use engine::apply::{self, Action, Forecast};
+use engine::apply::{self, Action, PlanReport};
 
 /// The exit code of `plan --detailed-exitcode` when there is something to do.
 pub const CHANGES: u8 = 7;
@@ -30,34 +30,34 @@ pub struct PlanArgs {
 
 impl PlanArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let forecast = forecast(self.deploy, session)?;
+        let plan_report = plan_report(self.deploy, session)?;
         if let Some(path) = &self.out {
-            let text = serde_json::to_string_pretty(&forecast)
+            let text = serde_json::to_string_pretty(&plan_report)
                 .map_err(|error| Error::environment("the plan has no JSON form").with_source(error))?;
             write_atomically(path, format!("{text}\n").as_bytes())
                 .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;
             session.reporter.note(format!("The plan is saved: '{}'", path.display()));
         }
-        let finished = show(&forecast, session)?;
-        let changes = self.detailed_exitcode && forecast.action != Action::Nothing;
+        let finished = show(&plan_report, session)?;
+        let changes = self.detailed_exitcode && plan_report.action != Action::Nothing;
         Ok(if changes { finished.with_exit_code(CHANGES) } else { finished })
     }
 }
 
 /// Plans, and touches nothing.
-pub(super) fn forecast(deploy: DeployArgs, session: &Session) -> Result<Forecast> {
+pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
     let (mut request, surroundings) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
     apply::plan_env(&request, &surroundings.environment)
 }
 
 /// The plan as the command's product.
-pub(super) fn show(forecast: &Forecast, session: &Session) -> Result<Finished> {
+pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finished> {
     if session.globals.json {
-        return Finished::json(forecast);
+        return Finished::json(plan_report);
     }
-    let mut text = format!("Plan for '{}':\n", forecast.deployment);
-    for line in forecast.summary() {
+    let mut text = format!("Plan for '{}':\n", plan_report.deployment);
+    for line in plan_report.summary() {
         text.push_str(&format!("  {line}\n"));
     }
     Ok(Finished::Output(session.redactor.apply(&text).into_owned().into_bytes()))

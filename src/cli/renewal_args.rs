@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::environment_args::EnvironmentArgs;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::apply;
@@ -34,7 +34,7 @@ pub struct RenewalArgs {
 
 impl RenewalArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn prepare(&self, session: &Session) -> Result<(apply::CreateEnv, Surroundings)> {
+    pub(super) fn prepare(&self, session: &Session) -> Result<(apply::CreateEnv, RunContext)> {
         let (inputs, mut surroundings) = self.on.begin(session, false)?;
         self.agent.apply(&mut surroundings.environment);
         let request = apply::CreateEnv {

@@ -12,7 +12,7 @@ use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
-use super::{duration, logging, paths, sealing, signals};
+use super::{duration, encryption_args, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
 use crate::ui;
@@ -21,11 +21,11 @@ use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
 use engine::apply::{Ask, Confirm, Environment, Paths};
-use engine::state::{Address, Depot, Shared};
+use engine::state::{Address, Shared, Storage};
 
 /// How a command behaves towards who called it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Conduct {
+pub(super) struct OutputMode {
     /// It prints something of its own, which has standard output to itself.
     pub(super) product: bool,
     /// It takes so long that a person wants to see how far it is, product or not.
@@ -51,14 +51,14 @@ pub(super) struct Session {
 }
 
 /// An [`Environment`] whose scratch directory is removed when this is dropped.
-pub(super) struct Surroundings {
+pub(super) struct RunContext {
     pub(super) environment: Environment,
     scratch: Scratch,
     /// Nothing is pruned while the run may need it.
     _cache: Cache,
 }
 
-impl Drop for Surroundings {
+impl Drop for RunContext {
     fn drop(&mut self) {
         // A CPI that was left at work may still read an image there.
         if self.environment.left_at_work.load(Ordering::SeqCst) {
@@ -69,7 +69,7 @@ impl Drop for Surroundings {
 
 impl Session {
     /// Chooses the renderer and sets up logging.
-    pub(super) fn begin(globals: &Globals, conduct: &Conduct) -> Session {
+    pub(super) fn begin(globals: &Globals, output_mode: &OutputMode) -> Session {
         let redactor = Redactor::default();
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
@@ -78,7 +78,7 @@ impl Session {
             format: match () {
                 () if globals.json => ui::Format::Json,
                 // Most products are not followed stage by stage.
-                () if conduct.product && !conduct.followed => ui::Format::Plain,
+                () if output_mode.product && !output_mode.followed => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
@@ -87,10 +87,10 @@ impl Session {
             unicode: unicode(),
             dumb,
             verbose: globals.verbose > 0,
-            product: conduct.product,
+            product: output_mode.product,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        let log = conduct.logged.then(|| RunLog::new(redactor.clone()));
+        let log = output_mode.logged.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let shown = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
@@ -106,8 +106,8 @@ impl Session {
             log,
             command: OnceLock::new(),
             record,
-            looks: conduct.looks,
-            product: conduct.product,
+            looks: output_mode.looks,
+            product: output_mode.product,
         }
     }
 
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Begins the record of a run that keeps a log. Without a place for it the run goes on.
-    fn keep_record(&self, state: &Depot) {
+    fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let begun = Session::history_dir()
@@ -173,8 +173,8 @@ impl Session {
         state: PathBuf,
         package_dir: Option<&Path>,
         keep_work: bool,
-    ) -> Result<Surroundings> {
-        let state = self.depot(&state)?;
+    ) -> Result<RunContext> {
+        let state = self.storage(&state)?;
         self.keep_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
@@ -210,20 +210,20 @@ impl Session {
             insecure_agent: false,
             clock: self.clock.clone(),
         };
-        Ok(Surroundings { environment, scratch, _cache: cache_in_use })
+        Ok(RunContext { environment, scratch, _cache: cache_in_use })
     }
 
     /// Where the state is kept that `state` names: a path or a URL.
-    pub(super) fn depot(&self, state: &Path) -> Result<Depot> {
+    pub(super) fn storage(&self, state: &Path) -> Result<Storage> {
         let text = state.to_string_lossy();
-        let sealing = sealing::current();
+        let encryption = encryption_args::current();
         let calls = |of: &str| {
             let name = Sha256::digest(of.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
             paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
         };
         let Some(address) = Address::parse(&text)? else {
-            return Ok(Depot::from(state).sealed(sealing, calls(&text)?));
+            return Ok(Storage::from(state).sealed(encryption, calls(&text)?));
         };
         let mut shared = Shared::new(address, &paths::environment(), Some(paths::executable()?));
         if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
@@ -232,7 +232,7 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         shared.secrets().iter().for_each(|secret| self.redactor.add(secret));
-        Depot::shared(&shared, sealing, calls(&shared.identity())?)
+        Storage::shared(&shared, encryption, calls(&shared.identity())?)
     }
 
     /// `--cache-dir`, or where the user keeps caches.

@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::choices::Templates;
 use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
-use engine::apply::visit::{Answering, Observer, Standpoint, Status, StatusOf, There};
-use engine::state::{Depot, State};
+use engine::apply::inspect::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
+use engine::state::{State, Storage};
 
 /// Days before its end from which on a certificate is pointed at.
 const EXPIRES_SOON: i64 = 30;
@@ -87,12 +87,12 @@ impl StatusArgs {
         let mut surroundings = session.surroundings(state, None, false)?;
         self.agent.apply(&mut surroundings.environment);
         self.cpi.apply(&mut surroundings.environment);
-        let standpoint = Standpoint::new(&request, &surroundings.environment)?;
-        let mut observer = standpoint.observer();
+        let sources = StatusSources::new(&request, &surroundings.environment)?;
+        let mut collector = sources.collector();
         if self.watch {
-            return self.watch(session, &surroundings, &mut observer);
+            return self.watch(session, &surroundings, &mut collector);
         }
-        let status = observer.look(&surroundings.environment.reporter)?;
+        let status = collector.look(&surroundings.environment.reporter)?;
         let output = match session.globals.json {
             true => Finished::json(&status)?,
             false => Finished::Output(text(session, &status).into_bytes()),
@@ -107,14 +107,14 @@ impl StatusArgs {
     fn watch(
         &self,
         session: &Session,
-        surroundings: &Surroundings,
-        observer: &mut Observer<'_>,
+        surroundings: &RunContext,
+        collector: &mut StatusCollector<'_>,
     ) -> Result<Finished> {
         let silent = Reporter::silent();
         let environment = &surroundings.environment;
         let mut screen = ui::Screenful::open(session.globals.json);
         while environment.interrupted().is_none() {
-            let frame = match observer.look(&silent) {
+            let frame = match collector.look(&silent) {
                 Ok(status) if session.globals.json => json_line(&status)?,
                 Ok(status) => text(session, &status),
                 Err(_) if environment.interrupted().is_some() => break,
@@ -134,9 +134,9 @@ impl StatusArgs {
 
 /// Whether a file is a state and no manifest.
 fn is_state(path: &Path) -> bool {
-    let depot = Depot::from(path);
+    let storage = Storage::from(path);
     path.extension().is_some_and(|extension| extension == "json")
-        && matches!(State::read(&depot), Ok(Some(_)))
+        && matches!(State::read(&storage), Ok(Some(_)))
 }
 
 fn json_line(status: &Status) -> Result<String> {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::Finished;
-use super::{paths, sealing, session::Session};
+use super::{encryption_args, paths, session::Session};
 use base::Result;
 use manifest::Inputs;
 use manifest::vars::command::{self, Request};
@@ -121,7 +121,7 @@ impl VarsArgs {
             VarsCommand::Rotate { store, name, .. } => (store, Request::Finish { name }),
         };
         let store = paths::expand(&store.store, paths::home().as_deref());
-        command::run(&store, &sealing::current(), &request, &session.reporter)
+        command::run(&store, &encryption_args::current(), &request, &session.reporter)
             .map(|text| Finished::Output(text.into_bytes()))
     }
 }

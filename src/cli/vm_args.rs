@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
@@ -35,7 +35,7 @@ impl VmArgs {
     }
 
     /// What the library needs to get at it.
-    pub(super) fn surroundings(&self, session: &Session, state: PathBuf) -> Result<Surroundings> {
+    pub(super) fn surroundings(&self, session: &Session, state: PathBuf) -> Result<RunContext> {
         let mut surroundings = session.surroundings(state, None, false)?;
         self.state.apply(&mut surroundings.environment);
         self.agent.apply(&mut surroundings.environment);

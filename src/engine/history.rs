@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::state::Depot;
+use crate::state::Storage;
 use base::events::AnnouncedStep;
 use base::files::Locked;
 use base::files::durable::{Replacement, newest_first, sweep_temporaries};
@@ -190,7 +190,7 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
 
 /// One name for a state file, however it is called: links and `..` lead to the same one.
 fn real(state: &Path) -> Result<PathBuf> {
-    let path = Depot::from(state).resolved()?.place();
+    let path = Storage::from(state).resolved()?.place();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use yaml::Node;
 
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
@@ -37,7 +37,7 @@ pub struct Inputs {
     /// The state is shared by several machines, and so must be what is generated: there is no default for where.
     pub shared_state: bool,
     /// How the vars store is kept.
-    pub sealing: Sealing,
+    pub encryption: Encryption,
     /// Nothing is written: values that have to be generated are forgotten again.
     pub discard_generated: bool,
 }

@@ -4,7 +4,7 @@
 //! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
 
 pub mod cpi_config;
-mod deciding;
+mod deploy_digest;
 pub mod deployment;
 mod files;
 mod inputs;
@@ -19,7 +19,7 @@ pub mod vars_store;
 mod words;
 
 pub use cpi_config::{CpiConfig, CpiEntry};
-pub use deciding::deciding;
+pub use deploy_digest::deploy_digest;
 pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{Inputs, Preset};

@@ -11,7 +11,7 @@ use super::variables::Declared;
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::{Store, expiry};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use base::events::Reporter;
 use base::{Error, Result};
 use yaml::{self, Data, Node};
@@ -41,7 +41,7 @@ pub struct Loaded {
     /// The vars store that was used.
     pub vars_store: Option<PathBuf>,
     /// How that is kept.
-    pub sealing: Sealing,
+    pub encryption: Encryption,
 }
 
 impl Loaded {
@@ -158,13 +158,13 @@ pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
         notes,
         warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
-        sealing: inputs.sealing.clone(),
+        encryption: inputs.encryption.clone(),
     })
 }
 
 /// The certificates in a manifest and in the vars store that was used, the first to expire first.
 pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
-    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.sealing).ok());
+    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.encryption).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
     let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
     expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
@@ -175,7 +175,7 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
 pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
     let sources = Sources::read(inputs).unwrap_or_default();
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
-    let store = path.and_then(|path| Store::open(path, &inputs.sealing).ok());
+    let store = path.and_then(|path| Store::open(path, &inputs.encryption).ok());
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     let mut found = secrets::collect(values.map(|(_, value)| value));
     let raw =
@@ -286,7 +286,7 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
 /// The store that was named; else the default one, if something declared has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
     let open = |path| {
-        let store = Store::open(path, &inputs.sealing)?;
+        let store = Store::open(path, &inputs.encryption)?;
         if inputs.discard_generated {
             return Ok(Some(store.detached()));
         }

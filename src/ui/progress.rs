@@ -44,7 +44,7 @@ struct State {
 }
 
 /// What an event leaves above the live part, in lines. Further ones of the same text are indented by so much.
-type Kept = Vec<(Styled, usize)>;
+type StoredForm = Vec<(Styled, usize)>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,7 +96,7 @@ impl Progress {
 
     /// Lines that stay, above the live part, to standard output or, as `trouble`, to standard error. They are broken
     /// where words are, for a terminal; a file gets them whole.
-    fn keep(&self, kept: &Kept, trouble: bool) {
+    fn keep(&self, kept: &StoredForm, trouble: bool) {
         if kept.is_empty() {
             return;
         }
@@ -114,8 +114,8 @@ impl Progress {
         });
     }
 
-    fn start(&self, state: &mut State, event: &Event) -> Kept {
-        let Event::StageStarted { id, parent, name, usual } = event else { return Kept::new() };
+    fn start(&self, state: &mut State, event: &Event) -> StoredForm {
+        let Event::StageStarted { id, parent, name, usual } = event else { return StoredForm::new() };
         let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
         if !self.live {
@@ -130,15 +130,17 @@ impl Progress {
     }
 
     /// A stage that gets stages of its own becomes a heading above them.
-    fn heading(&self, state: &mut State, id: StageId) -> Kept {
-        let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else { return Kept::new() };
+    fn heading(&self, state: &mut State, id: StageId) -> StoredForm {
+        let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
+            return StoredForm::new();
+        };
         let headline = self.live.then(|| self.headline(stage.depth, &stage.name));
         state.heading = Some(id);
         headline.into_iter().collect()
     }
 
-    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> Kept {
-        let Some(stage) = state.tree.finish(id) else { return Kept::new() };
+    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> StoredForm {
+        let Some(stage) = state.tree.finish(id) else { return StoredForm::new() };
         if stage.parent.is_none() {
             state.step = None;
         }
@@ -168,7 +170,7 @@ impl Progress {
     }
 
     /// The whole of a text that may have lines of its own.
-    fn text(&self, text: &str) -> Kept {
+    fn text(&self, text: &str) -> StoredForm {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
     }
 
@@ -221,7 +223,7 @@ impl Sink for Progress {
                 if let Some(stage) = state.tree.get_mut(*id) {
                     stage.advance(*done, *total, *unit, Instant::now());
                 }
-                Kept::new()
+                StoredForm::new()
             }
             Event::StageLog { id, line } => {
                 let line = base::text::clean_line(line);
@@ -229,15 +231,15 @@ impl Sink for Progress {
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
                 let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
-                if self.options.verbose { vec![(shown, indent + 2)] } else { Kept::new() }
+                if self.options.verbose { vec![(shown, indent + 2)] } else { StoredForm::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepBegun { number, count, what, .. } => {
                 state.step =
                     Some(StepOn { number: *number, count: *count, what: base::text::clean_line(what) });
-                Kept::new()
+                StoredForm::new()
             }
-            Event::Planned { .. } => Kept::new(),
+            Event::Planned { .. } => StoredForm::new(),
             Event::Note { text } => self.text(text),
             Event::Warning { text } => {
                 drop(state);

@@ -2,7 +2,7 @@
 
 use super::typed::Typed;
 use engine::apply::records::{self, Overview};
-use engine::state::{Depot, Kind};
+use engine::state::{Kind, Storage};
 
 /// Something that can be named, and what it is.
 pub(super) struct Named {
@@ -19,7 +19,7 @@ impl Named {
 impl Typed {
     fn record(&self) -> Option<Overview> {
         // One in a bucket is too far away while somebody types.
-        records::show(&Depot::from(self.state()?.as_path())).ok()
+        records::show(&Storage::from(self.state()?.as_path())).ok()
     }
 
     /// What of this kind is on record.

@@ -11,7 +11,7 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter a
 use super::record::Named;
 use super::typed::Typed;
 use crate::cli::env_file;
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use engine::cpi::Method;
 use engine::state::Kind;
 use manifest::vars_store::Store;
@@ -139,6 +139,6 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
 
 /// The variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
-    let store = typed.path("store").and_then(|path| Store::open(&path, &Sealing::default()).ok());
+    let store = typed.path("store").and_then(|path| Store::open(&path, &Encryption::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

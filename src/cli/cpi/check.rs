@@ -10,7 +10,7 @@ use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::conformance::check::{Notes, Report, Settings, StemcellImage, Surroundings, Verdict, junit};
+use crate::conformance::check::{CheckContext, Notes, Report, Settings, StemcellImage, Verdict, junit};
 use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
@@ -93,7 +93,7 @@ impl CheckArgs {
         let environment = &on_bench.surroundings.environment;
         let directory = environment.paths.data.join("cpi-check");
         let notes = Notes { directory: &directory, cpi: &on_bench.identity };
-        let surroundings = Surroundings {
+        let surroundings = CheckContext {
             stage: &stage,
             // What a transcript says was made is not there.
             notes: Some(notes).filter(|_| matches!(on_bench.bench.source, Source::Program(_))),

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::choices::Templates;
 use crate::cli::manifest_args::ManifestFlags;
-use crate::cli::session::{Session, Surroundings};
+use crate::cli::session::{RunContext, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
 use base::{Error, Result};
@@ -74,7 +74,7 @@ pub(super) struct OnBench {
     pub(super) name: String,
     /// What tells it from others, also the next time.
     pub(super) identity: String,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: RunContext,
     /// What the manifest says, where there is one.
     pub(super) opened: Option<OpenedCpi>,
     /// `--cpi-api-version`.

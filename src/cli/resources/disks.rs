@@ -17,7 +17,7 @@ pub struct DisksArgs {
 
 impl DisksArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::disks(&session.depot(&self.place.path()?)?)?;
+        let listed = resources::disks(&session.storage(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }
@@ -26,7 +26,7 @@ impl DisksArgs {
             let (status, what_next) = match disk.status {
                 DiskUse::Attached => ("attached", ""),
                 DiskUse::Waiting => ("waiting", "the next create-env attaches it"),
-                DiskUse::Kept => ("kept", "delete-disk deletes it"),
+                DiskUse::StoredForm => ("kept", "delete-disk deletes it"),
                 DiskUse::Orphaned => ("orphaned", "the next create-env deletes it"),
             };
             let note = disk.undeleted.map(|said| format!("to be deleted: {said}"));

@@ -13,7 +13,7 @@ mod upload_stemcell;
 use clap::{Args, ValueHint};
 
 use super::environment_args::EnvironmentArgs;
-use super::session::{Session, Surroundings};
+use super::session::{RunContext, Session};
 use base::Result;
 use engine::apply::resources::On;
 
@@ -52,7 +52,7 @@ fn begin(
     forget_open_calls: bool,
     session: &Session,
     command: &str,
-) -> Result<(On, Surroundings)> {
+) -> Result<(On, RunContext)> {
     session.keep_log(command);
     let (inputs, surroundings) = on.begin(session, false)?;
     let on = On {
@@ -65,7 +65,7 @@ fn begin(
 }
 
 impl ChangeArgs {
-    fn begin(&self, session: &Session, command: &str) -> Result<(On, Surroundings)> {
+    fn begin(&self, session: &Session, command: &str) -> Result<(On, RunContext)> {
         begin(&self.on, self.forget_open_calls, session, command)
     }
 }

@@ -17,7 +17,7 @@ pub struct SnapshotsArgs {
 
 impl SnapshotsArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::snapshots(&session.depot(&self.place.path()?)?)?;
+        let listed = resources::snapshots(&session.storage(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }

@@ -18,11 +18,11 @@ pub struct StemcellsArgs {
 
 impl StemcellsArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let listed = resources::stemcells(&session.depot(&self.place.path()?)?)?;
+        let listed = resources::stemcells(&session.storage(&self.place.path()?)?)?;
         if session.globals.json {
             return Finished::json(&listed);
         }
-        let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
+        let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "StoredForm", "Note"]);
         for one in listed {
             let note = one.undeleted.map(|said| format!("to be deleted: {said}")).unwrap_or_default();
             let cpi = one.cpi.unwrap_or_default();

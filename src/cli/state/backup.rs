@@ -38,7 +38,7 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         if self.lists() {
-            let versions = state::versions(&session.depot(&self.place.path()?)?.resolved()?)?;
+            let versions = state::versions(&session.storage(&self.place.path()?)?.resolved()?)?;
             let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
             return match session.globals.json {
                 true => Finished::json(&listed),

@@ -19,7 +19,7 @@ pub struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let overview = records::show(&session.depot(&self.place.path()?)?)?;
+        let overview = records::show(&session.storage(&self.place.path()?)?)?;
         match session.globals.json {
             true => Finished::json(&overview),
             false => Ok(Finished::Output(shown(&overview).into_bytes())),

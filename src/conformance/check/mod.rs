@@ -68,7 +68,7 @@ pub struct StemcellImage {
 }
 
 /// What the run is watched by.
-pub struct Surroundings<'a> {
+pub struct CheckContext<'a> {
     /// Gets a stage per check.
     pub stage: &'a Stage,
     /// Where it is noted what exists, for the next run if this one is killed; and whose it is.
@@ -89,7 +89,7 @@ pub struct Notes<'a> {
 }
 
 /// Puts the CPI to the test.
-pub fn check(bench: &Bench, settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Report> {
+pub fn check(bench: &Bench, settings: &Settings, surroundings: &CheckContext<'_>) -> Result<Report> {
     if let Some(recorder) = &bench.recorder {
         recorder.begin(settings)?;
     }

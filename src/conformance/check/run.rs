@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ledger::{Ledger, Thing};
 use super::report::{Check, Counts, Left, Report, Verdict, timings};
 use super::step::{Checked, Halt, Step};
-use super::{Settings, Surroundings};
+use super::{CheckContext, Settings};
 use crate::conformance::bench::{Bench, Versions};
 use base::{Error, Result};
 use engine::cpi::{Info, Method};
@@ -15,7 +15,7 @@ use engine::cpi::{Info, Method};
 pub(super) struct Run<'a> {
     pub(super) bench: &'a Bench,
     pub(super) settings: &'a Settings,
-    pub(super) surroundings: &'a Surroundings<'a>,
+    pub(super) surroundings: &'a CheckContext<'a>,
     pub(super) ledger: Ledger,
     /// What checks belong to from now on.
     pub(super) group: String,
@@ -35,7 +35,7 @@ impl<'a> Run<'a> {
     pub(super) fn begin(
         bench: &'a Bench,
         settings: &'a Settings,
-        surroundings: &'a Surroundings<'a>,
+        surroundings: &'a CheckContext<'a>,
     ) -> Result<Self> {
         let (ledger, earlier) = match &surroundings.notes {
             Some(notes) => Ledger::on_disk(notes.directory, notes.cpi)?,

@@ -23,7 +23,7 @@ const FORMAT: &str = "monopile-compiled-1";
 
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
-pub(super) struct Shelf {
+pub(super) struct PackageStore {
     directory: PathBuf,
     /// The files that were there when it was first searched, in the order of their names.
     names: OnceLock<Vec<String>>,
@@ -35,7 +35,7 @@ pub(super) struct Key(String);
 
 /// A compiled package of the shelf, its content verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct StoredForm {
     /// The archive.
     pub(super) archive: PathBuf,
     /// Its digest.
@@ -58,14 +58,14 @@ impl Key {
     }
 }
 
-impl Shelf {
+impl PackageStore {
     /// The one below this cache directory.
-    pub(super) fn below(cache: &Path) -> Shelf {
-        Shelf { directory: cache.join("compiled"), names: OnceLock::new() }
+    pub(super) fn below(cache: &Path) -> PackageStore {
+        PackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
     }
 
     /// The package of this key, if it was there at the first search and its content is what its name says.
-    pub(super) fn find(&self, key: &Key) -> Option<Kept> {
+    pub(super) fn find(&self, key: &Key) -> Option<StoredForm> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
         let first = names.partition_point(|name| *name < prefix);
@@ -82,7 +82,7 @@ impl Shelf {
                     {
                         tracing::debug!(path = %archive.display(), %error, "its time of use cannot be noted");
                     }
-                    return Some(Kept { archive, digest });
+                    return Some(StoredForm { archive, digest });
                 }
                 Ok(_) => {
                     tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown away");
@@ -108,7 +108,7 @@ impl Shelf {
         key: &Key,
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
-    ) -> Result<Kept> {
+    ) -> Result<StoredForm> {
         let failed = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
         fs::create_dir_all(&self.directory).map_err(failed)?;
         let mut file =
@@ -124,7 +124,7 @@ impl Shelf {
         let archive = self.directory.join(name);
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&archive).map_err(|error| failed(error.error))?;
-        Ok(Kept { archive, digest })
+        Ok(StoredForm { archive, digest })
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
         Digest::of(content, &[Algorithm::Sha1])
     }
 
-    fn put(shelf: &Shelf, key: &Key, content: &[u8]) -> Kept {
-        shelf
+    fn put(package_store: &PackageStore, key: &Key, content: &[u8]) -> StoredForm {
+        package_store
             .keep(key, &digest(content), &mut |into| {
                 into.write_all(content).map_err(|error| Error::io("x", error))
             })
@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_unless_it_went_bad() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::below(directory.path());
+        let package_store = PackageStore::below(directory.path());
         let (key, other) = (Key::new(&stemcell("1"), "a", "f", &[]), Key::new(&stemcell("1"), "a", "g", &[]));
-        let find = |key: &Key| Shelf::below(directory.path()).find(key);
+        let find = |key: &Key| PackageStore::below(directory.path()).find(key);
         assert_eq!(find(&key), None);
-        let kept = put(&shelf, &key, b"content");
+        let kept = put(&package_store, &key, b"content");
         assert_eq!(find(&key), Some(kept.clone()));
-        assert_eq!(put(&shelf, &key, b"content"), kept, "twice the same is one");
+        assert_eq!(put(&package_store, &key, b"content"), kept, "twice the same is one");
         assert_eq!(find(&other), None);
 
         fs::write(&kept.archive, b"c0ntent").unwrap();
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn what_is_not_as_the_agent_says_is_not_kept() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::below(directory.path());
+        let package_store = PackageStore::below(directory.path());
         let key = Key::new(&stemcell("1"), "a", "f", &[]);
-        let error = shelf
+        let error = package_store
             .keep(&key, &digest(b"other"), &mut |into| {
                 into.write_all(b"content").map_err(|error| Error::io("x", error))
             })

@@ -3,8 +3,8 @@
 use super::cloud::Cloud;
 use super::connection::Presence;
 use super::cpis::{Cpis, asking};
-use super::forecast::Forecast;
-use super::intention::Intention;
+use super::draft_plan::DraftPlan;
+use super::plan_report::PlanReport;
 use super::registry::Registry;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
@@ -17,7 +17,7 @@ use base::{Error, Result};
 /// Creates or updates the environment; returns one sentence that says what came of it.
 pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
-    environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
+    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
 
@@ -25,24 +25,24 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let prepared = prepare::prepare(environment, &request.inputs, store.state(), &validating)?;
     cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
-    let mut intention = Intention::form(environment, request, prepared, store.state())?;
-    let mut forecast = Forecast::of(&intention, store.state(), None);
+    let mut draft = DraftPlan::form(environment, request, prepared, store.state())?;
+    let mut plan_report = PlanReport::of(&draft, store.state(), None);
     if let Some(agreed) = &request.plan {
-        agreed.check(&forecast)?;
+        agreed.check(&plan_report)?;
     }
-    environment.reporter.planned(forecast.headline(), forecast.steps.clone());
-    let suspect = intention.suspect.take();
-    if intention.plan.is_empty() && suspect.is_none() {
+    environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+    let suspect = draft.suspect.take();
+    if draft.plan.is_empty() && suspect.is_none() {
         validating.finish();
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
     }
-    let prepared = &intention.prepared;
+    let prepared = &draft.prepared;
     let provider = &prepared.deployment.cloud_provider;
     let cpi = prepared.deployment.cpi();
     let opened = prepared.open(environment, &validating)?;
     let renderer = templates::renderer(request.templates, &environment.variables)?;
-    let mut run = Run::new(environment, prepared, &opened, &renderer, intention.endpoint.clone(), request)?;
+    let mut run = Run::new(environment, prepared, &opened, &renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(store.state(), &validating)?;
     let parts = cpi_source::Parts {
@@ -56,8 +56,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
-    forecast.packages = intention.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
-    agree(environment, request, &intention, &forecast, store.state())?;
+    plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    agree(environment, request, &draft, &plan_report, store.state())?;
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage(asking(cpi));
@@ -68,7 +68,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     cpis.get_all_of(store.state())?;
     let mut cloud = Cloud::new(environment, cpis, store);
 
-    let mut plan = intention.plan.clone();
+    let mut plan = draft.plan.clone();
     if let Some(error) = suspect {
         let vm = super::vm::handle(&cloud)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
@@ -80,7 +80,7 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
         }
         asking.finish();
         environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
-        plan = intention.without_vm(cloud.state())?;
+        plan = draft.without_vm(cloud.state())?;
         environment.reporter.planned(
             format!("A VM is created: VM {vm} does not exist any more"),
             plan.told(&prepared.deployment.instance()),
@@ -98,24 +98,24 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
 fn agree(
     environment: &Environment,
     request: &CreateEnv,
-    intention: &Intention,
-    forecast: &Forecast,
+    draft: &DraftPlan,
+    plan_report: &PlanReport,
     state: &State,
 ) -> Result<()> {
     let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
-        environment.reporter.note(forecast.headline());
-        if let Some(expectation) = forecast.expectation() {
+        environment.reporter.note(plan_report.headline());
+        if let Some(expectation) = plan_report.expectation() {
             environment.reporter.note(expectation);
         }
         return Ok(());
     };
-    for line in forecast.summary() {
+    for line in plan_report.summary() {
         environment.reporter.note(line);
     }
-    if !intention.plan.interrupts() {
+    if !draft.plan.interrupts() {
         return Ok(());
     }
-    let question = match intention.loses(state) {
+    let question = match draft.loses(state) {
         Some(disk) => format!(
             "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
             disk.handle()

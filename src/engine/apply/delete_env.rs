@@ -51,11 +51,11 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         if request.allow_missing {
             return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());
         }
-        return Err(Error::invalid(format!("there is no state '{}'", store.depot()))
+        return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
             .with_hint("--allow-missing takes this for success"));
     }
-    environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
+    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
 

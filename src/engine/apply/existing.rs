@@ -31,10 +31,10 @@ impl Existing {
     ) -> Result<Self> {
         let store = lock::open(environment, command)?;
         if !store.exists() {
-            return Err(Error::invalid(format!("there is no state '{}'", store.depot()))
+            return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
                 .with_hint("name the state file with --state if it is elsewhere"));
         }
-        environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
+        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, inputs)?;
         let deployment = loaded.deployment()?;

@@ -115,7 +115,7 @@ struct Wanted<'m> {
 }
 
 /// What it takes to obtain artifacts.
-struct Surroundings<'e> {
+struct ObtainContext<'e> {
     environment: &'e Environment,
     cache: &'e Cache,
     fetcher: &'e Fetcher<'e>,
@@ -137,8 +137,8 @@ impl<'m> Wanted<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    fn obtain(&self, surroundings: &Surroundings<'_>) -> Result<Obtained> {
-        let Surroundings { environment, cache, fetcher, directory, stage } = surroundings;
+    fn obtain(&self, surroundings: &ObtainContext<'_>) -> Result<Obtained> {
+        let ObtainContext { environment, cache, fetcher, directory, stage } = surroundings;
         let home = environment.variables.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
         let location = Location::parse(&self.artifact.url, directory, home)?;
@@ -192,7 +192,7 @@ fn obtain(
     for secret in fetcher.secrets() {
         environment.redactor.add(secret);
     }
-    let surroundings = Surroundings { environment, cache: &cache, fetcher: &fetcher, directory, stage };
+    let surroundings = ObtainContext { environment, cache: &cache, fetcher: &fetcher, directory, stage };
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(wanted.len()));
     std::thread::scope(|scope| {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::compiled::{Key, Shelf};
+use super::compiled::{Key, PackageStore};
 use super::prepare::find;
 use super::request::Environment;
 use super::signals;
@@ -151,9 +151,9 @@ impl<'r> Packages<'r> {
 
     /// Where each would come from now.
     pub(super) fn supply(&self, cache: &Path) -> Supply {
-        let shelf = Shelf::below(cache);
+        let package_store = PackageStore::below(cache);
         self.nodes.iter().fold(Supply::default(), |mut supply, node| {
-            match (&node.package.compiled_for, node.compiled(&shelf)) {
+            match (&node.package.compiled_for, node.compiled(&package_store)) {
                 (Some(_), _) => supply.compiled += 1,
                 (None, Some(_)) => supply.cached += 1,
                 (None, None) => supply.compile += 1,
@@ -172,11 +172,11 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let begun = Instant::now();
-        let shelf = Shelf::below(&environment.paths.cache);
+        let package_store = PackageStore::below(&environment.paths.cache);
         let progress: Vec<Progress> = self
             .nodes
             .iter()
-            .map(|node| Progress { archive: node.compiled(&shelf), ..Progress::default() })
+            .map(|node| Progress { archive: node.compiled(&package_store), ..Progress::default() })
             .collect();
         // What is compiled needs its dependencies in the blobstore, and whether they are still there nobody tells.
         if progress.iter().all(|progress| progress.archive.is_some()) {
@@ -194,7 +194,7 @@ impl<'r> Packages<'r> {
                 Work::Upload(node) => self.upload(node, &progress[node], agent, stage),
                 Work::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
                 Work::Keep(node) => {
-                    self.keep(node, &progress[node], &shelf, agent, stage);
+                    self.keep(node, &progress[node], &package_store, agent, stage);
                     Ok(())
                 }
             }
@@ -314,14 +314,21 @@ impl<'r> Packages<'r> {
     }
 
     /// Downloads what was compiled. Without it the next run is slower, so a failure is only told.
-    fn keep(&self, number: usize, progress: &Progress, shelf: &Shelf, agent: &Agent, stage: &Stage) {
+    fn keep(
+        &self,
+        number: usize,
+        progress: &Progress,
+        package_store: &PackageStore,
+        agent: &Agent,
+        stage: &Stage,
+    ) {
         let node = &self.nodes[number];
         let (Some(_), Some(compiled)) = (progress.compiling.get(), progress.compiled.get()) else {
             return;
         };
         let kept =
             Digest::parse(&compiled.sha1, &format!("the compiled package {node}")).and_then(|digest| {
-                shelf.keep(&node.key, &digest, &mut |into| {
+                package_store.keep(&node.key, &digest, &mut |into| {
                     agent.get_blob(&compiled.blobstore_id, into).map(drop).map_err(Error::from)
                 })
             });
@@ -352,10 +359,10 @@ impl Node<'_> {
     }
 
     /// Its compiled form, where it is on this machine.
-    fn compiled(&self, shelf: &Shelf) -> Option<(PathBuf, Digest)> {
+    fn compiled(&self, package_store: &PackageStore) -> Option<(PathBuf, Digest)> {
         match &self.package.compiled_for {
             Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
-            None => shelf.find(&self.key).map(|kept| (kept.archive, kept.digest)),
+            None => package_store.find(&self.key).map(|kept| (kept.archive, kept.digest)),
         }
     }
 

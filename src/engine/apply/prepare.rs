@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha512};
 use super::obtain::{self, Obtained, Unknown};
 use super::request::Environment;
 use crate::plan::{Leaf, Wanted};
-use crate::state::{Ingredients, State};
+use crate::state::{State, VmSpec};
 use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
@@ -23,7 +23,7 @@ pub(super) struct Prepared {
     pub(super) cpis: Option<CpiConfig>,
     pub(super) manifest_sha: String,
     pub(super) leaves: Vec<Leaf>,
-    pub(super) ingredients: Ingredients,
+    pub(super) ingredients: VmSpec,
     pub(super) manifest_path: PathBuf,
     stemcell: Obtained,
     releases: Vec<Obtained>,
@@ -103,7 +103,7 @@ fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
 }
 
 /// What the VM is to be made from.
-fn ingredients(deployment: &Deployment) -> Ingredients {
+fn ingredients(deployment: &Deployment) -> VmSpec {
     // Tags come into the environment on their way to the CPI; a VM can live with others.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
@@ -114,7 +114,7 @@ fn ingredients(deployment: &Deployment) -> Ingredients {
     }
     let provider = &deployment.cloud_provider;
     let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
-    Ingredients {
+    VmSpec {
         az: json!(deployment.az_name()),
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
         networks: Value::Object(deployment.vm.networks.clone()),
@@ -134,7 +134,7 @@ fn ingredients(deployment: &Deployment) -> Ingredients {
 
 /// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
 pub(super) fn manifest_sha(loaded: &Loaded) -> Result<String> {
-    Ok(hex::encode(&Sha512::digest(manifest::deciding(loaded)?)))
+    Ok(hex::encode(&Sha512::digest(manifest::deploy_digest(loaded)?)))
 }
 
 /// Everything in `cloud_provider` that opens doors.

@@ -10,8 +10,8 @@ use manifest::{self, Inputs};
 
 /// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
 pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
-    let depot = environment.paths.state.resolved()?;
-    let state = State::read(&depot)?.ok_or_else(|| no_state(&depot))?;
+    let storage = environment.paths.state.resolved()?;
+    let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
             "nothing is deployed that could be recreated: the last deploy did not finish, or a record was dropped",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use super::forecast::Forecast;
+use super::plan_report::PlanReport;
 use crate::plan::Strategy;
-use crate::state::Depot;
+use crate::state::Storage;
 use base::Result;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
@@ -18,7 +18,7 @@ use manifest::Inputs;
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// Where the state is kept.
-    pub state: Depot,
+    pub state: Storage,
     /// Scratch space of this run; its subdirectories are removed when the run ends.
     pub work: PathBuf,
     /// What may be kept from run to run and shared by environments (`$XDG_CACHE_HOME/monopile`).
@@ -127,7 +127,7 @@ pub struct CreateEnv {
     /// `--update-strategy`: how a change comes to a VM that exists.
     pub strategy: Strategy,
     /// `--plan`: what is to be done, and nothing else.
-    pub plan: Option<Forecast>,
+    pub plan: Option<PlanReport>,
     /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
     pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.

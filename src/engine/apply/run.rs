@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::cloud::Cloud;
 use super::jobs;
-use super::pace::Pace;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
+use super::step_timer::StepTimer;
 use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Before, Endpoint};
 use crate::plan::{DiskRef, Plan, Planned, Step};
@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) agent_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
-    pace: Pace,
+    step_timer: StepTimer,
 }
 
 /// The steps that `delete-env` shares with `create-env`.
@@ -61,8 +61,18 @@ impl<'a> Run<'a> {
             Teardown::new(environment, endpoint, request.stopping, Before::DeleteVm, AGENT_PATIENCE);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
-        let (rendered, pace) = (None, Pace::default());
-        Ok(Run { environment, prepared, opened, renderer, packages, agent_timeout, teardown, rendered, pace })
+        let (rendered, step_timer) = (None, StepTimer::default());
+        Ok(Run {
+            environment,
+            prepared,
+            opened,
+            renderer,
+            packages,
+            agent_timeout,
+            teardown,
+            rendered,
+            step_timer,
+        })
     }
 
     /// Renders the templates now, unless they may need an address that only the IaaS will say.
@@ -106,7 +116,7 @@ impl<'a> Run<'a> {
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
             self.environment.reporter.emit(begun(plan, number, planned, &instance));
-            self.pace.begin(&planned.step);
+            self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
                 Step::CreateStemcell => {
@@ -171,7 +181,7 @@ impl<'a> Run<'a> {
         let networks = jobs::resolve_networks(self, agent, cloud.state())?;
         let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
         jobs::deploy(self, agent, &rendered, &networks, stage)?;
-        self.pace.moved();
+        self.step_timer.moved();
         cloud.commit(self.deployed())
     }
 
@@ -180,7 +190,7 @@ impl<'a> Run<'a> {
         let applied = jobs::Applied::of(agent, cloud.state())?;
         let rendered = self.take_rendered(cloud.state(), &applied.networks(self), stage)?;
         let interruption = jobs::update(self, agent, &rendered, &applied, stage)?;
-        self.pace.interrupted(interruption);
+        self.step_timer.interrupted(interruption);
         cloud.commit(self.deployed())
     }
 
@@ -217,7 +227,7 @@ impl<'a> Run<'a> {
             manifest_sha: self.prepared.manifest_sha.clone(),
             releases,
             manifest: Some(Leaves::of(leaves)),
-            durations: self.pace.so_far(self.environment.reporter.took()),
+            durations: self.step_timer.so_far(self.environment.reporter.took()),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError};
 use crate::cpi::Method;
 use crate::protocol::Contract;
-use crate::state::{Change, Handle, MadeOf, Stemcell, Vm};
+use crate::state::{Change, Handle, Stemcell, Vm, VmSpecDigests};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -96,7 +96,7 @@ pub(super) fn create(
         cpi: deployment.cpi().map(str::to_owned),
         instance: deployment.instance(),
         ssh_host_key: None,
-        made_of: Some(MadeOf::of(&run.prepared.ingredients)),
+        made_of: Some(VmSpecDigests::of(&run.prepared.ingredients)),
         ready: false,
     };
     // Those of another CPI mean nothing to this one.

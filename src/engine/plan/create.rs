@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::difference::Leaf;
 use super::reasons::{Reason, disk_change, is_stemcell, reasons, upload};
 use super::{DiskRef, Plan, Step};
-use crate::state::{Disk, Handle, Ingredient, Ingredients, Kind, State, Stemcell};
+use crate::state::{Disk, Handle, Kind, State, Stemcell, VmSpec, VmSpecPart};
 use artifact::Identity;
 use base::{Error, Result};
 use manifest::deployment::DiskSpec;
@@ -18,7 +18,7 @@ pub struct Wanted<'a> {
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [Leaf],
     /// What the VM is to be made from.
-    pub ingredients: &'a Ingredients,
+    pub ingredients: &'a VmSpec,
     /// The stemcell.
     pub stemcell: &'a Identity,
     /// The releases.
@@ -77,7 +77,7 @@ pub fn create(state: &State, wanted: &Wanted<'_>, options: &Options) -> Result<P
 /// The VM stays, and gets its jobs anew.
 fn update(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], vm: Handle, mut plan: Plan) -> Plan {
     let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
-    if made_of.is_some_and(|made_of| made_of.differences(wanted.ingredients).contains(&Ingredient::Tags)) {
+    if made_of.is_some_and(|made_of| made_of.differences(wanted.ingredients).contains(&VmSpecPart::Tags)) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
     plan.push(Step::UpdateVm(vm), why(reasons));

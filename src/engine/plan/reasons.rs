@@ -2,7 +2,7 @@
 
 use super::create::{Options, Wanted, cpi_name};
 use super::difference::{Difference, differences};
-use crate::state::{Ingredient, State, Stemcell};
+use crate::state::{State, Stemcell, VmSpecPart};
 use artifact::Identity;
 
 /// How many changes of the manifest a reason names.
@@ -147,29 +147,29 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
         .into_iter()
         .filter_map(|ingredient| {
             let (what, concerns): (&str, fn(&str) -> bool) = match ingredient {
-                Ingredient::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
-                Ingredient::CloudProperties => ("its cloud properties change", |path| {
+                VmSpecPart::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
+                VmSpecPart::CloudProperties => ("its cloud properties change", |path| {
                     path.starts_with("/resource_pools/") && path.contains("/cloud_properties")
                 }),
-                Ingredient::Networks => ("its networks change", |path| {
+                VmSpecPart::Networks => ("its networks change", |path| {
                     path.starts_with("/networks/")
                         || path.contains("/networks/")
                         || path.contains("/static_ips")
                 }),
-                Ingredient::Env => ("the environment of its agent changes", |path| {
+                VmSpecPart::Env => ("the environment of its agent changes", |path| {
                     path.starts_with("/resource_pools/") && path.contains("/env")
                 }),
-                Ingredient::Agent => {
+                VmSpecPart::Agent => {
                     ("the way its agent is reached changes", |path| path.starts_with("/cloud_provider/"))
                 }
-                Ingredient::PersistentDisk => (
+                VmSpecPart::PersistentDisk => (
                     match wanted.disk {
                         Some(_) => "a persistent disk is wanted",
                         None => "no persistent disk is wanted any more",
                     },
                     |path| path.contains("/persistent_disk"),
                 ),
-                Ingredient::Tags => return None,
+                VmSpecPart::Tags => return None,
             };
             Some(named(what.to_owned(), Some(differences), concerns))
         })

@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::protocol::Contract;
-use crate::state::{Change, Disk, Handle, Ingredients, Leaves, MadeOf, Release, State, Stemcell, Vm};
+use crate::state::{Change, Disk, Handle, Leaves, Release, State, Stemcell, Vm, VmSpec, VmSpecDigests};
 use artifact::{Digest, Identity};
 use manifest::deployment::DiskSpec;
 
@@ -54,12 +54,8 @@ fn disk(cid: &str, size: u64) -> Disk {
     }
 }
 
-fn ingredients() -> Ingredients {
-    Ingredients {
-        cloud_properties: json!({"type": "small"}),
-        persistent_disk: json!(true),
-        ..Ingredients::default()
-    }
+fn ingredients() -> VmSpec {
+    VmSpec { cloud_properties: json!({"type": "small"}), persistent_disk: json!(true), ..VmSpec::default() }
 }
 
 fn leaf(path: &str, value: &str) -> Leaf {
@@ -76,7 +72,7 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        made_of: Some(MadeOf::of(&ingredients())),
+        made_of: Some(VmSpecDigests::of(&ingredients())),
         ready: true,
     };
     let release = Release {
@@ -112,7 +108,7 @@ struct Case {
     releases: Vec<Identity>,
     disk: Option<DiskSpec>,
     leaves: Vec<Leaf>,
-    ingredients: Ingredients,
+    ingredients: VmSpec,
     options: Options,
     cpi: Option<&'static str>,
     az: Option<&'static str>,
@@ -140,7 +136,7 @@ impl Case {
     }
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
-        let ingredients = Ingredients { az: json!(self.az), ..self.ingredients.clone() };
+        let ingredients = VmSpec { az: json!(self.az), ..self.ingredients.clone() };
         let wanted = Wanted {
             manifest_sha: self.sha,
             leaves: &self.leaves,
@@ -228,7 +224,7 @@ fn what_the_vm_is_made_of_takes_a_new_one() {
         assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
         assert_eq!(plan.steps[at].reason, reason);
     };
-    let made = |change: &dyn Fn(&mut Ingredients)| {
+    let made = |change: &dyn Fn(&mut VmSpec)| {
         let mut ingredients = ingredients();
         change(&mut ingredients);
         Case { ingredients, ..other_port() }
@@ -278,7 +274,7 @@ fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
 
 #[test]
 fn tags_are_set_again_and_cost_no_vm() {
-    let ingredients = Ingredients { tags: json!({"a": "b"}), ..ingredients() };
+    let ingredients = VmSpec { tags: json!({"a": "b"}), ..ingredients() };
     let plan = Case { ingredients, ..other_port() }.plan(&deployed());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
@@ -363,7 +359,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            made_of: Some(MadeOf::of(&ingredients())),
+            made_of: Some(VmSpecDigests::of(&ingredients())),
             ready: false,
         }))
     };

@@ -89,12 +89,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::state::{Depot, Journal};
+    use crate::state::{Journal, Storage};
 
     #[test]
     fn what_is_stored_is_private_and_survives() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::of(&Depot::from(dir.path().join("state.json").as_path()));
+        let journal = Journal::of(&Storage::from(dir.path().join("state.json").as_path()));
         let path = dir.path().join("state.json.journal/registry.json");
         let content = Content::of(journal.registry());
         assert_eq!(content.get("vm").unwrap(), None);

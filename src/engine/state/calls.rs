@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::depot::JOURNAL;
+use super::storage::JOURNAL;
 use base::files::durable::{create_private, sync_directory};
 
 /// What a call is announced by.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::file::{Disk, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 use super::handle::Handle;
-use super::salted::{Ingredients, Leaves, MadeOf};
+use super::salted::{Leaves, VmSpec, VmSpecDigests};
 
 /// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
 /// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
@@ -104,7 +104,7 @@ pub enum Change {
     /// The agent of the VM answers and its disks are mounted: only the jobs may be missing from now on.
     VmReady,
     /// The metadata of the VM was set again.
-    MetadataSet(Box<Ingredients>),
+    MetadataSet(Box<VmSpec>),
     /// A deploy succeeded.
     Deployed {
         /// SHA-512 of the interpolated manifest, hex.
@@ -359,7 +359,7 @@ impl State {
             }
             Change::MetadataSet(ingredients) => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.made_of = Some(MadeOf::of(&ingredients));
+                    vm.made_of = Some(VmSpecDigests::of(&ingredients));
                 }
             }
             Change::Deployed { manifest_sha, releases, manifest, durations } => {

@@ -8,12 +8,12 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::depot::{BACKUP, Depot};
 use super::durations::Durations;
 use super::handle::{Handle, in_iaas};
-use super::salted::{Leaves, MadeOf};
+use super::salted::{Leaves, VmSpecDigests};
+use super::storage::{BACKUP, Storage};
 use crate::protocol::Contract;
-use base::encryption::Kept;
+use base::encryption::StoredForm;
 use base::{Error, Result};
 
 /// The newest format of the `monopile` section that this version reads and the one it writes.
@@ -300,7 +300,7 @@ pub struct Vm {
     pub ssh_host_key: Option<String>,
     /// What it was made from; absent in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_of: Option<MadeOf>,
+    pub made_of: Option<VmSpecDigests>,
     /// Agent and disks are as wanted: whatever may be missing are the jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
@@ -355,27 +355,27 @@ impl State {
     }
 
     /// Reads a state file; `None` when there is none.
-    pub fn read(depot: &Depot) -> Result<Option<Self>> {
-        Ok(Self::read_with_sealing(depot)?.map(|(state, _)| state))
+    pub fn read(storage: &Storage) -> Result<Option<Self>> {
+        Ok(Self::read_with_sealing(storage)?.map(|(state, _)| state))
     }
 
     /// As [`State::read`], with how it is kept.
-    pub(super) fn read_with_sealing(depot: &Depot) -> Result<Option<(Self, Kept)>> {
-        let found = depot.read("").map_err(|error| match error.kind() {
+    pub(super) fn read_with_sealing(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
+        let found = storage.read("").map_err(|error| match error.kind() {
             // It is sealed, and not to whoever reads.
             io::ErrorKind::InvalidInput => {
-                Error::invalid(format!("the state '{depot}' cannot be read")).with_source(error)
+                Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
-            _ => Error::io(format!("reading the state '{depot}'"), error),
+            _ => Error::io(format!("reading the state '{storage}'"), error),
         })?;
         let Some(found) = found else { return Ok(None) };
         Self::parse(&found.bytes).map(|state| Some((state, found.kept))).map_err(|error| {
             let backups = "`monopile state backup` lists earlier ones";
-            error.context(format!("the state '{depot}' cannot be used")).with_hint(
-                match depot.keeps_backup() {
+            error.context(format!("the state '{storage}' cannot be used")).with_hint(
+                match storage.keeps_backup() {
                     true => format!(
                         "nothing was touched; the version before the last change is in '{}', and {backups}",
-                        depot.name(BACKUP)
+                        storage.name(BACKUP)
                     ),
                     false => format!("nothing was touched; {backups}"),
                 },

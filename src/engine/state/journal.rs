@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
-use super::depot::{Depot, Document, JOURNAL};
 use super::lock::Holder;
+use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::RegistryEndpoint;
 use crate::protocol::Terms;
 use base::{Error, Result};
@@ -60,7 +60,7 @@ const REGISTRY: &str = "registry.json";
 /// The journal of one state.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    depot: Depot,
+    storage: Storage,
     /// Who announces calls in it.
     holder: Option<Holder>,
 }
@@ -68,7 +68,7 @@ pub struct Journal {
 /// A call announced and not yet settled.
 #[derive(Debug)]
 pub struct OpenCall {
-    depot: Depot,
+    storage: Storage,
     call: Call,
     /// By a run before this one, of which something stayed behind that may have put its answer into the journal.
     inherited: bool,
@@ -89,38 +89,39 @@ pub enum Answer {
 
 impl Journal {
     /// The journal of the state that is kept there.
-    pub fn of(depot: &Depot) -> Self {
-        Journal { depot: depot.clone(), holder: None }
+    pub fn of(storage: &Storage) -> Self {
+        Journal { storage: storage.clone(), holder: None }
     }
 
     /// The same for the holder of the lock, whose calls bear its name.
-    pub(super) fn held_by(depot: &Depot, holder: &Holder) -> Self {
-        Journal { depot: depot.clone(), holder: Some(holder.clone()) }
+    pub(super) fn held_by(storage: &Storage, holder: &Holder) -> Self {
+        Journal { storage: storage.clone(), holder: Some(holder.clone()) }
     }
 
     /// Announces a call; durable when this returns.
     pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
-        let failed = |error| Error::io(format!("announcing a call in '{}'", self.depot.name(JOURNAL)), error);
+        let failed =
+            |error| Error::io(format!("announcing a call in '{}'", self.storage.name(JOURNAL)), error);
         let announcement = Announcement { intent, by: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        self.depot.prove_lock()?;
+        self.storage.prove_lock()?;
         let call = self.open(&intent.request_id, false);
-        if self.depot.answers_apart() {
+        if self.storage.answers_apart() {
             call.call.announce().map_err(failed)?;
         }
-        self.depot.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
+        self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
         Ok(call)
     }
 
     fn open(&self, request_id: &str, inherited: bool) -> OpenCall {
-        let call = Call::new(self.depot.calls(), request_id);
-        OpenCall { depot: self.depot.clone(), call, inherited }
+        let call = Call::new(self.storage.calls(), request_id);
+        OpenCall { storage: self.storage.clone(), call, inherited }
     }
 
     /// What the registry holds that serves the VM; it need not exist.
     pub fn registry(&self) -> Document {
-        self.depot.document(&format!("{JOURNAL}/{REGISTRY}"))
+        self.storage.document(&format!("{JOURNAL}/{REGISTRY}"))
     }
 
     /// Removes what the registry holds: there is no VM that could ask for it.
@@ -128,13 +129,13 @@ impl Journal {
         if self.names()?.iter().any(|name| name == REGISTRY) {
             self.registry().remove()?;
             // Succeeds when no call is open.
-            self.depot.tidy(JOURNAL);
+            self.storage.tidy(JOURNAL);
         }
         Ok(())
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.depot.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
+        Ok(self.storage.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
@@ -147,30 +148,31 @@ impl Journal {
         for name in &names {
             let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
             if name != REGISTRY && !id.is_some_and(is_open) {
-                self.depot.remove(&format!("{JOURNAL}/{name}"))?;
+                self.storage.remove(&format!("{JOURNAL}/{name}"))?;
             }
         }
         // Succeeds when no call is open.
-        self.depot.tidy(JOURNAL);
-        if self.depot.answers_apart() {
-            calls::sweep(self.depot.calls(), &is_open)?;
+        self.storage.tidy(JOURNAL);
+        if self.storage.answers_apart() {
+            calls::sweep(self.storage.calls(), &is_open)?;
         }
         Ok(open.is_empty())
     }
 
     /// The calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
-        let failed = |error| Error::io(format!("reading the journal '{}'", self.depot.name(JOURNAL)), error);
+        let failed =
+            |error| Error::io(format!("reading the journal '{}'", self.storage.name(JOURNAL)), error);
         let mut calls = Vec::new();
-        for (name, written) in self.depot.list(JOURNAL).map_err(failed)? {
+        for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
             if !calls::is(Path::new(&name), INTENT) {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
             // Settled by a run that is on, which a look does not keep from it.
-            let Some(found) = self.depot.read(&document).map_err(failed)? else { continue };
+            let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
-                Error::invalid(format!("'{}' is not a valid intent", self.depot.name(&document)))
+                Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
                     .with_source(error)
                     .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
                     .with_hint("or look in the IaaS for what it describes, and remove the file")
@@ -187,12 +189,12 @@ impl Journal {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::environment(format!(
                 "the journal '{}' still has open calls, so the state is kept",
-                self.depot.name(JOURNAL)
+                self.storage.name(JOURNAL)
             )));
         }
-        self.depot
-            .remove_folder(JOURNAL)
-            .map_err(|error| Error::io(format!("removing the journal '{}'", self.depot.name(JOURNAL)), error))
+        self.storage.remove_folder(JOURNAL).map_err(|error| {
+            Error::io(format!("removing the journal '{}'", self.storage.name(JOURNAL)), error)
+        })
     }
 }
 
@@ -221,7 +223,7 @@ impl OpenCall {
 
     /// What became of the process.
     pub fn answer(&self) -> io::Result<Answer> {
-        if self.depot.answers_apart() && !self.call.is_known() {
+        if self.storage.answers_apart() && !self.call.is_known() {
             return self.answer_elsewhere();
         }
         Ok(match self.call.progress()? {
@@ -233,10 +235,10 @@ impl OpenCall {
 
     /// What another machine left word of.
     fn answer_elsewhere(&self) -> io::Result<Answer> {
-        if let Some(found) = self.depot.read(&self.document(ANSWER))? {
+        if let Some(found) = self.storage.read(&self.document(ANSWER))? {
             return Ok(Answer::Ended(found.bytes));
         }
-        Ok(match self.depot.read(&self.document(UNASKED))? {
+        Ok(match self.storage.read(&self.document(UNASKED))? {
             Some(_) => Answer::NeverAsked,
             None => Answer::Elsewhere,
         })
@@ -263,16 +265,16 @@ impl OpenCall {
     /// The call's outcome is in the state: forget it.
     pub fn settle(self) -> Result<()> {
         let failed = |error| Error::io(format!("settling call {}", self.call.request_id()), error);
-        self.depot.remove(&self.document(INTENT)).map_err(failed)?;
-        if self.inherited && self.depot.answers_apart() {
+        self.storage.remove(&self.document(INTENT)).map_err(failed)?;
+        if self.inherited && self.storage.answers_apart() {
             // An answer may hold secrets.
             for kind in [ANSWER, UNASKED] {
-                self.depot.remove(&self.document(kind)).map_err(failed)?;
+                self.storage.remove(&self.document(kind)).map_err(failed)?;
             }
         }
         self.call.forget();
         // Succeeds when this was the last open call.
-        self.depot.tidy(JOURNAL);
+        self.storage.tidy(JOURNAL);
         Ok(())
     }
 }
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
 
     fn call(directory: &Path) -> (Journal, OpenCall) {
-        let journal = Journal::of(&Depot::from(directory.join("state.json").as_path()));
+        let journal = Journal::of(&Storage::from(directory.join("state.json").as_path()));
         let intent = Intent {
             request_id: "r".into(),
             method: "create_vm".into(),

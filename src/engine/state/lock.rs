@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::depot::Lease;
+use super::storage::Lease;
 use base::files::Locked;
 use base::{Error, ErrorKind, Result};
 

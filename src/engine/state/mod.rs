@@ -6,23 +6,23 @@
 
 mod calls;
 mod change;
-mod depot;
 mod durations;
 mod file;
 mod handle;
 mod journal;
 mod lock;
 mod salted;
+mod storage;
 mod store;
 mod versions;
 
 pub use change::{Change, Rejected};
-pub use depot::{Address, Depot, Document, Shared, keep};
 pub use durations::Durations;
 pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
 pub use handle::{Handle, in_iaas};
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
-pub use salted::{Ingredient, Ingredients, Leaves, MadeOf};
+pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
+pub use storage::{Address, Document, Shared, Storage, keep};
 pub use store::Store;
 pub use versions::{KEPT, Version, versions};

@@ -61,7 +61,7 @@ impl Leaves {
 
 /// What a VM is made from, and what cannot be changed while it lives. The stemcell is on record by itself.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ingredients {
+pub struct VmSpec {
     /// The name of its availability zone.
     pub az: Value,
     /// The cloud properties `create_vm` was given.
@@ -78,9 +78,9 @@ pub struct Ingredients {
     pub tags: Value,
 }
 
-/// One of the [`Ingredients`].
+/// One of the [`VmSpec`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ingredient {
+pub enum VmSpecPart {
     /// The availability zone.
     Az,
     /// The cloud properties.
@@ -97,7 +97,7 @@ pub enum Ingredient {
     Tags,
 }
 
-impl Ingredient {
+impl VmSpecPart {
     const ALL: [Self; 7] = [
         Self::Az,
         Self::CloudProperties,
@@ -110,54 +110,54 @@ impl Ingredient {
 
     fn name(self) -> &'static str {
         match self {
-            Ingredient::Az => "az",
-            Ingredient::CloudProperties => "cloud_properties",
-            Ingredient::Networks => "networks",
-            Ingredient::Env => "env",
-            Ingredient::Agent => "agent",
-            Ingredient::PersistentDisk => "persistent_disk",
-            Ingredient::Tags => "tags",
+            VmSpecPart::Az => "az",
+            VmSpecPart::CloudProperties => "cloud_properties",
+            VmSpecPart::Networks => "networks",
+            VmSpecPart::Env => "env",
+            VmSpecPart::Agent => "agent",
+            VmSpecPart::PersistentDisk => "persistent_disk",
+            VmSpecPart::Tags => "tags",
         }
     }
 }
 
-/// The digests of a VM's [`Ingredients`].
+/// The digests of a VM's [`VmSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeOf {
+pub struct VmSpecDigests {
     salt: Salt,
     #[serde(flatten)]
     digests: BTreeMap<String, String>,
 }
 
-impl MadeOf {
+impl VmSpecDigests {
     /// Of these.
-    pub fn of(ingredients: &Ingredients) -> Self {
+    pub fn of(ingredients: &VmSpec) -> Self {
         let salt = Salt::fresh();
-        let digest = |one: Ingredient| salt.digest(one.name(), &sorted_json(ingredients.get(one)));
-        let digests = Ingredient::ALL.into_iter().map(|one| (one.name().to_owned(), digest(one))).collect();
-        MadeOf { salt, digests }
+        let digest = |one: VmSpecPart| salt.digest(one.name(), &sorted_json(ingredients.get(one)));
+        let digests = VmSpecPart::ALL.into_iter().map(|one| (one.name().to_owned(), digest(one))).collect();
+        VmSpecDigests { salt, digests }
     }
 
     /// What is not as in these, or not on record.
-    pub fn differences(&self, wanted: &Ingredients) -> Vec<Ingredient> {
-        let digest = |one: Ingredient| self.salt.digest(one.name(), &sorted_json(wanted.get(one)));
-        Ingredient::ALL
+    pub fn differences(&self, wanted: &VmSpec) -> Vec<VmSpecPart> {
+        let digest = |one: VmSpecPart| self.salt.digest(one.name(), &sorted_json(wanted.get(one)));
+        VmSpecPart::ALL
             .into_iter()
             .filter(|one| self.digests.get(one.name()) != Some(&digest(*one)))
             .collect()
     }
 }
 
-impl Ingredients {
-    fn get(&self, one: Ingredient) -> &Value {
+impl VmSpec {
+    fn get(&self, one: VmSpecPart) -> &Value {
         match one {
-            Ingredient::Az => &self.az,
-            Ingredient::CloudProperties => &self.cloud_properties,
-            Ingredient::Networks => &self.networks,
-            Ingredient::Env => &self.env,
-            Ingredient::Agent => &self.agent,
-            Ingredient::PersistentDisk => &self.persistent_disk,
-            Ingredient::Tags => &self.tags,
+            VmSpecPart::Az => &self.az,
+            VmSpecPart::CloudProperties => &self.cloud_properties,
+            VmSpecPart::Networks => &self.networks,
+            VmSpecPart::Env => &self.env,
+            VmSpecPart::Agent => &self.agent,
+            VmSpecPart::PersistentDisk => &self.persistent_disk,
+            VmSpecPart::Tags => &self.tags,
         }
     }
 }
@@ -184,18 +184,18 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_is_no_difference() {
-        let made = |cloud_properties| Ingredients { cloud_properties, ..Ingredients::default() };
-        let record = MadeOf::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
+        let made = |cloud_properties| VmSpec { cloud_properties, ..VmSpec::default() };
+        let record = VmSpecDigests::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
         assert_eq!(record.differences(&made(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
         let other = made(json!({"a": 1, "b": {"c": [2, 1], "d": 2}}));
-        assert_eq!(record.differences(&other), [Ingredient::CloudProperties]);
+        assert_eq!(record.differences(&other), [VmSpecPart::CloudProperties]);
     }
 
     #[test]
     fn what_is_not_on_record_differs() {
-        let mut document = serde_json::to_value(MadeOf::of(&Ingredients::default())).unwrap();
+        let mut document = serde_json::to_value(VmSpecDigests::of(&VmSpec::default())).unwrap();
         document.as_object_mut().unwrap().remove("env");
-        let record: MadeOf = serde_json::from_value(document).unwrap();
-        assert_eq!(record.differences(&Ingredients::default()), [Ingredient::Env]);
+        let record: VmSpecDigests = serde_json::from_value(document).unwrap();
+        assert_eq!(record.differences(&VmSpec::default()), [VmSpecPart::Env]);
     }
 }

@@ -1,10 +1,10 @@
 //! The locked state: the only way to write it.
 
 use super::change::Change;
-use super::depot::{BACKUP, Depot, VERSIONS};
 use super::file::State;
 use super::journal::Journal;
 use super::lock::{Holder, Lock, Waiting};
+use super::storage::{BACKUP, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
 use base::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use base::{Error, ErrorKind, Result};
 /// A state that this run, and no other, may change.
 #[derive(Debug)]
 pub struct Store {
-    depot: Depot,
+    storage: Storage,
     state: State,
     journal: Journal,
     exists: bool,
@@ -24,23 +24,23 @@ pub struct Store {
 impl Store {
     /// Locks the state and reads it; a new one begins where there is none. Nothing but the lock is written before the
     /// first change.
-    pub fn open(depot: &Depot, holder: &Holder) -> Result<Self> {
-        Self::open_waiting(depot, holder, &mut Err)
+    pub fn open(storage: &Storage, holder: &Holder) -> Result<Self> {
+        Self::open_waiting(storage, holder, &mut Err)
     }
 
     /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
-    pub fn open_waiting(depot: &Depot, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
-        let depot = depot.resolved()?;
-        let lock = depot.lock(holder, held)?;
-        let read = State::read_with_sealing(&depot)?;
+    pub fn open_waiting(storage: &Storage, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+        let storage = storage.resolved()?;
+        let lock = storage.lock(holder, held)?;
+        let read = State::read_with_sealing(&storage)?;
         let exists = read.is_some();
-        depot.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
-        let journal = Journal::held_by(&depot, holder);
-        let settled = depot.sweep().and_then(|()| journal.sweep()).map_err(|error| {
-            Error::io(format!("clearing up after an interrupted run beside '{depot}'"), error)
+        storage.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
+        let journal = Journal::held_by(&storage, holder);
+        let settled = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
+            Error::io(format!("clearing up after an interrupted run beside '{storage}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
-        let store = Store { depot, state, journal, exists, kept: false, lock };
+        let store = Store { storage, state, journal, exists, kept: false, lock };
         // A `create_vm` that is still open may have made one.
         if settled && store.state.vm_cid().is_none() {
             store.forget_registry()?;
@@ -51,40 +51,41 @@ impl Store {
     /// Puts a kept version in the place of the state, which is kept itself, whether it can be used or
     /// not. `agree` gets both before anything is written; the present one is none where it cannot be used.
     pub fn restore(
-        depot: &Depot,
+        storage: &Storage,
         holder: &Holder,
         held: &mut Waiting<'_>,
         version: &str,
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
-        let depot = depot.resolved()?;
-        let lock = depot.lock(holder, held)?;
-        let kept = depot.kept().map_err(|error| Error::io(format!("reading the state '{depot}'"), error))?;
-        depot.settle_sealing(kept)?;
-        let kept = versions::versions(&depot)?;
+        let storage = storage.resolved()?;
+        let lock = storage.lock(holder, held)?;
+        let kept =
+            storage.kept().map_err(|error| Error::io(format!("reading the state '{storage}'"), error))?;
+        storage.settle_sealing(kept)?;
+        let kept = versions::versions(&storage)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
-        let no_such = format!("there is no version '{version}' of '{depot}': {known}");
+        let no_such = format!("there is no version '{version}' of '{storage}': {known}");
         let wanted =
             kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
         let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
         // What cannot be used is replaced by what can.
-        let (exists, present) = match State::read(&depot) {
+        let (exists, present) = match State::read(&storage) {
             Ok(present) => (present.is_some(), present),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
         agree(present.as_ref(), &wanted)?;
-        let journal = Journal::held_by(&depot, holder);
+        let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
-        let mut store = Store { depot, state, journal, exists, kept: false, lock };
+        let mut store = Store { storage, state, journal, exists, kept: false, lock };
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
     /// Keeps the state as it is as a version of its own; returns its number.
     pub fn keep_version(&self) -> Result<u64> {
-        versions::keep(&self.depot)
-            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.depot), error))
+        versions::keep(&self.storage)
+            .map_err(|error| Error::io(format!("keeping a version of '{}'", self.storage), error))
     }
 
     /// Who had the lock before and did not give it back, where it had run out and was taken over.
@@ -98,8 +99,8 @@ impl Store {
     }
 
     /// Where it is recorded.
-    pub fn depot(&self) -> &Depot {
-        &self.depot
+    pub fn storage(&self) -> &Storage {
+        &self.storage
     }
 
     /// The calls announced and not yet settled.
@@ -138,22 +139,22 @@ impl Store {
         if self.exists && next == self.state {
             return Ok(());
         }
-        self.depot.check_lock()?;
+        self.storage.check_lock()?;
         let bytes = next.to_bytes()?;
-        let what = || format!("writing the state '{}' failed", self.depot);
+        let what = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.kept {
             // What it said before this run: a run writes often.
             self.keep_version().context(what)?;
             self.kept = true;
         }
         if self.exists {
-            self.depot
+            self.storage
                 .keep_backup()
-                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.depot), error))
+                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.storage), error))
                 .context(what)?;
         }
-        self.depot.write("", &bytes).map_err(|error| {
-            let way = if self.depot.is_shared() {
+        self.storage.write("", &bytes).map_err(|error| {
+            let way = if self.storage.is_shared() {
                 "the state there is the one before this change, as far as is known; see to it that it can be written, then run the same command again"
             } else {
                 "the state on disk is the one before this change; free space or fix permissions, then run the same command again"
@@ -173,14 +174,14 @@ impl Store {
             return Err(Error::environment("the state still records resources, so it is kept"));
         }
         self.journal.remove()?;
-        self.depot
+        self.storage
             .remove_folder(VERSIONS)
-            .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.depot), error))?;
-        let backup = self.depot.keeps_backup().then_some(BACKUP);
+            .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.storage), error))?;
+        let backup = self.storage.keeps_backup().then_some(BACKUP);
         for document in backup.into_iter().chain([""]) {
-            self.depot
+            self.storage
                 .remove(document)
-                .map_err(|error| Error::io(format!("removing '{}'", self.depot.name(document)), error))?;
+                .map_err(|error| Error::io(format!("removing '{}'", self.storage.name(document)), error))?;
         }
         Ok(())
     }
@@ -194,8 +195,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};
 
-    fn at(path: &Path) -> Depot {
-        Depot::from(path)
+    fn at(path: &Path) -> Storage {
+        Storage::from(path)
     }
 
     fn backup_path(path: &Path) -> PathBuf {

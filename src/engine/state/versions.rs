@@ -4,8 +4,8 @@
 use std::io;
 use std::time::SystemTime;
 
-use super::depot::{BACKUP, Depot, VERSIONS};
 use super::file::State;
+use super::storage::{BACKUP, Storage, VERSIONS};
 use base::{Error, Result};
 
 /// How many versions are kept.
@@ -27,16 +27,16 @@ pub struct Version {
 }
 
 /// The versions of a state, newest first.
-pub fn versions(depot: &Depot) -> Result<Vec<Version>> {
-    let failed = |error| Error::io(format!("reading the kept versions of '{depot}'"), error);
-    let mut numbers = numbers(depot).map_err(failed)?;
+pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
+    let failed = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
+    let mut numbers = numbers(storage).map_err(failed)?;
     numbers.reverse();
-    let before = depot.keeps_backup().then(|| (BEFORE.to_owned(), BACKUP.to_owned()));
+    let before = storage.keeps_backup().then(|| (BEFORE.to_owned(), BACKUP.to_owned()));
     let numbered = numbers.into_iter().map(|number| (number.to_string(), document(number)));
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
-        if let Some(found) = depot.read(&document).map_err(failed)? {
-            let (place, written) = (depot.name(&document), found.written);
+        if let Some(found) = storage.read(&document).map_err(failed)? {
+            let (place, written) = (storage.name(&document), found.written);
             versions.push(Version { name, place, written, state: State::parse(&found.bytes) });
         }
     }
@@ -45,20 +45,20 @@ pub fn versions(depot: &Depot) -> Result<Vec<Version>> {
 
 /// Keeps what the state says now, whether it can be used or not, and removes the oldest version there are too
 /// many of. Returns its number. For the holder of the lock.
-pub(super) fn keep(depot: &Depot) -> io::Result<u64> {
-    let numbers = numbers(depot)?;
-    let found = depot.read("")?.ok_or(io::ErrorKind::NotFound)?;
+pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
+    let numbers = numbers(storage)?;
+    let found = storage.read("")?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
     // Kept by a run that was killed before it wrote anything, or on request.
-    if newest > 0 && depot.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {
+    if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {
         return Ok(newest);
     }
     let number = newest + 1;
     // A copy and no link: whoever edits the file in place must not edit what is kept.
-    depot.write(&document(number), &found.bytes)?;
-    depot.date(&document(number), found.written);
+    storage.write(&document(number), &found.bytes)?;
+    storage.date(&document(number), found.written);
     for old in numbers.iter().rev().skip(KEPT - 1) {
-        depot.remove(&document(*old))?;
+        storage.remove(&document(*old))?;
     }
     Ok(number)
 }
@@ -68,8 +68,8 @@ fn document(number: u64) -> String {
 }
 
 /// Oldest first.
-fn numbers(depot: &Depot) -> io::Result<Vec<u64>> {
-    let names = depot.list(VERSIONS)?;
+fn numbers(storage: &Storage) -> io::Result<Vec<u64>> {
+    let names = storage.list(VERSIONS)?;
     let numbers = names.iter().filter_map(|(name, _)| name.strip_suffix(".json")?.parse::<u64>().ok());
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();
@@ -93,13 +93,13 @@ mod tests {
     fn the_newest_are_kept_under_growing_numbers() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("m-state.json");
-        let depot = Depot::from(path.as_path());
+        let storage = Storage::from(path.as_path());
         for run in 1..=13 {
             write(&path, run);
-            assert_eq!(keep(&depot).unwrap(), run as u64);
-            assert_eq!(keep(&depot).unwrap(), run as u64, "the same version twice");
+            assert_eq!(keep(&storage).unwrap(), run as u64);
+            assert_eq!(keep(&storage).unwrap(), run as u64, "the same version twice");
         }
-        let kept = versions(&depot).unwrap();
+        let kept = versions(&storage).unwrap();
         let names: Vec<&str> = kept.iter().map(|version| version.name.as_str()).collect();
         assert_eq!(names, ["13", "12", "11", "10", "9", "8", "7", "6", "5", "4"]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -109,21 +109,21 @@ mod tests {
         }
         let directory = base.path().join("m-state.json.versions");
         assert_eq!(mode(&directory), 0o700);
-        depot.remove_folder(VERSIONS).unwrap();
-        assert!(versions(&depot).unwrap().is_empty() && !directory.exists());
+        storage.remove_folder(VERSIONS).unwrap();
+        assert!(versions(&storage).unwrap().is_empty() && !directory.exists());
     }
 
     #[test]
     fn what_cannot_be_used_is_kept_as_well() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("m-state.json");
-        let depot = Depot::from(path.as_path());
+        let storage = Storage::from(path.as_path());
         fs::write(&path, "{").unwrap();
-        keep(&depot).unwrap();
+        keep(&storage).unwrap();
         let directory = base.path().join("m-state.json.versions");
         fs::write(directory.join(".2.json.x.tmp"), "").unwrap();
-        depot.sweep().unwrap();
-        let kept = versions(&depot).unwrap();
+        storage.sweep().unwrap();
+        let kept = versions(&storage).unwrap();
         assert!(kept.len() == 1 && kept[0].state.is_err());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }

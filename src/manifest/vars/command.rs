@@ -9,7 +9,7 @@ use super::report::{self, Row};
 use super::rotate::{self, Rotated};
 use crate::vars_store::store::Store;
 use crate::{Inputs, load};
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use base::events::Reporter;
 use base::{Error, Result};
 
@@ -43,8 +43,8 @@ pub enum Request {
 }
 
 /// Does it. The answer is for standard output; a check that finds something is an error.
-pub fn run(path: &Path, sealing: &Sealing, request: &Request, reporter: &Reporter) -> Result<String> {
-    let mut store = Store::open(path, sealing)?;
+pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &Reporter) -> Result<String> {
+    let mut store = Store::open(path, encryption)?;
     if !store.exists() {
         return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use crate::words::a_kind;
-use base::encryption::{Kept, Sealing};
+use base::encryption::{Encryption, StoredForm};
 use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
@@ -25,14 +25,14 @@ pub struct Store {
     made_for_lock: bool,
     /// Nothing is written.
     detached: bool,
-    sealing: Sealing,
+    encryption: Encryption,
     /// How the file is kept.
-    kept: Kept,
+    kept: StoredForm,
 }
 
 impl Store {
     /// The store at `path`; an empty one if there is no such file.
-    pub fn open(path: &Path, sealing: &Sealing) -> Result<Self> {
+    pub fn open(path: &Path, encryption: &Encryption) -> Result<Self> {
         let mut store = Store {
             path: path.to_owned(),
             values: Mapping::new(),
@@ -41,8 +41,8 @@ impl Store {
             lock: None,
             made_for_lock: false,
             detached: false,
-            sealing: sealing.clone(),
-            kept: Kept::Plain,
+            encryption: encryption.clone(),
+            kept: StoredForm::Plain,
         };
         store.read()?;
         Ok(store)
@@ -60,8 +60,8 @@ impl Store {
             return Ok(());
         }
         let bytes = files::read_bytes(&self.path, "vars store")?;
-        self.kept = self.sealing.kept(&bytes);
-        let bytes = self.sealing.open(bytes).map_err(|error| {
+        self.kept = self.encryption.kept(&bytes);
+        let bytes = self.encryption.open(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
         })?;
         let root = yaml::load(&files::text(bytes, &self.path, "vars store")?, &self.path)?;
@@ -149,7 +149,7 @@ impl Store {
 
     /// Sealed to whom it is to be, if it is not yet: from then on there is nothing in plain, or for others.
     pub fn sealed_at_last(mut self) -> Result<Self> {
-        if self.exists && self.sealing.seals() && self.kept != Kept::AsWanted {
+        if self.exists && self.encryption.seals() && self.kept != StoredForm::AsWanted {
             self.lock()?;
             self.changed = true;
             let saved = self.save();
@@ -168,7 +168,7 @@ impl Store {
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
         // A store behind a link stays there.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        if self.kept != Kept::Plain && !self.sealing.seals() {
+        if self.kept != StoredForm::Plain && !self.encryption.seals() {
             return Err(Error::usage(format!(
                 "vars store '{}' is encrypted, and would be written in plain",
                 path.display()
@@ -176,7 +176,7 @@ impl Store {
             .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
         }
         let text = yaml::emit(&Data::Map(self.values.clone()).into());
-        let text = self.sealing.seal(text.as_bytes()).map_err(failed)?;
+        let text = self.encryption.seal(text.as_bytes()).map_err(failed)?;
         if self.lock.is_some() {
             // The lock makes this the only writer.
             sweep_temporaries(&path).map_err(failed)?;
@@ -191,7 +191,7 @@ impl Store {
             self.lock = Some(kept);
         }
         self.changed = false;
-        self.kept = if self.sealing.seals() { Kept::AsWanted } else { Kept::Plain };
+        self.kept = if self.encryption.seals() { StoredForm::AsWanted } else { StoredForm::Plain };
         Ok(())
     }
 }
@@ -215,7 +215,7 @@ mod tests {
         if let Some(text) = text {
             std::fs::write(&path, text).unwrap();
         }
-        let store = Store::open(&path, &Sealing::default()).unwrap();
+        let store = Store::open(&path, &Encryption::default()).unwrap();
         (dir, store)
     }
 
@@ -258,7 +258,7 @@ mod tests {
             for writer in 0..8 {
                 let path = &path;
                 scope.spawn(move || {
-                    let mut store = Store::open(path, &Sealing::default()).unwrap();
+                    let mut store = Store::open(path, &Encryption::default()).unwrap();
                     store.lock().unwrap();
                     store.set(&format!("v{writer}"), Node::string("x"));
                     store.save().unwrap();
@@ -266,7 +266,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(Store::open(&path, &Sealing::default()).unwrap().names().count(), 8);
+        assert_eq!(Store::open(&path, &Encryption::default()).unwrap().names().count(), 8);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let path = dir.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();
         assert!(
-            Store::open(&path, &Sealing::default())
+            Store::open(&path, &Encryption::default())
                 .unwrap_err()
                 .to_string()
                 .ends_with("is a sequence, not a mapping of names to values")

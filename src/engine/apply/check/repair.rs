@@ -51,7 +51,7 @@ impl Ground {
         let deploy = &request.deploy;
         let mut store = lock::open(environment, "cloud-check")?;
         if !store.exists() {
-            return Err(no_state(store.depot()));
+            return Err(no_state(store.storage()));
         }
         resume::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");

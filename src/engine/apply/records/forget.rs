@@ -21,7 +21,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
     let mut store = lock::open(environment, "state forget")?;
     let open = store.journal().open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
-        return Err(no_state(store.depot()));
+        return Err(no_state(store.storage()));
     }
     match what {
         Forgettable::Resource(kind, cid, cpi) => {

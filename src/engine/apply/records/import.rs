@@ -71,7 +71,7 @@ impl std::str::FromStr for ImportedStemcell {
 pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
-        return Err(Error::invalid(format!("there is a state '{}' already", store.depot())).with_hint(
+        return Err(Error::invalid(format!("there is a state '{}' already", store.storage())).with_hint(
             "nothing was changed; move it away if it is of no use, or name another place with --state",
         ));
     }
@@ -118,7 +118,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     store.commit(Change::Replaced(Box::new(state)))?;
     Ok(format!(
         "Recorded in '{}'; the next create-env deploys, with a new VM and the same persistent disk",
-        store.depot()
+        store.storage()
     ))
 }
 

@@ -31,7 +31,7 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
 pub fn keep_version(environment: &Environment) -> Result<String> {
     let store = lock::open(environment, "state backup")?;
     if !store.exists() {
-        return Err(no_state(store.depot()));
+        return Err(no_state(store.storage()));
     }
     Ok(format!("The state is kept as version '{}'", store.keep_version()?))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::no_state;
 use crate::apply::effect::Effect;
 use crate::protocol::Contract;
-use crate::state::{Depot, Holder, Journal, Snapshot, State, Suspect, Undeleted};
+use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
 use base::Result;
 
 /// What a state file and its journal say.
@@ -104,13 +104,13 @@ pub struct ShownCall {
     pub by: Option<Holder>,
 }
 
-/// Reads what is on record at `depot`. Takes no lock: a run that is on may be ahead of it.
-pub fn show(depot: &Depot) -> Result<Overview> {
-    let depot = depot.resolved()?;
-    let open = Journal::of(&depot).open_calls::<Effect>()?;
-    let state = match State::read(&depot)? {
+/// Reads what is on record at `storage`. Takes no lock: a run that is on may be ahead of it.
+pub fn show(storage: &Storage) -> Result<Overview> {
+    let storage = storage.resolved()?;
+    let open = Journal::of(&storage).open_calls::<Effect>()?;
+    let state = match State::read(&storage)? {
         Some(state) => state,
-        None if open.is_empty() => return Err(no_state(&depot)),
+        None if open.is_empty() => return Err(no_state(&storage)),
         None => State::default(),
     };
     let open_calls = open
@@ -123,10 +123,10 @@ pub fn show(depot: &Depot) -> Result<Overview> {
             why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
         })
         .collect();
-    Ok(overview(&depot, &state, open_calls))
+    Ok(overview(&storage, &state, open_calls))
 }
 
-fn overview(depot: &Depot, state: &State, open_calls: Vec<ShownCall>) -> Overview {
+fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Overview {
     let vm = state.vm_handle().map(|handle| {
         let vm = state.vm();
         ShownVm {
@@ -161,7 +161,7 @@ fn overview(depot: &Depot, state: &State, open_calls: Vec<ShownCall>) -> Overvie
         })
         .collect();
     Overview {
-        state: depot.to_string(),
+        state: storage.to_string(),
         director_id: state.director_id.clone(),
         deployed: !state.current_manifest_sha.is_empty(),
         vm,

@@ -88,7 +88,7 @@ impl Checked {
 pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     let store = lock::open(environment, "state verify")?;
     if !store.exists() {
-        return Err(no_state(store.depot()));
+        return Err(no_state(store.storage()));
     }
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;

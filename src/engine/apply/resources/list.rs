@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::apply::records::no_state;
-use crate::state::{Depot, Handle, Kind, Snapshot, State, Stemcell};
+use crate::state::{Handle, Kind, Snapshot, State, Stemcell, Storage};
 use base::Result;
 
 /// A stemcell on record.
@@ -36,7 +36,7 @@ pub enum DiskUse {
     /// The next create-env attaches it.
     Waiting,
     /// Nothing uses it; it stays until `delete-disk`.
-    Kept,
+    StoredForm,
     /// Nothing uses it; the next create-env deletes it.
     Orphaned,
 }
@@ -58,18 +58,18 @@ pub struct ListedDisk {
     pub undeleted: Option<String>,
 }
 
-fn read(depot: &Depot) -> Result<State> {
-    let depot = depot.resolved()?;
-    State::read(&depot)?.ok_or_else(|| no_state(&depot))
+fn read(storage: &Storage) -> Result<State> {
+    let storage = storage.resolved()?;
+    State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
 fn said(state: &State, what: Kind, handle: &Handle) -> Option<String> {
     state.undeleted(what, handle).map(|mark| mark.said.clone())
 }
 
-/// The stemcells that the state at `depot` has on record, by name, version and CPI.
-pub fn stemcells(depot: &Depot) -> Result<Vec<ListedStemcell>> {
-    let state = read(depot)?;
+/// The stemcells that the state at `storage` has on record, by name, version and CPI.
+pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
+    let state = read(storage)?;
     let mut known: Vec<&Stemcell> = state.stemcells.iter().collect();
     known.sort_by_key(|known| (&known.name, &known.version, &known.cpi));
     let listed = known.into_iter().map(|known| ListedStemcell {
@@ -85,9 +85,9 @@ pub fn stemcells(depot: &Depot) -> Result<Vec<ListedStemcell>> {
     Ok(listed.collect())
 }
 
-/// The disks that the state at `depot` has on record.
-pub fn disks(depot: &Depot) -> Result<Vec<ListedDisk>> {
-    let state = read(depot)?;
+/// The disks that the state at `storage` has on record.
+pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
+    let state = read(storage)?;
     let listed = state.disks.iter().map(|disk| ListedDisk {
         cid: disk.cid.clone(),
         cpi: disk.cpi.clone(),
@@ -96,7 +96,7 @@ pub fn disks(depot: &Depot) -> Result<Vec<ListedDisk>> {
         status: match disk.id == state.current_disk_id {
             true if state.vm_cid().is_some() && state.disk_left_on_vm().is_none() => DiskUse::Attached,
             true => DiskUse::Waiting,
-            false if disk.is_kept() => DiskUse::Kept,
+            false if disk.is_kept() => DiskUse::StoredForm,
             false => DiskUse::Orphaned,
         },
         undeleted: said(&state, Kind::Disk, &disk.handle()),
@@ -104,7 +104,7 @@ pub fn disks(depot: &Depot) -> Result<Vec<ListedDisk>> {
     Ok(listed.collect())
 }
 
-/// The snapshots that the state at `depot` has on record.
-pub fn snapshots(depot: &Depot) -> Result<Vec<Snapshot>> {
-    Ok(read(depot)?.monopile.snapshots)
+/// The snapshots that the state at `storage` has on record.
+pub fn snapshots(storage: &Storage) -> Result<Vec<Snapshot>> {
+    Ok(read(storage)?.monopile.snapshots)
 }

@@ -47,9 +47,9 @@ impl On {
     fn begin(&self, environment: &Environment, command: &str, new: bool) -> Result<Place> {
         let mut store = lock::open(environment, command)?;
         if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
-            return Err(no_state(store.depot()));
+            return Err(no_state(store.storage()));
         }
-        environment.reporter.note(format!("Deployment state: '{}'", store.depot()));
+        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
         resume::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &self.inputs)?;

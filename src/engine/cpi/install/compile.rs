@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::needed::Needed;
-use super::shelf::{self, Lock, Shelf, Slot};
+use super::package_store::{self, Lock, PackageStore, Slot};
 use super::{Halt, Workshop, script};
 use artifact::archive::{self, Links, Options};
 use base::Result;
@@ -14,14 +14,14 @@ use base::events::{Stage, Unit};
 pub(super) fn provide(
     needed: &[Needed<'_>],
     index: usize,
-    shelf: &Shelf,
+    package_store: &PackageStore,
     workshop: &Workshop<'_>,
     halt: &Halt<'_>,
     stage: &Stage,
 ) -> Result<Option<Lock>> {
     let Some(package) = needed.get(index) else { return Ok(None) };
     halt.check()?;
-    let slot = shelf.slot(package);
+    let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
     let mut built = false;
     loop {
@@ -39,7 +39,8 @@ pub(super) fn provide(
         drop(lock);
         let lock = slot.lock_exclusively(halt, &own)?;
         if !slot.is_complete() {
-            Build { needed, package, slot: &slot, lock: &lock, shelf, workshop, halt, stage: &own }.run()?;
+            Build { needed, package, slot: &slot, lock: &lock, package_store, workshop, halt, stage: &own }
+                .run()?;
             built = true;
         }
     }
@@ -49,7 +50,7 @@ pub(super) fn provide(
 pub(super) fn provide_alone(
     needed: &[Needed<'_>],
     index: usize,
-    shelf: &Shelf,
+    package_store: &PackageStore,
     lock: &Lock,
     workshop: &Workshop<'_>,
     halt: &Halt<'_>,
@@ -57,13 +58,13 @@ pub(super) fn provide_alone(
 ) -> Result<()> {
     let Some(package) = needed.get(index) else { return Ok(()) };
     halt.check()?;
-    let slot = shelf.slot(package);
+    let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
     if slot.is_complete() {
         own.skip("it is there already");
         return Ok(());
     }
-    Build { needed, package, slot: &slot, lock, shelf, workshop, halt, stage: &own }.run()?;
+    Build { needed, package, slot: &slot, lock, package_store, workshop, halt, stage: &own }.run()?;
     own.finish();
     Ok(())
 }
@@ -83,7 +84,7 @@ struct Build<'a, 'r> {
     package: &'a Needed<'r>,
     slot: &'a Slot,
     lock: &'a Lock,
-    shelf: &'a Shelf,
+    package_store: &'a PackageStore,
     workshop: &'a Workshop<'a>,
     halt: &'a Halt<'a>,
     stage: &'a Stage,
@@ -96,7 +97,7 @@ impl Build<'_, '_> {
             .dependencies
             .iter()
             .filter_map(|index| self.needed.get(*index))
-            .map(|dependency| self.shelf.slot(dependency))
+            .map(|dependency| self.package_store.slot(dependency))
             .collect();
         self.slot.begin(&dependencies)?;
         let made = if self.package.package.compiled_for.is_some() {
@@ -133,9 +134,9 @@ impl Build<'_, '_> {
         // A directory of its own above the source, because packaging scripts also use `..`.
         let short = self.package.key.get(..12).unwrap_or(&self.package.key);
         let space = self.workshop.work.join("compile").join(format!("{}-{short}", package.name));
-        shelf::remove_tree(&space)?;
-        shelf::make_directory(&space)?;
-        shelf::make_directory(&self.slot.target)?;
+        package_store::remove_tree(&space)?;
+        package_store::make_directory(&space)?;
+        package_store::make_directory(&self.slot.target)?;
         let source = space.join("source");
         self.unpack(&source, false)?;
         let run = script::Run {
@@ -157,11 +158,11 @@ impl Build<'_, '_> {
                 Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
             }
             Err(error) => {
-                shelf::remove_tree(&space)?;
+                package_store::remove_tree(&space)?;
                 Err(error)
             }
             Ok(()) if self.workshop.keep_work => Ok(()),
-            Ok(()) => shelf::remove_tree(&space),
+            Ok(()) => package_store::remove_tree(&space),
         }
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! Packages are compiled where they stay. Many (Ruby, for one) write their own path and those of their
 //! dependencies into what they install, so they could not be moved. What makes a package whole is therefore a
-//! marker, written last, and a lock held until then; see [`shelf`].
+//! marker, written last, and a lock held until then; see [`package_store`].
 
 mod compile;
 mod key;
 mod needed;
+mod package_store;
 mod preflight;
 mod script;
-mod shelf;
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use base::{Error, Result};
 use base::{events::Stage, redact::Redactor};
 
 use needed::Needed;
-use shelf::{Lock, Shelf};
+use package_store::{Lock, PackageStore};
 
 /// A job of the CPI.
 #[derive(Debug, Clone, Copy)]
@@ -104,12 +104,12 @@ fn install_in_cache(
 ) -> Result<Installed> {
     // While this lives, nobody prunes the cache.
     let cache = Cache::open(workshop.cache)?;
-    let shelf = Shelf::cache(&workshop.cache.join("cpi"))?;
-    let needed = needed::find(jobs, shelf.root())?;
-    preflight::check(&needed, &shelf, workshop)?;
+    let package_store = PackageStore::cache(&workshop.cache.join("cpi"))?;
+    let needed = needed::find(jobs, package_store.root())?;
+    preflight::check(&needed, &package_store, workshop)?;
     let locks = std::sync::Mutex::new(Vec::new());
     task_graph::run(&tasks(&needed), workshop.parallel, &|index| {
-        let result = compile::provide(&needed, index, &shelf, workshop, halt, stage);
+        let result = compile::provide(&needed, index, &package_store, workshop, halt, stage);
         if result.is_err() {
             halt.failed.store(true, Ordering::SeqCst);
         }
@@ -120,7 +120,7 @@ fn install_in_cache(
     let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
     std::fs::create_dir_all(&packages).map_err(failed)?;
     for package in needed::visible(&needed)? {
-        symlink(shelf.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
+        symlink(package_store.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
     }
     let locks = locks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     Ok(Installed { packages, _locks: locks, _cache: Some(cache) })
@@ -134,17 +134,17 @@ fn install_in_directory(
     halt: &Halt<'_>,
     stage: &Stage,
 ) -> Result<Installed> {
-    let shelf = Shelf::directory(directory)?;
-    let needed = needed::find(jobs, shelf.root())?;
+    let package_store = PackageStore::directory(directory)?;
+    let needed = needed::find(jobs, package_store.root())?;
     needed::check_names(&needed)?;
     loop {
-        let lock = shelf.lock_exclusively(halt, stage)?;
+        let lock = package_store.lock_exclusively(halt, stage)?;
         for package in &needed {
-            shelf.slot(package).check_ours()?;
+            package_store.slot(package).check_ours()?;
         }
-        preflight::check(&needed, &shelf, workshop)?;
+        preflight::check(&needed, &package_store, workshop)?;
         task_graph::run(&tasks(&needed), workshop.parallel, &|index| {
-            let result = compile::provide_alone(&needed, index, &shelf, &lock, workshop, halt, stage);
+            let result = compile::provide_alone(&needed, index, &package_store, &lock, workshop, halt, stage);
             if result.is_err() {
                 halt.failed.store(true, Ordering::SeqCst);
             }
@@ -152,8 +152,8 @@ fn install_in_directory(
         })?;
         // Letting go of the one lock and taking the other is not one step: another run may come between.
         drop(lock);
-        let lock = shelf.lock_shared(halt, stage)?;
-        if needed.iter().all(|package| shelf.slot(package).is_complete()) {
+        let lock = package_store.lock_shared(halt, stage)?;
+        if needed.iter().all(|package| package_store.slot(package).is_complete()) {
             return Ok(Installed { packages: directory.to_owned(), _locks: vec![lock], _cache: None });
         }
     }

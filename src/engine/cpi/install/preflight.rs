@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::Workshop;
 use super::needed::Needed;
-use super::shelf::Shelf;
+use super::package_store::PackageStore;
 use artifact::archive;
 use base::{Error, Result};
 
@@ -20,11 +20,15 @@ use base::{Error, Result};
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
 /// Checks the scripts of the packages that are to be compiled now.
-pub(super) fn check(needed: &[Needed<'_>], shelf: &Shelf, workshop: &Workshop<'_>) -> Result<()> {
+pub(super) fn check(
+    needed: &[Needed<'_>],
+    package_store: &PackageStore,
+    workshop: &Workshop<'_>,
+) -> Result<()> {
     let path = workshop.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
     let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for package in needed {
-        if package.package.compiled_for.is_some() || shelf.slot(package).is_complete() {
+        if package.package.compiled_for.is_some() || package_store.slot(package).is_complete() {
             continue;
         }
         let script = read_script(package)?;

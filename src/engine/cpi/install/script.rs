@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::shelf::{Lock, Slot};
+use super::package_store::{Lock, Slot};
 use super::{Halt, Workshop};
 use crate::cpi::process::LogTail;
 use artifact::release::Package;

@@ -34,7 +34,7 @@ const SHORT_KEY: usize = 16;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A place for compiled packages.
-pub(super) struct Shelf {
+pub(super) struct PackageStore {
     root: PathBuf,
     is_cache: bool,
 }
@@ -60,17 +60,17 @@ pub(super) struct Lock {
     file: Locked,
 }
 
-impl Shelf {
+impl PackageStore {
     /// The user's cache.
     pub(super) fn cache(root: &Path) -> Result<Self> {
         make_directory(root)?;
-        Ok(Shelf { root: root.to_owned(), is_cache: true })
+        Ok(PackageStore { root: root.to_owned(), is_cache: true })
     }
 
     /// The directory given with `--package-dir`.
     pub(super) fn directory(root: &Path) -> Result<Self> {
         make_directory(&root.join(".monopile"))?;
-        Ok(Shelf { root: root.to_owned(), is_cache: false })
+        Ok(PackageStore { root: root.to_owned(), is_cache: false })
     }
 
     pub(super) fn root(&self) -> &Path {

@@ -16,7 +16,7 @@ use super::lease::Lease;
 use super::objects::{Objects, Over};
 use super::settings::Shared;
 use crate::state::calls::{self, Call, Progress, Watched};
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use base::{Error, Result};
 
 /// What a run that ends in order says to it.
@@ -56,7 +56,7 @@ struct Order {
     shared: Shared,
     owner: Uuid,
     calls: PathBuf,
-    sealing: Sealing,
+    encryption: Encryption,
 }
 
 /// The process, as the run sees it.
@@ -73,7 +73,7 @@ impl Keeper {
         shared: &Shared,
         owner: Uuid,
         calls: &Path,
-        sealing: &Sealing,
+        encryption: &Encryption,
     ) -> Result<Self> {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
@@ -84,7 +84,8 @@ impl Keeper {
         let Some(mut order) = child.stdin.take() else {
             return Err(failed(std::io::Error::other("it has no standard input")));
         };
-        let told = Order { shared: shared.clone(), owner, calls: calls.to_owned(), sealing: sealing.clone() };
+        let told =
+            Order { shared: shared.clone(), owner, calls: calls.to_owned(), encryption: encryption.clone() };
         let mut line = serde_json::to_vec(&told).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
         order.write_all(&line).map_err(failed)?;
@@ -134,7 +135,7 @@ pub fn keep() -> Result<()> {
         .map_err(|error| Error::io(format!("going on with the lease of '{}'", objects.url("")), error))?;
     let mut kept = Ok(());
     for call in calls {
-        let published = call.map_err(failed).and_then(|call| publish(&objects, &order.sealing, &call));
+        let published = call.map_err(failed).and_then(|call| publish(&objects, &order.encryption, &call));
         kept = kept.and(published);
     }
     match &kept {
@@ -146,7 +147,7 @@ pub fn keep() -> Result<()> {
 }
 
 /// Puts what became of a call into the bucket, once that is known.
-fn publish(objects: &Objects, sealing: &Sealing, watched: &Watched) -> Result<()> {
+fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Result<()> {
     let call = watched.call();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let mut whole_since = None;
@@ -168,7 +169,7 @@ fn publish(objects: &Objects, sealing: &Sealing, watched: &Watched) -> Result<()
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    let bytes = sealing.seal(&bytes).map_err(failed)?;
+    let bytes = encryption.seal(&bytes).map_err(failed)?;
     let document = |kind| calls::document(call.request_id(), kind);
     objects
         .insist(|| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::intention::Intention;
+use super::draft_plan::DraftPlan;
 use super::packages::Supply;
 use super::request::{CreateEnv, Environment};
 use super::run::Run;
@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 
 /// What a `create-env` would do. Its JSON is what `plan --json` prints and `plan --out` saves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forecast {
+pub struct PlanReport {
     /// The format of this document.
     pub format: u32,
     /// The deployment's name.
@@ -33,7 +33,7 @@ pub struct Forecast {
     pub steps: Vec<AnnouncedStep>,
     /// What is not in the manifest as it was when it was last deployed; absent where that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Vec<ForecastChange>>,
+    pub changes: Option<Vec<PlanChange>>,
     /// Where the packages of the jobs come from; absent where no jobs are brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Supply>,
@@ -68,7 +68,7 @@ pub enum Action {
 
 /// A leaf of the manifest that is not as it was deployed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForecastChange {
+pub struct PlanChange {
     /// Where it is, in the path language of ops files.
     pub path: String,
     /// `added`, `changed` or `removed`.
@@ -91,7 +91,7 @@ struct Basis {
 
 /// Thinks a `create-env` through: its steps, and whether releases, stemcell and templates fit together. Nothing in
 /// the world is changed, and no CPI is called.
-pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Forecast> {
+pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));
     let state = State::read(path)?.unwrap_or_else(State::new);
@@ -100,37 +100,37 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<Foreca
     let prepared = prepare::prepare(environment, &request.inputs, &state, &validating)?;
     cpi_names::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpi_names::renamed(prepared.cpis.as_ref(), &state)?;
-    let intention = Intention::form(environment, request, prepared, &state)?;
+    let draft = DraftPlan::form(environment, request, prepared, &state)?;
     let mut supply = None;
-    if intention.plan.deploys() {
-        let opened = intention.prepared.open(environment, &validating)?;
+    if draft.plan.deploys() {
+        let opened = draft.prepared.open(environment, &validating)?;
         let renderer = templates::renderer(request.templates, &environment.variables)?;
-        let endpoint = intention.endpoint.clone();
-        let mut run = Run::new(environment, &intention.prepared, &opened, &renderer, endpoint, request)?;
+        let endpoint = draft.endpoint.clone();
+        let mut run = Run::new(environment, &draft.prepared, &opened, &renderer, endpoint, request)?;
         run.render_what_can_be(&state, &validating)?;
         supply = Some(run.packages.supply(&environment.paths.cache));
     }
     validating.finish();
-    Ok(Forecast::of(&intention, &state, supply))
+    Ok(PlanReport::of(&draft, &state, supply))
 }
 
-impl Forecast {
+impl PlanReport {
     /// What comes of an intention.
-    pub(super) fn of(intention: &Intention, state: &State, packages: Option<Supply>) -> Self {
-        let plan = &intention.plan;
+    pub(super) fn of(draft: &DraftPlan, state: &State, packages: Option<Supply>) -> Self {
+        let plan = &draft.plan;
         let known = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
-        let changes = known.map(|known| differences(known, &intention.prepared.leaves));
-        Forecast {
+        let changes = known.map(|known| differences(known, &draft.prepared.leaves));
+        PlanReport {
             format: FORMAT,
-            deployment: intention.prepared.deployment.name.clone(),
-            action: action(intention, state),
-            steps: plan.told(&intention.prepared.deployment.instance()),
-            changes: changes.map(|changes| changes.into_iter().map(ForecastChange::from).collect()),
+            deployment: draft.prepared.deployment.name.clone(),
+            action: action(draft, state),
+            steps: plan.told(&draft.prepared.deployment.instance()),
+            changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),
             interruption_ms: plan.interruption(durations).map(milliseconds),
-            basis: Basis::of(intention, state),
+            basis: Basis::of(draft, state),
         }
     }
 
@@ -200,16 +200,16 @@ impl Forecast {
     /// Reads a saved plan.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let unreadable = || Error::invalid(format!("'{name}' is no plan of this version"));
-        let forecast: Forecast =
+        let plan_report: PlanReport =
             serde_json::from_str(text).map_err(|error| unreadable().with_source(error))?;
-        match forecast.format {
-            FORMAT => Ok(forecast),
+        match plan_report.format {
+            FORMAT => Ok(plan_report),
             other => Err(unreadable().with_source(format!("it has format {other}, and {FORMAT} is known"))),
         }
     }
 
     /// Whether it is still what would be done now.
-    pub(super) fn check(&self, now: &Forecast) -> Result<()> {
+    pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
         let moved = |what: &str| {
             Err(Error::invalid(format!("the plan is out of date: {what}"))
                 .with_hint("nothing was done; make a new plan with `monopile plan`"))
@@ -224,10 +224,10 @@ impl Forecast {
     }
 }
 
-fn action(intention: &Intention, state: &State) -> Action {
-    let plan = &intention.plan;
+fn action(draft: &DraftPlan, state: &State) -> Action {
+    let plan = &draft.plan;
     match () {
-        () if intention.suspect.is_some() => Action::Examine,
+        () if draft.suspect.is_some() => Action::Examine,
         () if plan.updates_in_place() => Action::UpdateInPlace,
         () if plan.makes_vm() && state.vm_cid().is_some() => Action::Recreate,
         () if plan.makes_vm() => Action::Create,
@@ -241,8 +241,8 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 impl Basis {
-    fn of(intention: &Intention, state: &State) -> Self {
-        let prepared = &intention.prepared;
+    fn of(draft: &DraftPlan, state: &State) -> Self {
+        let prepared = &draft.prepared;
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
         // A state that was never written has random ids.
@@ -256,7 +256,7 @@ impl Basis {
     }
 }
 
-impl From<Difference> for ForecastChange {
+impl From<Difference> for PlanChange {
     fn from(difference: Difference) -> Self {
         let shown = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
         let (change, value) = match difference.alteration {
@@ -264,6 +264,6 @@ impl From<Difference> for ForecastChange {
             Alteration::Changed(value) => ("changed", shown(value)),
             Alteration::Removed => ("removed", None),
         };
-        ForecastChange { path: difference.path, change: change.to_owned(), value }
+        PlanChange { path: difference.path, change: change.to_owned(), value }
     }
 }

@@ -12,8 +12,8 @@ pub use gateway::{Gateway, Way};
 pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{Errand, Login, Place, Ssh, ssh};
 pub use status::{
-    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, Observer, ProcessSeen, Standpoint, Status,
-    StatusOf, There, VmSeen,
+    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, ProcessSeen, Status, StatusCollector,
+    StatusOf, StatusSources, There, VmSeen,
 };
 
 use std::time::Duration;
@@ -38,8 +38,8 @@ struct Visited {
 
 /// The state on record.
 fn read_state(environment: &Environment) -> Result<State> {
-    let depot = environment.paths.state.resolved()?;
-    State::read(&depot)?.ok_or_else(|| no_state(&depot))
+    let storage = environment.paths.state.resolved()?;
+    State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
 /// Where the manifest says that the agent is.

@@ -11,7 +11,7 @@
 //! | `.journal/registry.json` | what the registry of contract v1 holds |
 //! | `.lock` | who may write |
 //!
-//! A CPI process writes its answer into a file of this machine in any case ([`Depot::calls`]).
+//! A CPI process writes its answer into a file of this machine in any case ([`Storage::calls`]).
 
 mod address;
 mod bucket;
@@ -33,14 +33,14 @@ pub(super) use lease::Lease;
 pub use settings::Shared;
 
 use super::lock::{FileLock, Holder, Lock, Waiting};
-use base::encryption::{Kept, Sealing};
+use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
 use bucket::Bucket;
 use directory::Directory;
 
 /// Where a state is kept. Copies are of the same place.
 #[derive(Debug, Clone)]
-pub struct Depot(Arc<Inner>);
+pub struct Storage(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -49,7 +49,7 @@ struct Inner {
     calls: PathBuf,
     /// That is not the journal itself, so that a run on another machine does not find them.
     apart: bool,
-    sealing: Sealing,
+    encryption: Encryption,
 }
 
 #[derive(Debug)]
@@ -64,13 +64,13 @@ pub(super) struct Found {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
     /// How it is kept there.
-    pub(super) kept: Kept,
+    pub(super) kept: StoredForm,
 }
 
 /// One document that belongs to a state.
 #[derive(Debug, Clone)]
 pub struct Document {
-    depot: Depot,
+    storage: Storage,
     name: String,
 }
 
@@ -82,44 +82,44 @@ pub(super) const VERSIONS: &str = ".versions";
 pub(super) const BACKUP: &str = ".bak";
 const LOCK: &str = ".lock";
 
-impl From<&Path> for Depot {
+impl From<&Path> for Storage {
     /// A state file; what belongs to it is beside it.
     fn from(state: &Path) -> Self {
-        Depot::beside(Directory::of(state))
+        Storage::beside(Directory::of(state))
     }
 }
 
-impl std::fmt::Display for Depot {
+impl std::fmt::Display for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name(""))
     }
 }
 
-impl Depot {
+impl Storage {
     fn beside(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
         let place = Place::Directory(directory);
-        Depot(Arc::new(Inner { place, calls, apart: false, sealing: Sealing::default() }))
+        Storage(Arc::new(Inner { place, calls, apart: false, encryption: Encryption::default() }))
     }
 
     /// The same with documents that are sealed. CPI processes, which seal nothing, write their answers into `calls` then.
     #[must_use]
-    pub fn sealed(self, sealing: Sealing, calls: PathBuf) -> Self {
+    pub fn sealed(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.place {
             Place::Directory(directory) => {
-                let apart = sealing.seals();
+                let apart = encryption.seals();
                 let calls = if apart { calls } else { directory.path(JOURNAL) };
                 let place = Place::Directory(directory.clone());
-                Depot(Arc::new(Inner { place, calls, apart, sealing }))
+                Storage(Arc::new(Inner { place, calls, apart, encryption }))
             }
             Place::Bucket(_) => self,
         }
     }
 
     /// A state in a bucket. CPI processes write their answers into `calls`.
-    pub fn shared(shared: &Shared, sealing: Sealing, calls: PathBuf) -> Result<Self> {
+    pub fn shared(shared: &Shared, encryption: Encryption, calls: PathBuf) -> Result<Self> {
         let place = Place::Bucket(Bucket::open(shared)?);
-        Ok(Depot(Arc::new(Inner { place, calls, apart: true, sealing })))
+        Ok(Storage(Arc::new(Inner { place, calls, apart: true, encryption })))
     }
 
     /// Where the state really is. Two names for one file must mean one lock, and writing must not replace a link by
@@ -131,7 +131,7 @@ impl Depot {
                 let place = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Depot::beside(place).sealed(self.0.sealing.clone(), self.0.calls.clone()))
+                Ok(Storage::beside(place).sealed(self.0.encryption.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -159,7 +159,7 @@ impl Depot {
 
     /// A document on its own.
     pub(super) fn document(&self, name: &str) -> Document {
-        Document { depot: self.clone(), name: name.to_owned() }
+        Document { storage: self.clone(), name: name.to_owned() }
     }
 
     /// Where CPI processes write their answers.
@@ -181,12 +181,12 @@ impl Depot {
     /// Reads a document, if there is one.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
         let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
-        found.bytes = self.0.sealing.open(found.bytes)?;
+        found.bytes = self.0.encryption.open(found.bytes)?;
         Ok(Some(found))
     }
 
     /// How the state is kept, if there is one.
-    pub(super) fn kept(&self) -> io::Result<Option<Kept>> {
+    pub(super) fn kept(&self) -> io::Result<Option<StoredForm>> {
         Ok(self.read_as_it_is("")?.map(|found| found.kept))
     }
 
@@ -195,25 +195,25 @@ impl Depot {
             Place::Directory(directory) => directory.read(document),
             Place::Bucket(bucket) => bucket.read(document),
         }?;
-        Ok(found.map(|(bytes, written)| Found { kept: self.0.sealing.kept(&bytes), bytes, written }))
+        Ok(found.map(|(bytes, written)| Found { kept: self.0.encryption.kept(&bytes), bytes, written }))
     }
 
     /// Sees to it that what is written is sealed if the state is, and that everything is to whom it is to be if the state
     /// is not: what belongs to it first, so that a run that is killed meanwhile leaves that to the next. `kept` is how the
     /// state is, if there is one. For the holder of the lock.
-    pub(super) fn settle_sealing(&self, kept: Option<Kept>) -> Result<()> {
+    pub(super) fn settle_sealing(&self, kept: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
-        let seals = self.0.sealing.seals();
+        let seals = self.0.encryption.seals();
         let plain = match kept {
-            Some(Kept::ToOthers | Kept::AsWanted) if !seals => {
+            Some(StoredForm::ToOthers | StoredForm::AsWanted) if !seals => {
                 return Err(Error::usage(format!(
                     "the state '{self}' is encrypted, and would be written in plain"
                 ))
                 .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
             }
-            Some(Kept::Plain) if seals => true,
-            Some(Kept::ToOthers) => false,
-            Some(Kept::Plain | Kept::AsWanted) | None => return Ok(()),
+            Some(StoredForm::Plain) if seals => true,
+            Some(StoredForm::ToOthers) => false,
+            Some(StoredForm::Plain | StoredForm::AsWanted) | None => return Ok(()),
         };
         let mut documents = vec![BACKUP.to_owned()];
         for folder in [JOURNAL, VERSIONS] {
@@ -233,10 +233,10 @@ impl Depot {
         documents.push(String::new());
         for document in documents {
             let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
-            if found.kept == Kept::AsWanted {
+            if found.kept == StoredForm::AsWanted {
                 continue;
             }
-            match self.0.sealing.open(found.bytes) {
+            match self.0.encryption.open(found.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
                 // An earlier version, of a time when it was not for whoever runs this.
                 Err(error) if !document.is_empty() => {
@@ -251,7 +251,7 @@ impl Depot {
     /// Writes a document, or replaces the one that was read or written before; durable when this returns, and the old
     /// or the new one at any time.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
-        let bytes = self.0.sealing.seal(bytes)?;
+        let bytes = self.0.encryption.seal(bytes)?;
         match &self.0.place {
             Place::Directory(directory) => directory.write(document, &bytes),
             Place::Bucket(bucket) => {
@@ -297,7 +297,7 @@ impl Depot {
         }
     }
 
-    /// Keeps the present version as [`Depot::keeps_backup`] says.
+    /// Keeps the present version as [`Storage::keeps_backup`] says.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         match &self.0.place {
             Place::Directory(directory) => directory.keep_backup(),
@@ -333,7 +333,7 @@ impl Depot {
                 FileLock::take(&directory.path(LOCK), holder, held).map(Lock::File)
             }
             Place::Bucket(bucket) => {
-                let lease = bucket.take_lease(holder, self.calls(), &self.0.sealing, held)?;
+                let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
                 if lease.taken_over.is_some() {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                 }
@@ -351,7 +351,7 @@ impl Depot {
         }
     }
 
-    /// As [`Depot::check_lock`], by asking the server as well. What this run announced before, every later holder of the
+    /// As [`Storage::check_lock`], by asking the server as well. What this run announced before, every later holder of the
     /// lock finds: so an effect between whose announcement and beginning this stands is known to whoever comes next,
     /// whatever became of the lock meanwhile.
     pub fn confirm_lock(&self) -> Result<()> {
@@ -373,29 +373,29 @@ impl Depot {
 impl From<&Path> for Document {
     /// A file on its own.
     fn from(path: &Path) -> Self {
-        Depot::from(path).document("")
+        Storage::from(path).document("")
     }
 }
 
 impl std::fmt::Display for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.depot.name(&self.name))
+        f.write_str(&self.storage.name(&self.name))
     }
 }
 
 impl Document {
     /// Its content, if it exists.
     pub(crate) fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.depot.read(&self.name)?.map(|found| found.bytes))
+        Ok(self.storage.read(&self.name)?.map(|found| found.bytes))
     }
 
     /// Replaces its content; durable when this returns.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        self.depot.write(&self.name, bytes)
+        self.storage.write(&self.name, bytes)
     }
 
     /// Removes it, if it exists; durable when this returns.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        self.depot.remove(&self.name)
+        self.storage.remove(&self.name)
     }
 }

@@ -21,7 +21,7 @@ use super::keeper::Keeper;
 use super::objects::{Object, Objects, Over, Written};
 use crate::state::calls;
 use crate::state::lock::{Holder, Waiting, in_use};
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
 
 /// Servers date objects to the second.
@@ -58,7 +58,7 @@ pub(in crate::state) struct Lease {
 pub(super) struct Tenure {
     objects: Arc<Objects>,
     calls: PathBuf,
-    sealing: Sealing,
+    encryption: Encryption,
     terms: Mutex<Terms>,
     /// Wakes whoever renews it.
     over: Condvar,
@@ -83,7 +83,7 @@ impl Lease {
         objects: &Arc<Objects>,
         holder: &Holder,
         calls: &Path,
-        sealing: &Sealing,
+        encryption: &Encryption,
         held: &mut Waiting<'_>,
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
@@ -114,7 +114,7 @@ impl Lease {
             });
             let good_until = begun + text.lasts();
             let terms = Terms { text, version, good_until, lost: None, over: false };
-            let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+            let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
             let renewing = Some(tenure.renew_in_background().map_err(failed)?);
             let lease = Lease { tenure, renewing, taken_over };
             lease.tenure.leave_behind()?;
@@ -125,14 +125,14 @@ impl Lease {
     /// Goes on with the lease of a run that is no more, if it is still that run's.
     pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
         // It starts no keeper of its own.
-        let sealing = &Sealing::default();
+        let encryption = &Encryption::default();
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
         let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
         let Some(mut text) = text else { return Ok(None) };
         text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
         let version = object.version;
         let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
-        let tenure = Arc::new(Tenure::new(objects, calls, sealing, terms));
+        let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
         // The first time, a renewal of the run's own may come in between.
         let _ = tenure.renew() || tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
@@ -174,11 +174,11 @@ impl Drop for Lease {
 }
 
 impl Tenure {
-    fn new(objects: &Arc<Objects>, calls: &Path, sealing: &Sealing, terms: Terms) -> Self {
+    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, terms: Terms) -> Self {
         Tenure {
             objects: Arc::clone(objects),
             calls: calls.to_owned(),
-            sealing: sealing.clone(),
+            encryption: encryption.clone(),
             terms: Mutex::new(terms),
             over: Condvar::new(),
             keeper: Mutex::default(),
@@ -235,7 +235,7 @@ impl Tenure {
         let shared = &self.objects.shared;
         let Some(executable) = &shared.executable else { return Ok(()) };
         let owner = self.terms().text.owner;
-        let started = Keeper::start(executable, shared, owner, &self.calls, &self.sealing)?;
+        let started = Keeper::start(executable, shared, owner, &self.calls, &self.encryption)?;
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 
 use super::globals::Globals;
 use super::paths;
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 use base::{Error, Result};
 
-static SEALING: OnceLock<Sealing> = OnceLock::new();
+static SEALING: OnceLock<Encryption> = OnceLock::new();
 
 /// What the flags say, and the files they name.
 pub(super) fn establish(globals: &Globals) -> Result<()> {
@@ -21,13 +21,13 @@ pub(super) fn establish(globals: &Globals) -> Result<()> {
     }
     let identities =
         globals.identity.iter().map(|path| Ok((path.display().to_string(), read(path, "the identity")?)));
-    let sealing = Sealing::new(recipients, identities.collect::<Result<_>>()?)?;
-    let _ = SEALING.set(sealing);
+    let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
+    let _ = SEALING.set(encryption);
     Ok(())
 }
 
 /// What was established; nothing before.
-pub(super) fn current() -> Sealing {
+pub(super) fn current() -> Encryption {
     SEALING.get().cloned().unwrap_or_default()
 }
 

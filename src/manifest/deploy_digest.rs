@@ -8,7 +8,7 @@ use base::Result;
 use yaml::{self, Data, Node};
 
 /// The text whose digest the state keeps.
-pub fn deciding(loaded: &Loaded) -> Result<String> {
+pub fn deploy_digest(loaded: &Loaded) -> Result<String> {
     let mut root = loaded.root.clone();
     if loaded.has_cpi_config()
         && let Data::Map(map) = &mut root.data
@@ -51,9 +51,9 @@ mod tests {
             notes: Vec::new(),
             warnings: Vec::new(),
             vars_store: None,
-            sealing: Default::default(),
+            encryption: Default::default(),
         };
-        deciding(&loaded).unwrap()
+        deploy_digest(&loaded).unwrap()
     }
 
     const GROUP: &str = "instance_groups: [{name: g, azs: [z1]}]\n";

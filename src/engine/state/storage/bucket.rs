@@ -14,7 +14,7 @@ use super::objects::{Objects, Over, Written};
 use super::settings::Shared;
 use crate::state::lock::{Holder, Waiting};
 use base::Result;
-use base::encryption::Sealing;
+use base::encryption::Encryption;
 
 /// The objects of one state.
 #[derive(Debug)]
@@ -87,10 +87,10 @@ impl Bucket {
         &self,
         holder: &Holder,
         calls: &Path,
-        sealing: &Sealing,
+        encryption: &Encryption,
         held: &mut Waiting<'_>,
     ) -> Result<Lease> {
-        let lease = Lease::take(&self.objects, holder, calls, sealing, held)?;
+        let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
         *self.tenure() = Some(Arc::clone(lease.tenure()));
         // What was read before is of somebody else's time.
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -189,7 +189,7 @@ pub struct CertificateSeen {
 }
 
 /// From where an environment is looked at: what the manifest says of it.
-pub struct Standpoint<'a> {
+pub struct StatusSources<'a> {
     environment: &'a Environment,
     request: &'a StatusOf,
     endpoint: Option<Endpoint>,
@@ -200,8 +200,8 @@ pub struct Standpoint<'a> {
 }
 
 /// Somebody who looks at an environment, once or again and again.
-pub struct Observer<'a> {
-    from: &'a Standpoint<'a>,
+pub struct StatusCollector<'a> {
+    from: &'a StatusSources<'a>,
     /// Those that were asked before.
     cpis: Option<Cpis<'a>>,
     /// What the CPIs said last, and what was the case when they were asked.
@@ -214,10 +214,10 @@ struct Asked {
     findings: Vec<(Kind, Handle, There)>,
 }
 
-impl<'a> Standpoint<'a> {
+impl<'a> StatusSources<'a> {
     /// Reads the manifest.
     pub fn new(request: &'a StatusOf, environment: &'a Environment) -> Result<Self> {
-        let mut standpoint = Standpoint {
+        let mut sources = StatusSources {
             environment,
             request,
             endpoint: None,
@@ -225,23 +225,23 @@ impl<'a> Standpoint<'a> {
             manifests_networks: Map::new(),
             certificates: Vec::new(),
         };
-        let Some(inputs) = &request.inputs else { return Ok(standpoint) };
+        let Some(inputs) = &request.inputs else { return Ok(sources) };
         // Without a state there is nothing to look at, and nothing to install a CPI for.
         records::show(&environment.paths.state)?;
         let preparing = environment.reporter.stage("Preparing");
         let loaded = prepare::load(environment, inputs)?;
         let provider = Deployment::parse_cloud_provider(&loaded.root)?;
         prepare::redact_provider(environment, &provider);
-        standpoint.endpoint = Some(endpoint(environment, &provider)?);
+        sources.endpoint = Some(endpoint(environment, &provider)?);
         if request.ask_cpi {
             let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
-            standpoint.alone = Some(alone);
+            sources.alone = Some(alone);
         }
         // One that cannot be deployed any more has no networks to show.
         if let Ok(deployment) = loaded.deployment() {
-            standpoint.manifests_networks = deployment.vm.networks;
+            sources.manifests_networks = deployment.vm.networks;
         }
-        standpoint.certificates = manifest::certificates(&loaded)
+        sources.certificates = manifest::certificates(&loaded)
             .into_iter()
             .map(|dated| CertificateSeen {
                 path: dated.path,
@@ -250,16 +250,16 @@ impl<'a> Standpoint<'a> {
             })
             .collect();
         preparing.finish();
-        Ok(standpoint)
+        Ok(sources)
     }
 
     /// Nobody is asked yet.
-    pub fn observer(&self) -> Observer<'_> {
-        Observer { from: self, cpis: None, asked: None }
+    pub fn collector(&self) -> StatusCollector<'_> {
+        StatusCollector { from: self, cpis: None, asked: None }
     }
 }
 
-impl Observer<'_> {
+impl StatusCollector<'_> {
     /// Looks. The agent is asked every time; the CPI, whose every answer is a process, the first time and whenever the
     /// VM on record or its agent's silence is new.
     pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {

@@ -11,7 +11,7 @@ use crate::state::{Disk, State};
 use base::{Error, Result};
 
 /// A plan, and what it was made from.
-pub(super) struct Intention {
+pub(super) struct DraftPlan {
     pub(super) prepared: Prepared,
     pub(super) endpoint: Endpoint,
     pub(super) plan: Plan,
@@ -20,7 +20,7 @@ pub(super) struct Intention {
     pub(super) suspect: Option<Error>,
 }
 
-impl Intention {
+impl DraftPlan {
     /// Plans, and looks at the VM where the plan depends on it. Nothing is changed.
     pub(super) fn form(
         environment: &Environment,
@@ -37,27 +37,27 @@ impl Intention {
         let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
         suspects::look(environment, &endpoint, state)?;
         let plan = Plan::default();
-        let mut intention = Intention { prepared, endpoint, plan, options, suspect: None };
-        intention.plan(state)?;
-        let looks = match intention.plan.deploys() {
-            true => intention.plan.updates_in_place(),
+        let mut draft = DraftPlan { prepared, endpoint, plan, options, suspect: None };
+        draft.plan(state)?;
+        let looks = match draft.plan.deploys() {
+            true => draft.plan.updates_in_place(),
             false => request.verify,
         };
-        match looks.then(|| alive::look(environment, &intention.endpoint, state)).transpose()?.flatten() {
-            Some(Seen::Alive { jobs }) if jobs != "running" && !intention.plan.deploys() => {
+        match looks.then(|| alive::look(environment, &draft.endpoint, state)).transpose()?.flatten() {
+            Some(Seen::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
                 environment.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
                 ));
             }
-            Some(Seen::Suspect(error)) if intention.plan.updates_in_place() => {
+            Some(Seen::Suspect(error)) if draft.plan.updates_in_place() => {
                 environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));
-                intention.options.agent_is_silent = Some(error.to_string());
-                intention.plan(state)?;
+                draft.options.agent_is_silent = Some(error.to_string());
+                draft.plan(state)?;
             }
-            Some(Seen::Suspect(error)) => intention.suspect = Some(error),
+            Some(Seen::Suspect(error)) => draft.suspect = Some(error),
             _ => {}
         }
-        Ok(intention)
+        Ok(draft)
     }
 
     fn plan(&mut self, state: &State) -> Result<()> {

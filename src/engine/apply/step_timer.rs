@@ -8,14 +8,14 @@ use crate::state::Durations;
 
 /// Measures the steps of one run.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(super) struct StepTimer {
     current: Option<(&'static str, Instant)>,
     took: BTreeMap<&'static str, Duration>,
     /// When the jobs of the VM that makes way were stopped.
     stopped: Option<Instant>,
 }
 
-impl Pace {
+impl StepTimer {
     /// The step before, if there was one, is over, and this one begins.
     pub(super) fn begin(&mut self, step: &Step) {
         self.settle();
