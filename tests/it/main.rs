@@ -38,6 +38,7 @@ mod inspect;
 mod interpolate;
 mod ironic_cpi;
 mod jobs;
+mod layers;
 mod lifecycle;
 mod local_cpi;
 mod operate;

@@ -1,0 +1,309 @@
+//! The layers: the crates and their modules stand in the order of the table in `docs/architecture.md`, and each uses
+//! only those before it.
+//!
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the graph of crates there anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DOCUMENT: &str = "docs/architecture.md";
+
+/// A crate as its files describe it.
+#[derive(Default)]
+struct Member {
+    name: String,
+    /// The crates of the workspace in its `[dependencies]`.
+    dependencies: BTreeSet<String>,
+    /// Path below the crate's root (`eval/calls.rs`) and text.
+    files: BTreeMap<PathBuf, String>,
+}
+
+/// A row of the table: a crate and its modules in their order.
+struct Layer {
+    name: String,
+    modules: Vec<String>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The text between `<!-- name -->` and `<!-- /name -->`.
+fn section<'t>(document: &'t str, name: &str) -> &'t str {
+    let (start, end) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
+    let (_, rest) = document.split_once(&start).unwrap_or_else(|| panic!("{DOCUMENT} has no '{start}'"));
+    rest.split_once(&end).unwrap_or_else(|| panic!("{DOCUMENT} has no '{end}'")).0
+}
+
+fn layers(document: &str) -> Vec<Layer> {
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows = section(document, "layers").lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<&str> = line.split('|').collect();
+        Layer { name: quoted(cells[1]).remove(0), modules: quoted(cells[2]) }
+    })
+    .collect()
+}
+
+/// The workspace: the members' folders of `src/`, and the root package with what is left.
+fn members() -> Vec<Member> {
+    let manifest = read("Cargo.toml");
+    let list = manifest.lines().find(|line| line.starts_with("members = ")).expect("a workspace");
+    let folders: Vec<String> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    let names: BTreeSet<String> =
+        folders.iter().map(|folder| folder.trim_start_matches("src/").to_owned()).collect();
+    let mut members: Vec<Member> = folders
+        .iter()
+        .map(|folder| Member {
+            name: folder.trim_start_matches("src/").to_owned(),
+            dependencies: dependencies(&read(format!("{folder}/Cargo.toml")), &names),
+            files: sources(&root().join(folder), &|_| true),
+        })
+        .collect();
+    members.push(Member {
+        name: "monopile".to_owned(),
+        dependencies: dependencies(&manifest, &names),
+        files: sources(&root().join("src"), &|path| {
+            path.iter().next().is_none_or(|first| !names.contains(&*first.to_string_lossy()))
+        }),
+    });
+    members
+}
+
+fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
+    let section = manifest.split("\n[").find_map(|part| part.strip_prefix("dependencies]")).unwrap_or("");
+    section
+        .lines()
+        .filter_map(|line| line.split_once('.').or_else(|| line.split_once(' ')))
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| names.contains(name))
+        .collect()
+}
+
+/// The Rust files below a folder, without those that hold tests alone.
+fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
+    walkdir::WalkDir::new(folder)
+        .into_iter()
+        .map(Result::unwrap)
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
+        .map(|entry| entry.path().strip_prefix(folder).unwrap().to_owned())
+        .filter(|path| wanted(path) && !path.to_string_lossy().ends_with("tests.rs"))
+        .map(|path| {
+            let text = fs::read_to_string(folder.join(&path)).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// The text without comments, string literals and the tests at its end.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let noise = regex::Regex::new(r##"(?m)//.*$|r#"[\s\S]*?"#|"(?:[^"\\]|\\[\s\S])*""##);
+    noise.unwrap().replace_all(text, " ").into_owned()
+}
+
+/// The paths that a `use` tree names, each in full.
+fn expand(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((prefix, rest)) = tree.split_once('{') else {
+        return vec![tree.split_whitespace().next().unwrap_or_default().to_owned()];
+    };
+    let inner = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut start, mut paths) = (0_usize, 0, Vec::new());
+    for (at, character) in inner.char_indices().chain([(inner.len(), ',')]) {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = inner[start..at].trim();
+                if !item.is_empty() {
+                    paths.extend(expand(item).into_iter().map(|path| format!("{}{path}", prefix.trim())));
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
+/// The first name below the crate's root that a path leads to, seen from the module `from`.
+fn top(path: &str, from: &[String]) -> Option<String> {
+    let mut parts = path.split("::").peekable();
+    let mut at = match *parts.peek()? {
+        "crate" => {
+            parts.next();
+            Vec::new()
+        }
+        "super" => from.to_vec(),
+        _ => return None,
+    };
+    while parts.next_if_eq(&"super").is_some() {
+        at.pop();
+    }
+    at.into_iter().chain(parts.map(str::to_owned)).find(|part| !part.is_empty())
+}
+
+/// The names that a crate's root re-exports, with the modules they come from.
+fn exports(files: &BTreeMap<PathBuf, String>) -> BTreeMap<String, String> {
+    let text = files.get(Path::new("lib.rs")).map(|text| code(text)).unwrap_or_default();
+    let uses = regex::Regex::new(r"\bpub(?:\([^)]*\))? use ([^;]*);").unwrap();
+    let mut exports = BTreeMap::new();
+    for tree in uses.captures_iter(&text) {
+        // `a::b as c` is known as c.
+        let renamed = tree[1].rsplit_once(" as ").map(|(_, name)| name.trim().to_owned());
+        for path in expand(&tree[1]) {
+            let path = path.trim_start_matches("crate::").trim_start_matches("self::").to_owned();
+            if let (Some((module, _)), Some(name)) = (path.split_once("::"), path.rsplit("::").next()) {
+                exports.insert(renamed.clone().unwrap_or_else(|| name.to_owned()), module.to_owned());
+            }
+        }
+    }
+    exports
+}
+
+/// The top-level modules of a crate that each top-level module uses, with a file that does.
+fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
+    let exports = exports(&member.files);
+    let trees = regex::Regex::new(r"\buse ((?:crate|super)::[^;]*);").unwrap();
+    let paths = regex::Regex::new(r"\b((?:crate|super)(?:::\w+)+)").unwrap();
+    let mut found = BTreeMap::new();
+    for (file, text) in &member.files {
+        let mut from: Vec<String> = file.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let last = from.pop().unwrap_or_default();
+        if last != "mod.rs" {
+            from.push(last.trim_end_matches(".rs").to_owned());
+        }
+        let Some(module) = from.first().filter(|module| *module != "lib" && *module != "main").cloned()
+        else {
+            continue;
+        };
+        let text = code(text);
+        let named = trees.captures_iter(&text).flat_map(|tree| expand(&tree[1]));
+        let rest = trees.replace_all(&text, "");
+        let named: Vec<String> =
+            named.chain(paths.captures_iter(&rest).map(|path| path[1].to_owned())).collect();
+        for name in named.iter().filter_map(|path| top(path, &from)) {
+            let used = exports.get(&name).cloned().unwrap_or(name);
+            if used != module {
+                found.entry((module.clone(), used)).or_insert_with(|| file.clone());
+            }
+        }
+    }
+    found
+}
+
+/// What breaks the table, one sentence each.
+fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let place = |name: &str| layers.iter().position(|layer| layer.name == name);
+    for member in members {
+        let Some(own) = place(&member.name) else {
+            wrong.push(format!("the table lacks the crate '{}'", member.name));
+            continue;
+        };
+        for dependency in &member.dependencies {
+            if place(dependency).is_none_or(|other| other >= own) {
+                wrong.push(format!(
+                    "crate '{}' may not use '{dependency}', which stands after it",
+                    member.name
+                ));
+            }
+        }
+        let modules = &layers[own].modules;
+        let order = |module: &str| modules.iter().position(|known| known == module);
+        let declared = |path: &PathBuf| {
+            let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
+            first.trim_end_matches(".rs").to_owned()
+        };
+        let existing: BTreeSet<String> =
+            member.files.keys().map(declared).filter(|name| name != "lib" && name != "main").collect();
+        for module in existing.iter().filter(|module| order(module).is_none()) {
+            wrong.push(format!("the table lacks the module '{module}' of the crate '{}'", member.name));
+        }
+        for module in modules.iter().filter(|module| !existing.contains(*module)) {
+            wrong.push(format!("the table names a module '{module}' that crate '{}' lacks", member.name));
+        }
+        for ((module, used), file) in uses(member) {
+            if existing.contains(&used) && order(&used) > order(&module) {
+                wrong.push(format!(
+                    "{}: {} uses '{used}', which stands after '{module}' in the table",
+                    member.name,
+                    file.display()
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn crates_and_modules_keep_the_order_of_the_table() {
+    let wrong = violations(&members(), &layers(&read(DOCUMENT)));
+    assert!(wrong.is_empty(), "see {DOCUMENT}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_graph_of_crates_is_not_stale() {
+    let document = read(DOCUMENT);
+    let members = members();
+    let lines = layers(&document).into_iter().filter_map(|layer| {
+        let member = members.iter().find(|member| member.name == layer.name)?;
+        let own: Vec<&str> = member.dependencies.iter().map(String::as_str).collect();
+        Some(format!("{} -> {}", layer.name, own.join(" ")).trim_end().to_owned())
+    });
+    let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
+    if std::env::var_os("MONOPILE_UPDATE").is_some() {
+        let updated = document.replace(section(&document, "crates"), &graph);
+        fs::write(root().join(DOCUMENT), updated).unwrap();
+    }
+    let hint = "run MONOPILE_UPDATE=1 cargo test --test it layers";
+    assert_eq!(section(&read(DOCUMENT), "crates"), graph, "the graph in {DOCUMENT} is stale; {hint}");
+}
+
+/// Each way to break the table is found.
+#[test]
+fn a_broken_order_is_found() {
+    let layer = |name: &str, modules: &[&str]| Layer {
+        name: name.to_owned(),
+        modules: modules.iter().map(|module| (*module).to_owned()).collect(),
+    };
+    let layers = [layer("low", &["first", "second"]), layer("high", &["only"])];
+    let found = |name: &str, dependencies: &[&str], files: &[(&str, &str)]| {
+        let member = Member {
+            name: name.to_owned(),
+            dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+            files: files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect(),
+        };
+        violations(&[member], &layers)
+    };
+    let low = |first: &str, lib: &str| {
+        found("low", &[], &[("lib.rs", lib), ("first/deep.rs", first), ("second.rs", "use crate::first::A;")])
+    };
+    assert_eq!(low("// crate::second::X\nlet a = \"crate::second\";", ""), [""; 0]);
+    for broken in [
+        "use crate::second::X;",
+        "use crate::{first::Y, second::{X, Z}};",
+        "use super::super::second;",
+        "fn f() { crate::second::g() }",
+        "use crate::X;",
+    ] {
+        let wrong = low(broken, "mod first; mod second; pub use second::X;");
+        assert_eq!(
+            wrong,
+            ["low: first/deep.rs uses 'second', which stands after 'first' in the table"],
+            "{broken}"
+        );
+    }
+    assert_eq!(found("low", &["high"], &[("first.rs", ""), ("second.rs", "")]).len(), 1);
+    assert_eq!(found("high", &["low"], &[("only.rs", "")]), [""; 0]);
+    assert_eq!(found("high", &[], &[("only.rs", ""), ("other.rs", "")]).len(), 1);
+    assert_eq!(found("high", &[], &[]).len(), 1);
+    assert_eq!(found("unknown", &[], &[]).len(), 1);
+}
