@@ -7,7 +7,7 @@ use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
 /// Has an environment be one that `bosh` can deploy: with one job that runs nothing, and this program as its CPI.
-pub fn suit(hello: &mut Hello, cpi: &Path) {
+pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
     let mut idle = JobTarball::new("idle")
         .template("config.erb", "config/file", "<%= spec.ip %>\n")
         .spec("packages: []\n");
@@ -34,7 +34,7 @@ pub fn suit(hello: &mut Hello, cpi: &Path) {
 }
 
 /// `bosh` with a command on this environment.
-pub fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
+pub(crate) fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
     // It has the same flags.
     let ours = hello.builtin_command(&[command], &[]);
     let mut theirs = Command::new(bosh);

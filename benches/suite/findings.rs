@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What a figure counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub(crate) enum Unit {
     Milliseconds,
     MibPerSecond,
     Count,
@@ -14,7 +14,7 @@ pub enum Unit {
 
 impl Unit {
     /// A value as people read it.
-    pub fn show(self, value: f64) -> String {
+    pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Milliseconds if value >= 10_000.0 => format!("{:.1} s", value / 1000.0),
             Unit::Milliseconds if value >= 100.0 => format!("{value:.0} ms"),
@@ -28,7 +28,7 @@ impl Unit {
     }
 
     /// What stands at an axis.
-    pub fn axis(self) -> &'static str {
+    pub(crate) fn axis(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
             Unit::MibPerSecond => "MiB/s",
@@ -40,7 +40,7 @@ impl Unit {
 
 /// One of several runs.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample {
+pub(crate) struct Sample {
     pub value: f64,
     /// The most memory that was held, in KiB, where that was measured.
     pub peak_kib: Option<u64>,
@@ -48,14 +48,14 @@ pub struct Sample {
 
 impl Sample {
     /// The time that a process took.
-    pub fn of(took: &crate::process::Took) -> Sample {
+    pub(crate) fn of(took: &crate::process::Took) -> Sample {
         Sample { value: took.wall.as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
     }
 }
 
 /// One thing, measured at one size.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// What was measured: `monopile`, `gzip -dc | tar x`.
     pub what: String,
     /// How many times the smallest size: 1, 4, 16.
@@ -76,7 +76,7 @@ pub struct Figure {
 
 impl Figure {
     /// The figure that these runs give.
-    pub fn new(what: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
+    pub(crate) fn new(what: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
         assert!(!samples.is_empty(), "{what} was not measured");
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
         let mut sorted = values.clone();
@@ -96,12 +96,12 @@ impl Figure {
     }
 
     /// The same with a number of instructions.
-    pub fn with_instructions(self, instructions: Option<u64>) -> Figure {
+    pub(crate) fn with_instructions(self, instructions: Option<u64>) -> Figure {
         Figure { instructions, ..self }
     }
 
     /// The median and how far the runs lie from each other.
-    pub fn shown(&self) -> (String, String) {
+    pub(crate) fn shown(&self) -> (String, String) {
         let spread = format!("{} – {}", self.unit.show(self.least), self.unit.show(self.most));
         (self.unit.show(self.median), if self.values.len() > 1 { spread } else { "–".to_owned() })
     }
@@ -109,7 +109,7 @@ impl Figure {
 
 /// Whether something is good enough.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// What must be reached, in words.
     pub must: String,
     /// What it was measured by: an index into the figures.
@@ -121,7 +121,7 @@ pub struct Check {
 
 /// All that a row found out.
 #[derive(Debug, Default, Serialize)]
-pub struct Findings {
+pub(crate) struct Findings {
     pub figures: Vec<Figure>,
     pub checks: Vec<Check>,
     /// What else is to be known: where the time went, what was not measured and why.
@@ -130,23 +130,23 @@ pub struct Findings {
 
 impl Findings {
     /// Adds a figure; returns its number.
-    pub fn figure(&mut self, figure: Figure) -> usize {
+    pub(crate) fn figure(&mut self, figure: Figure) -> usize {
         self.figures.push(figure);
         self.figures.len() - 1
     }
 
     /// The figure of this thing at this scale.
-    pub fn find(&self, what: &str, scale: u32) -> Option<(usize, &Figure)> {
+    pub(crate) fn find(&self, what: &str, scale: u32) -> Option<(usize, &Figure)> {
         self.figures.iter().enumerate().find(|(_, figure)| figure.what == what && figure.scale == scale)
     }
 
     /// Adds a sentence.
-    pub fn note(&mut self, note: impl Into<String>) {
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
     /// Demands that a figure's median is at most this.
-    pub fn at_most(&mut self, must: &str, figure: usize, limit: f64) {
+    pub(crate) fn at_most(&mut self, must: &str, figure: usize, limit: f64) {
         let median = self.figures[figure].median;
         let check =
             Check { must: must.to_owned(), figure, ratio: Some(median / limit), pass: median <= limit };
@@ -154,25 +154,25 @@ impl Findings {
     }
 
     /// Demands something else of a figure.
-    pub fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, pass: bool) {
+    pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, pass: bool) {
         self.checks.push(Check { must: must.to_owned(), figure, ratio, pass });
     }
 }
 
 /// Somebody who does the work that is measured.
-pub struct Contender<'a> {
+pub(crate) struct Contender<'a> {
     pub what: String,
     pub run: Box<dyn FnMut() -> Sample + 'a>,
 }
 
 impl<'a> Contender<'a> {
-    pub fn new(what: impl Into<String>, run: impl FnMut() -> Sample + 'a) -> Contender<'a> {
+    pub(crate) fn new(what: impl Into<String>, run: impl FnMut() -> Sample + 'a) -> Contender<'a> {
         Contender { what: what.into(), run: Box::new(run) }
     }
 }
 
 /// Lets them do it in turn, `rounds` times (A B A B), after one turn that does not count.
-pub fn interleaved(
+pub(crate) fn interleaved(
     contenders: &mut [Contender<'_>],
     rounds: usize,
     (scale, size, unit): (u32, &str, Unit),

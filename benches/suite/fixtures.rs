@@ -14,7 +14,7 @@ use crate::process::{self, Took};
 use crate::support::hello::Hello;
 
 /// A file and its SHA-1 in hex.
-pub struct Hashed {
+pub(crate) struct Hashed {
     pub path: PathBuf,
     pub sha1: String,
 }
@@ -23,7 +23,7 @@ pub struct Hashed {
 const STRETCH: u64 = 1 << 20;
 
 /// A directory below the results that is empty now.
-pub fn fresh(suite: &Suite, name: &str) -> PathBuf {
+pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
     let path = suite.out.join("work").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
@@ -32,7 +32,7 @@ pub fn fresh(suite: &Suite, name: &str) -> PathBuf {
 
 /// A stemcell whose image has so many bytes: one gzip member with `stemcell.MF` and `image`, as stemcells are. Three
 /// quarters of the image are compressed already, as most of a disk image is, and one quarter is not. It is made once.
-pub fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
+pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     let directory = suite.out.join("fixtures");
     fs::create_dir_all(&directory).unwrap();
     let path = directory.join(format!("stemcell-{}-mib.tgz", bytes >> 20));
@@ -59,7 +59,7 @@ pub fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
 }
 
 /// A tar archive of these files and of one that has so many zeros. It takes no room on the disk.
-pub fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
+pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     let mut file = File::create(path).unwrap();
     let mut length = 0;
     for (name, content) in files {
@@ -81,7 +81,7 @@ pub fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
 }
 
 /// Puts a file's gzip form in its place.
-pub fn compress(path: &Path) {
+pub(crate) fn compress(path: &Path) {
     let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
     let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
     io::copy(&mut File::open(path).unwrap(), &mut encoder).unwrap();
@@ -173,7 +173,7 @@ impl Read for Image {
 }
 
 /// Runs a command of an environment with `--json`; returns what it took and its last event.
-pub fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
+pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
     let path = hello.world.path("events.jsonl");
     let took = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
     let text = fs::read_to_string(&path).unwrap();
@@ -182,11 +182,11 @@ pub fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
 }
 
 /// Where the time of a run went.
-pub struct Timings(Value);
+pub(crate) struct Timings(Value);
 
 impl Timings {
     /// Of the run with these events.
-    pub fn of(events: &[Value]) -> Timings {
+    pub(crate) fn of(events: &[Value]) -> Timings {
         let last = events.last().expect("there is always a last event");
         match &last["timings"] {
             // Nobody was asked anything: all of it was own work.
@@ -198,17 +198,17 @@ impl Timings {
     }
 
     /// One of them: milliseconds, bytes, or a count.
-    pub fn get(&self, name: &str) -> f64 {
+    pub(crate) fn get(&self, name: &str) -> f64 {
         self.0[name].as_f64().unwrap_or_default()
     }
 
     /// Own work and waiting.
-    pub fn overhead(&self) -> f64 {
+    pub(crate) fn overhead(&self) -> f64 {
         self.get("own_ms") + self.get("waiting_ms")
     }
 
     /// What the time went to, in one sentence.
-    pub fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         format!(
             "{} ms: CPI {}, requests to the agent {}, its tasks {}, waiting {}, own work {}",
             self.get("total_ms"),

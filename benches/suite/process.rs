@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// What a process took.
 #[derive(Debug, Clone, Copy)]
-pub struct Took {
+pub(crate) struct Took {
     /// From its start to its end.
     pub wall: Duration,
     /// The most resident memory of it, or of a process that it waited for, in KiB. What this program holds itself when it
@@ -16,7 +16,7 @@ pub struct Took {
 }
 
 /// Runs a command that must succeed, its output thrown away.
-pub fn run(command: &mut Command) -> Took {
+pub(crate) fn run(command: &mut Command) -> Took {
     let took = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
     assert_eq!(took.code, 0, "{command:?} failed");
     took
@@ -24,7 +24,7 @@ pub fn run(command: &mut Command) -> Took {
 
 /// Runs a command, however it ends.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
-pub fn attempt(command: &mut Command) -> Took {
+pub(crate) fn attempt(command: &mut Command) -> Took {
     let begun = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;
@@ -41,13 +41,13 @@ pub fn attempt(command: &mut Command) -> Took {
 }
 
 /// Where a program is that the suite can do without.
-pub fn find(program: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
 /// How many instructions a command takes, its children left out; none without valgrind.
-pub fn instructions(command: &Command) -> Option<u64> {
+pub(crate) fn instructions(command: &Command) -> Option<u64> {
     let valgrind = find("valgrind")?;
     let profile = tempfile::NamedTempFile::new().ok()?;
     let mut counted = Command::new(valgrind);

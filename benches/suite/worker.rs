@@ -16,14 +16,14 @@ use crate::rows::packages;
 const VARIABLE: &str = "MONOPILE_BENCH_WORK";
 
 /// A worker for this work.
-pub fn command(work: &str) -> Command {
+pub(crate) fn command(work: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(VARIABLE, work);
     command
 }
 
 /// Does the work, if this process was started for that.
-pub fn run_if_called() -> Option<ExitCode> {
+pub(crate) fn run_if_called() -> Option<ExitCode> {
     let work = std::env::var(VARIABLE).ok()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A registry that can be asked.
-pub struct Client {
+pub(crate) struct Client {
     http: ureq::Agent,
     /// `http://host:port`
     base: String,
@@ -27,7 +27,7 @@ pub struct Client {
 impl Client {
     /// From an endpoint as user data carry it, `http://[user:password@]host:port`. The endpoint is a secret: errors
     /// do not repeat it.
-    pub fn new(endpoint: &str) -> Result<Self> {
+    pub(crate) fn new(endpoint: &str) -> Result<Self> {
         let bad = || Error::invalid("the registry's endpoint must be http://user:password@host:port");
         let url = Url::parse(endpoint).map_err(|_| bad())?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(bad)?;
@@ -51,14 +51,14 @@ impl Client {
     }
 
     /// The endpoint for user data.
-    pub fn endpoint(host: &str, port: u16, user: &str, password: &str) -> String {
+    pub(crate) fn endpoint(host: &str, port: u16, user: &str, password: &str) -> String {
         let escape = |text| utf8_percent_encode(text, ESCAPED);
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         format!("http://{}:{}@{host}:{port}", escape(user), escape(password))
     }
 
     /// The settings stored under this id; `None` when there are none.
-    pub fn get(&self, id: &str) -> Result<Option<Map<String, Value>>> {
+    pub(crate) fn get(&self, id: &str) -> Result<Option<Map<String, Value>>> {
         let response = self.http.get(self.url(id)).header("Authorization", self.authorization()).call();
         let (status, body) = self.read("GET", id, response)?;
         match status {
@@ -75,7 +75,7 @@ impl Client {
     }
 
     /// Stores settings under this id.
-    pub fn put(&self, id: &str, settings: &Map<String, Value>) -> Result<()> {
+    pub(crate) fn put(&self, id: &str, settings: &Map<String, Value>) -> Result<()> {
         let request = self.http.put(self.url(id)).header("Authorization", self.authorization());
         let response = request.header("Content-Type", "application/json").send(json!(settings).to_string());
         match self.read("PUT", id, response)?.0 {
@@ -85,7 +85,7 @@ impl Client {
     }
 
     /// Deletes what is stored under this id.
-    pub fn delete(&self, id: &str) -> Result<()> {
+    pub(crate) fn delete(&self, id: &str) -> Result<()> {
         let response = self.http.delete(self.url(id)).header("Authorization", self.authorization()).call();
         match self.read("DELETE", id, response)?.0 {
             200..=299 | 404 => Ok(()),

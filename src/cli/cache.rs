@@ -12,7 +12,7 @@ use base::Result;
 use manifest::vars::command::parse_duration;
 
 #[derive(Debug, Clone, Args)]
-pub struct CacheArgs {
+pub(super) struct CacheArgs {
     #[command(subcommand)]
     command: CacheCommand,
 }

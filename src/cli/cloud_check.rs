@@ -19,7 +19,7 @@ use engine::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
     after_help = "Each repair is asked for. Where nobody can be asked, nothing is repaired unless --auto or \
                   --resolution says so.\n\nExit codes: 0 all is well, or was put right; 6 something is wrong still."
 )]
-pub struct CloudCheckArgs {
+pub(super) struct CloudCheckArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
 

@@ -7,7 +7,7 @@ use super::finish::Finished;
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct CompletionArgs {
+pub(super) struct CompletionArgs {
     #[arg(value_name = "SHELL", value_enum)]
     shell: ShellName,
 }

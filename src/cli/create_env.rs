@@ -12,7 +12,7 @@ use base::{Error, Result};
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct CreateEnvArgs {
+pub(super) struct CreateEnvArgs {
     #[command(flatten)]
     deploy: DeployArgs,
 

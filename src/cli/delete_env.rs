@@ -13,7 +13,7 @@ use base::{Error, Result};
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct DeleteEnvArgs {
+pub(super) struct DeleteEnvArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 

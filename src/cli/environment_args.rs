@@ -12,7 +12,7 @@ use manifest::Inputs;
 
 /// An environment and its CPIs.
 #[derive(Debug, Clone, Args)]
-pub struct EnvironmentArgs {
+pub(super) struct EnvironmentArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 

@@ -14,7 +14,7 @@ use manifest::Inputs;
 
 /// How the VM's sshd is reached, and as whom.
 #[derive(Debug, Clone, Args)]
-pub struct GatewayArgs {
+pub(super) struct GatewayArgs {
     /// Go straight to the VM, whatever flags and variables say
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]

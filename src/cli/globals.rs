@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 /// (`docs/cli-global-flags` of bosh.io).
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Globals {
+pub(super) struct Globals {
     /// Don't ask for input
     #[arg(short = 'n', long, global = true, env = "BOSH_NON_INTERACTIVE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
@@ -62,7 +62,7 @@ pub struct Globals {
 
 /// What a line of the log is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(super) enum LogFormat {
     /// Text, for people.
     #[default]
     Text,

@@ -16,7 +16,7 @@ use engine::history::{self, Fate, Plan, Run};
 #[command(
     after_help = "Where neither the command line nor an env file names an environment, the runs of all are shown."
 )]
-pub struct HistoryArgs {
+pub(super) struct HistoryArgs {
     #[command(flatten)]
     place: PlaceArgs,
 

@@ -12,7 +12,7 @@ use artifact::{Source, release};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct InspectLocalReleaseArgs {
+pub(super) struct InspectLocalReleaseArgs {
     /// Path to the release: a tarball, or a directory in source form
     #[arg(value_name = "PATH-TO-RELEASE", value_hint = ValueHint::AnyPath)]
     path: PathBuf,

@@ -12,7 +12,7 @@ use artifact::{Cache, Kind, Source};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct InspectLocalStemcellArgs {
+pub(super) struct InspectLocalStemcellArgs {
     /// Path to the stemcell: a tarball, or a directory in source form
     #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::AnyPath)]
     path: PathBuf,

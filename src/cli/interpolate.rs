@@ -8,7 +8,7 @@ use base::Result;
 use manifest::{self, Options};
 
 #[derive(Debug, Clone, Args)]
-pub struct InterpolateArgs {
+pub(super) struct InterpolateArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 

@@ -12,7 +12,7 @@ use engine::apply;
 
 /// An environment whose VM runs.
 #[derive(Debug, Clone, Args)]
-pub struct JobsArgs {
+pub(super) struct JobsArgs {
     #[command(flatten)]
     vm: VmArgs,
 

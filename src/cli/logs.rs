@@ -17,7 +17,7 @@ use engine::apply::inspect::{self, LogKind, Logs};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
-pub struct LogsArgs {
+pub(super) struct LogsArgs {
     #[command(flatten)]
     vm: VmArgs,
 

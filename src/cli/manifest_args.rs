@@ -21,7 +21,7 @@ pub struct ManifestArgs {
 
 /// What goes into a manifest.
 #[derive(Debug, Clone, Args)]
-pub struct ManifestFlags {
+pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,

@@ -12,10 +12,10 @@ use base::{Error, Result};
 use engine::apply::{self, Action, PlanReport};
 
 /// The exit code of `plan --detailed-exitcode` when there is something to do.
-pub const CHANGES: u8 = 7;
+pub(super) const CHANGES: u8 = 7;
 
 #[derive(Debug, Clone, Args)]
-pub struct PlanArgs {
+pub(super) struct PlanArgs {
     #[command(flatten)]
     deploy: DeployArgs,
 

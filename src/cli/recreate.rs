@@ -9,7 +9,7 @@ use base::Result;
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct RecreateArgs {
+pub(super) struct RecreateArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
 }

@@ -11,7 +11,7 @@ use artifact::{Algorithm, Source, rewrite};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct RedigestReleaseArgs {
+pub(super) struct RedigestReleaseArgs {
     /// Path to the release tarball
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
     path: PathBuf,

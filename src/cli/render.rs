@@ -15,7 +15,7 @@ use base::{Error, Result};
 use engine::apply::{self, File};
 
 #[derive(Debug, Clone, Args)]
-pub struct RenderArgs {
+pub(super) struct RenderArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 

@@ -11,7 +11,7 @@ use engine::templates;
 use erb::Renderer;
 
 #[derive(Debug, Clone, Args)]
-pub struct RenderTemplateArgs {
+pub(super) struct RenderTemplateArgs {
     /// Path to the template
     #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]
     template: PathBuf,

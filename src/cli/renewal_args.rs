@@ -13,7 +13,7 @@ use engine::plan::Strategy;
 
 /// What is deployed, and how a new VM for it is made.
 #[derive(Debug, Clone, Args)]
-pub struct RenewalArgs {
+pub(super) struct RenewalArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 

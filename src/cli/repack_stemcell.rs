@@ -11,7 +11,7 @@ use artifact::rewrite::{self, StemcellChanges};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct RepackStemcellArgs {
+pub(super) struct RepackStemcellArgs {
     /// Path to the stemcell
     #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::FilePath)]
     stemcell: PathBuf,

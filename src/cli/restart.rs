@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct RestartArgs {
+pub(super) struct RestartArgs {
     #[command(flatten)]
     jobs: JobsArgs,
 

@@ -17,7 +17,7 @@ use engine::apply::inspect::{self, Errand, Place};
                   `bosh/0`, may name the one instance there is. A path here that has a colon in its first name is \
                   written `./a:b`.\n\nThe exit code is that of scp."
 )]
-pub struct ScpArgs {
+pub(super) struct ScpArgs {
     #[command(flatten)]
     vm: VmArgs,
 

@@ -11,7 +11,7 @@ use engine::apply::inspect::{self, Errand};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]
-pub struct SshArgs {
+pub(super) struct SshArgs {
     #[command(flatten)]
     vm: VmArgs,
 

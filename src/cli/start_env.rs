@@ -9,7 +9,7 @@ use base::Result;
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct StartEnvArgs {
+pub(super) struct StartEnvArgs {
     #[command(flatten)]
     jobs: JobsArgs,
 }

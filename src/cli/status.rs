@@ -26,7 +26,7 @@ const EXPIRES_SOON: i64 = 30;
     after_help = "Exit codes: 0 all is well, as far as was asked; 1 the jobs do not run, or there is no VM; \
                         5 the agent does not answer; 6 VM or disk do not exist, or the disk is not mounted."
 )]
-pub struct StatusArgs {
+pub(super) struct StatusArgs {
     /// Path to the manifest; or to a state file, which alone cannot say where the agent is
     #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
     path: PathBuf,

@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply;
 
 #[derive(Debug, Clone, Args)]
-pub struct StopEnvArgs {
+pub(super) struct StopEnvArgs {
     #[command(flatten)]
     jobs: JobsArgs,
 

@@ -12,7 +12,7 @@ use manifest::Inputs;
 use manifest::vars::command::{self, Request};
 
 #[derive(Debug, Clone, Args)]
-pub struct VarsArgs {
+pub(super) struct VarsArgs {
     #[command(subcommand)]
     command: VarsCommand,
 }

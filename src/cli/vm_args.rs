@@ -12,7 +12,7 @@ use manifest::Inputs;
 
 /// An environment whose VM runs.
 #[derive(Debug, Clone, Args)]
-pub struct VmArgs {
+pub(super) struct VmArgs {
     #[command(flatten)]
     pub(super) manifest: ManifestArgs,
 

@@ -60,7 +60,7 @@ pub struct Watching<'a> {
 }
 
 /// Runs the CPI once with `input` on its standard input.
-pub fn exchange(
+pub(super) fn exchange(
     executable: &Executable,
     input: &[u8],
     watching: &Watching<'_>,

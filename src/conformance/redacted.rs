@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use base::redact::Redactor;
 
 /// `value` with every secret replaced, in keys too. A number that is a secret becomes a string.
-pub fn value(redactor: &Redactor, value: &Value) -> Value {
+pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(redactor.apply(text).into_owned()),
         Value::Array(values) => values.iter().map(|value| self::value(redactor, value)).collect(),
@@ -25,7 +25,7 @@ pub fn value(redactor: &Redactor, value: &Value) -> Value {
 }
 
 /// Text that may be JSON: where it is and holds a secret it stays JSON, written anew.
-pub fn text(redactor: &Redactor, text: &str) -> String {
+pub(super) fn text(redactor: &Redactor, text: &str) -> String {
     if let Ok(document) = serde_json::from_str::<Value>(text) {
         let shown = value(redactor, &document);
         if shown != document {

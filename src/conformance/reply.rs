@@ -57,7 +57,7 @@ impl Refusal {
 }
 
 /// Reads what a process said.
-pub fn read(exchange: &Exchange) -> Reply {
+pub(super) fn read(exchange: &Exchange) -> Reply {
     let mut problems = Vec::new();
     match exchange.ended {
         Ended::Exited(0) => {}

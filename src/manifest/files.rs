@@ -6,7 +6,7 @@ use std::path::Path;
 use base::{Error, Result};
 
 /// The largest manifest, ops file or vars file that is read, in bytes.
-pub const LIMIT: u64 = 64 * 1024 * 1024;
+pub(crate) const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// The text of a file. `what` is what an error calls it. `-` is standard input.
 pub fn read(path: &Path, what: &str) -> Result<String> {
@@ -14,7 +14,7 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 }
 
 /// As [`read`], of a file that need not be text.
-pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
+pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::IsADirectory => {
             Error::invalid(format!("{what} '{}' is a directory", path.display()))
@@ -48,7 +48,7 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
 }
 
 /// What was read of a file, as the text that it must be.
-pub fn text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
+pub(crate) fn text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
         Error::invalid(format!("{}:{}: {what} is not UTF-8 text", path.display(), line.count() + 1))

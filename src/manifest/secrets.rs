@@ -5,7 +5,7 @@ use yaml::{Data, Node};
 
 /// Every text and number below `values`, and the single lines of texts of several lines. Certificates and
 /// public keys are public and stay out.
-pub fn collect<'n>(values: impl Iterator<Item = &'n Node>) -> Vec<String> {
+pub(crate) fn collect<'n>(values: impl Iterator<Item = &'n Node>) -> Vec<String> {
     let mut secrets = std::collections::BTreeSet::new();
     for value in values {
         walk(value, &mut secrets);
@@ -30,7 +30,7 @@ pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<Str
 }
 
 /// Everything that the properties of CPIs hold. A reference to a variable is no secret; its value is known as one.
-pub fn of_cpis(config: &Node) -> Vec<String> {
+pub(crate) fn of_cpis(config: &Node) -> Vec<String> {
     let properties = list(config, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
     // What a CPI takes it says itself, to everyone.
     let values =
@@ -42,7 +42,7 @@ pub fn of_cpis(config: &Node) -> Vec<String> {
 
 /// Names and types of CPIs and availability zones. Hiding them would garble what is shown, so that a value which is one
 /// of them is none of the secrets, wherever it came from.
-pub fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
+pub(crate) fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
     let mut names = std::collections::BTreeSet::new();
     for config in configs {
         let entries = list(config, "cpis").iter().chain(list(config, "azs"));

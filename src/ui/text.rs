@@ -10,7 +10,7 @@ use time::macros::format_description;
 
 use super::styled::Styled;
 use base::events::Unit;
-pub use base::text::{bytes, clean};
+pub(super) use base::text::{bytes, clean};
 
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");

@@ -13,11 +13,11 @@ use crate::findings::Findings;
 use crate::rows::Row;
 
 /// The file with the table.
-pub const TABLE: &str = "results.md";
+pub(crate) const TABLE: &str = "results.md";
 const JSON: &str = "results.json";
 
 /// Writes what is known so far.
-pub fn write(suite: &Suite, measured: &[(&Row, Findings)]) {
+pub(crate) fn write(suite: &Suite, measured: &[(&Row, Findings)]) {
     fs::write(suite.out.join(TABLE), table::markdown(suite, measured)).unwrap();
     let rows: Vec<_> = measured
         .iter()

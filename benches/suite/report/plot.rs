@@ -14,7 +14,7 @@ const COLOURS: [&str; 8] =
     ["#0b6e4f", "#c1440e", "#2a5caa", "#8e44ad", "#b8860b", "#16858b", "#7f3b3b", "#555555"];
 
 /// A plot of everything that was measured at several sizes, in the unit of the first of these; none where nothing was.
-pub fn growth(title: &str, findings: &Findings) -> Option<String> {
+pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.what.as_str()).collect();
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(*name));

@@ -9,7 +9,7 @@ use crate::process;
 use crate::rows::Row;
 
 /// All of it.
-pub fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
+pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
     let mut text = format!("# What monopile costs\n\nMeasured on {}.\n", machine());
     if suite.quick {
         text.push_str("\n**With `--quick`: at a sixteenth of the sizes, so the bars say little.**\n");

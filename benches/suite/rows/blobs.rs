@@ -11,7 +11,7 @@ use crate::process;
 use crate::support::hello::Hello;
 use crate::worker;
 
-pub const ROW: Row =
+pub(super) const ROW: Row =
     Row { name: "blobs", work: "a blob of 512 MiB to the agent and back, on loopback", measure };
 
 const BLOB: u64 = 512 << 20;

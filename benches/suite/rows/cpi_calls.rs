@@ -6,7 +6,7 @@ use crate::Suite;
 use crate::findings::{Figure, Findings, Sample, Unit};
 use crate::support::hello::Hello;
 
-pub const ROW: Row = Row { name: "cpi-calls", work: "CPI processes started by a create-env", measure };
+pub(super) const ROW: Row = Row { name: "cpi-calls", work: "CPI processes started by a create-env", measure };
 
 const FIRST: [&str; 7] = [
     "info",

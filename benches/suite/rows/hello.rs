@@ -7,7 +7,7 @@ use crate::fixtures::{Timings, with_events};
 use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
-pub const ROW: Row =
+pub(super) const ROW: Row =
     Row { name: "hello", work: "the hello environment, everything cached: `create-env --recreate`", measure };
 
 const OURS: &str = "own work and waiting";
@@ -46,7 +46,7 @@ fn measure(suite: &Suite) -> Findings {
 }
 
 /// Adds jobs that are rendered and sent and run nothing.
-pub fn more_jobs(hello: &mut Hello, count: usize) {
+pub(super) fn more_jobs(hello: &mut Hello, count: usize) {
     if count == 0 {
         return;
     }

@@ -12,7 +12,7 @@ use crate::process;
 use crate::support::MONOPILE;
 use crate::worker;
 
-pub const ROW: Row = Row {
+pub(super) const ROW: Row = Row {
     name: "interpolate",
     work: "interpolate: manifest of 1 MiB, 50 ops files, 2,000 variables",
     measure,

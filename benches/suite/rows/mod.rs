@@ -4,7 +4,7 @@ mod blobs;
 mod cpi_calls;
 mod hello;
 mod interpolate;
-pub mod packages;
+pub(crate) mod packages;
 mod redact;
 mod startup;
 mod stemcell;
@@ -16,7 +16,7 @@ use crate::Suite;
 use crate::findings::Findings;
 
 /// Something that can be measured.
-pub struct Row {
+pub(crate) struct Row {
     pub name: &'static str,
     /// The work.
     pub work: &'static str,
@@ -24,10 +24,10 @@ pub struct Row {
 }
 
 /// The most memory any of the work may take, in KiB.
-pub const MEMORY_KIB: u64 = 64 * 1024;
+pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// In the order in which they are measured.
-pub const ROWS: [Row; 11] = [
+pub(crate) const ROWS: [Row; 11] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,

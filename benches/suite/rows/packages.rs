@@ -13,7 +13,7 @@ use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::worker;
 
-pub const ROW: Row =
+pub(crate) const ROW: Row =
     Row { name: "packages", work: "200 packages in a deep graph, 60 jobs with 300 templates", measure };
 
 /// Packages, and the levels that they lie in.
@@ -163,7 +163,7 @@ fn environment(packages: usize, levels: usize, jobs: usize) -> Hello {
 }
 
 /// A release of so many packages in so many levels and so many jobs.
-pub fn release(packages: usize, levels: usize, jobs: usize) -> ReleaseTarball {
+pub(crate) fn release(packages: usize, levels: usize, jobs: usize) -> ReleaseTarball {
     let mut release = ReleaseTarball::new("many", "1");
     let width = packages.div_ceil(levels);
     let name = |number: usize| format!("p{number:04}");

@@ -9,7 +9,7 @@ use super::Row;
 use crate::Suite;
 use crate::findings::{Figure, Findings, Sample, Unit};
 
-pub const ROW: Row =
+pub(super) const ROW: Row =
     Row { name: "redact", work: "a line of 130 bytes with 125, 500, 2,000 secrets to hide", measure };
 
 const LINE: &str = "DEBUG request POST https://example.com/v1/instances {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \

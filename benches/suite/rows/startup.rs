@@ -8,7 +8,7 @@ use crate::findings::{Contender, Figure, Findings, Sample, Unit, interleaved};
 use crate::process;
 use crate::support::MONOPILE;
 
-pub const ROW: Row =
+pub(super) const ROW: Row =
     Row { name: "startup", work: "`monopile --version`, and the size of the program", measure };
 
 const SIZE: f64 = (20 << 20) as f64;

@@ -16,7 +16,7 @@ use crate::process;
 use crate::support::hello::Hello;
 use crate::worker;
 
-pub const ROW: Row = Row {
+pub(super) const ROW: Row = Row {
     name: "stemcell",
     work: "a stemcell of 1 GiB, fetched from the disk, verified (sha1) and unpacked",
     measure,

@@ -18,7 +18,7 @@ use crate::Suite;
 use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
 use crate::process;
 
-pub const ROW: Row =
+pub(super) const ROW: Row =
     Row { name: "templates", work: "24, 96, 384 job templates, natively and by Ruby", measure };
 
 const TEMPLATES: usize = 24;

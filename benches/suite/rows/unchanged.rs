@@ -16,7 +16,7 @@ use crate::support::MONOPILE;
 use crate::support::hello::Hello;
 use crate::support::tarballs::Tar;
 
-pub const ROW: Row = Row {
+pub(super) const ROW: Row = Row {
     name: "unchanged",
     work: "`create-env` with nothing changed: stemcell of 1 GiB, releases of 2 GiB",
     measure,

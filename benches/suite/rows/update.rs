@@ -10,7 +10,8 @@ use crate::findings::{Figure, Findings, Sample, Unit};
 use crate::process;
 use crate::support::hello::Hello;
 
-pub const ROW: Row = Row { name: "update", work: "a changed property: in place, and with a new VM", measure };
+pub(super) const ROW: Row =
+    Row { name: "update", work: "a changed property: in place, and with a new VM", measure };
 
 const GREETING: &str =
     "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: ((greeting))}\n";

@@ -30,7 +30,7 @@ const KEPT_OVERHEAD: usize = 128;
 const BUFFER: usize = 128 << 10;
 
 /// Called with bytes done and bytes in all.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Unpacks the archive `file` into the new directory `dest`, which must not exist; its parent must.
 ///

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// Values with fewer characters than this are not redacted.
-pub const SHORTEST: usize = 4;
+pub(super) const SHORTEST: usize = 4;
 /// Lines of a secret with several lines are secrets from this length on.
 const SHORTEST_LINE: usize = 8;
 /// Encoded forms shorter than this would match by accident.

@@ -15,13 +15,13 @@ use base::{Error, Result};
 
 /// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent is there; `what` names it in
 /// errors.
-pub fn unpack(file: File, what: &str, dest: &Path) -> Result<()> {
+pub(super) fn unpack(file: File, what: &str, dest: &Path) -> Result<()> {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     unpack_stream(file, what, dest, None, &options).map(drop)
 }
 
 /// Packs everything in a directory, names beginning with `./`.
-pub fn pack(dir: &Path, tarball: &File) -> Result<()> {
+pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
     let failed = |e| Error::io(format!("Compressing files in '{}'", dir.display()), e);
     // Local disk and loopback are faster than a better compression would be.
     let mut builder =
@@ -34,7 +34,7 @@ pub fn pack(dir: &Path, tarball: &File) -> Result<()> {
 }
 
 /// Packs these files: (path on disk, name in the archive).
-pub fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tarball: &File) -> Result<()> {
+pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tarball: &File) -> Result<()> {
     let failed = |e| Error::io("Making logs tarball", e);
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));

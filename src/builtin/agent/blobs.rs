@@ -13,23 +13,23 @@ use base::{Error, Result};
 
 /// Blobs on disk.
 #[derive(Debug, Clone)]
-pub struct Blobs {
+pub(super) struct Blobs {
     dir: PathBuf,
 }
 
 impl Blobs {
     /// The blobstore in an existing directory.
-    pub fn new(dir: PathBuf) -> Self {
+    pub(super) fn new(dir: PathBuf) -> Self {
         Blobs { dir }
     }
 
     /// Where the blob is, or would be. `None` for an id that is no blob id.
-    pub fn path(&self, id: &str) -> Option<PathBuf> {
+    pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
         dirs::is_safe_name(id).then(|| self.dir.join(id))
     }
 
     /// A file for a blob that is still coming in.
-    pub fn incoming(&self) -> Result<NamedTempFile> {
+    pub(super) fn incoming(&self) -> Result<NamedTempFile> {
         tempfile::Builder::new()
             .prefix(".incoming-")
             .tempfile_in(&self.dir)
@@ -37,14 +37,14 @@ impl Blobs {
     }
 
     /// Makes a complete file the blob of this id.
-    pub fn commit(&self, file: NamedTempFile, id: &str) -> Result<()> {
+    pub(super) fn commit(&self, file: NamedTempFile, id: &str) -> Result<()> {
         let path = self.path(id).ok_or_else(|| Error::invalid(format!("'{id}' is not a blob id")))?;
         file.persist(path).map_err(|e| Error::io(format!("storing blob '{id}'"), e.error))?;
         Ok(())
     }
 
     /// Stores what a task made; answers the blob's id and digest.
-    pub fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
+    pub(super) fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
         let id = uuid::Uuid::new_v4().to_string();
         file.rewind().map_err(|e| Error::io("reading a new blob", e))?;
         let digest = digest::of(file.as_file_mut())?;
@@ -53,7 +53,7 @@ impl Blobs {
     }
 
     /// Opens a blob whose digest is as given.
-    pub fn open(&self, id: &str, digest: &str) -> Result<File> {
+    pub(super) fn open(&self, id: &str, digest: &str) -> Result<File> {
         let missing = || Error::environment(format!("Blob '{id}' not found"));
         let path = self.path(id).ok_or_else(missing)?;
         let mut file = File::open(&path).map_err(|e| missing().with_source(e))?;
@@ -63,7 +63,7 @@ impl Blobs {
     }
 
     /// Removes a blob; whether it was there.
-    pub fn delete(&self, id: &str) -> Result<bool> {
+    pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let Some(path) = self.path(id) else { return Ok(false) };
         match std::fs::remove_file(&path) {
             Ok(()) => Ok(true),
@@ -73,7 +73,7 @@ impl Blobs {
     }
 
     /// Removes what an agent that died left half received.
-    pub fn sweep(&self) {
+    pub(super) fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(b".incoming-") {
@@ -84,7 +84,7 @@ impl Blobs {
 }
 
 /// The blob id in `/blobs/<id>` or `/blobs/<two hex digits>/<id>`.
-pub fn id_of(path: &str) -> Option<&str> {
+pub(super) fn id_of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/blobs/")?;
     let id = match rest.split_once('/') {
         None => rest,
@@ -95,7 +95,7 @@ pub fn id_of(path: &str) -> Option<&str> {
 }
 
 /// A temporary directory for unpacking, on the file system where the content will stay.
-pub fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
+pub(super) fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")
         .permissions(Permissions::from_mode(0o700))

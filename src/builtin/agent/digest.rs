@@ -6,7 +6,7 @@ use artifact::digest::{Algorithm, Digest, Hasher};
 use base::{Error, Result};
 
 /// Checks that `content` has the digest; `what` names it in the error.
-pub fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {
+pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {
     let expected: Digest = digest.parse().map_err(|error| {
         Error::invalid(format!("{what} has a digest in no known form: '{digest}'"))
             .with_source(Error::from(error))
@@ -22,12 +22,12 @@ pub fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {
 }
 
 /// The digest the agent answers with for what it made: SHA-1 for old readers, SHA-512 for all others.
-pub fn of(content: &mut dyn Read) -> Result<String> {
+pub(super) fn of(content: &mut dyn Read) -> Result<String> {
     Ok(hash(content, &[Algorithm::Sha1, Algorithm::Sha512])?.to_string())
 }
 
 /// Hex SHA-1 of a short text, used as directory name.
-pub fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     Digest::of(text.as_bytes(), &[Algorithm::Sha1]).to_string()
 }
 

@@ -12,99 +12,99 @@ use base::{Error, Result, files};
 
 /// Where everything of one VM is.
 #[derive(Debug, Clone)]
-pub struct Dirs {
+pub(super) struct Dirs {
     base: PathBuf,
     vcap_group: Option<u32>,
 }
 
 impl Dirs {
     /// The layout below `base`; nothing is made yet.
-    pub fn new(base: &Path) -> Self {
+    pub(super) fn new(base: &Path) -> Self {
         Dirs { base: base.to_path_buf(), vcap_group: group_id("vcap") }
     }
 
     /// The base directory, `/var/vcap` inside a VM.
-    pub fn base(&self) -> &Path {
+    pub(super) fn base(&self) -> &Path {
         &self.base
     }
 
     /// The agent's own files.
-    pub fn bosh(&self) -> PathBuf {
+    pub(super) fn bosh(&self) -> PathBuf {
         self.base.join("bosh")
     }
 
     /// The agent's own logs, which `fetch_logs agent` packs.
-    pub fn agent_logs(&self) -> PathBuf {
+    pub(super) fn agent_logs(&self) -> PathBuf {
         self.base.join("bosh/log")
     }
 
     /// Links to the jobs in force.
-    pub fn jobs(&self) -> PathBuf {
+    pub(super) fn jobs(&self) -> PathBuf {
         self.base.join("jobs")
     }
 
     /// Links to the packages in force.
-    pub fn packages(&self) -> PathBuf {
+    pub(super) fn packages(&self) -> PathBuf {
         self.base.join("packages")
     }
 
     /// Installed jobs, by name and digest of their version.
-    pub fn data_jobs(&self) -> PathBuf {
+    pub(super) fn data_jobs(&self) -> PathBuf {
         self.base.join("data/jobs")
     }
 
     /// Installed packages, by name and digest of their version.
-    pub fn data_packages(&self) -> PathBuf {
+    pub(super) fn data_packages(&self) -> PathBuf {
         self.base.join("data/packages")
     }
 
     /// Sources of packages being compiled.
-    pub fn compile(&self) -> PathBuf {
+    pub(super) fn compile(&self) -> PathBuf {
         self.base.join("data/compile")
     }
 
     /// The agent's blobstore.
-    pub fn blobs(&self) -> PathBuf {
+    pub(super) fn blobs(&self) -> PathBuf {
         self.base.join("data/blobs")
     }
 
     /// Temporary files, on the same file system as what they become.
-    pub fn tmp(&self) -> PathBuf {
+    pub(super) fn tmp(&self) -> PathBuf {
         self.base.join("data/tmp")
     }
 
     /// Logs of all jobs.
-    pub fn logs(&self) -> PathBuf {
+    pub(super) fn logs(&self) -> PathBuf {
         self.base.join("sys/log")
     }
 
     /// Pid files of all jobs.
-    pub fn run(&self) -> PathBuf {
+    pub(super) fn run(&self) -> PathBuf {
         self.base.join("sys/run")
     }
 
     /// What the job supervisor keeps.
-    pub fn monit(&self) -> PathBuf {
+    pub(super) fn monit(&self) -> PathBuf {
         self.base.join("monit")
     }
 
     /// Where the persistent disk is mounted.
-    pub fn store(&self) -> PathBuf {
+    pub(super) fn store(&self) -> PathBuf {
         self.base.join("store")
     }
 
     /// Where the second persistent disk is mounted while data move to it.
-    pub fn store_migration(&self) -> PathBuf {
+    pub(super) fn store_migration(&self) -> PathBuf {
         self.base.join("store_migration_target")
     }
 
     /// Facts about the instance, readable by every job.
-    pub fn instance(&self) -> PathBuf {
+    pub(super) fn instance(&self) -> PathBuf {
         self.base.join("instance")
     }
 
     /// The log, run and data directory of a job.
-    pub fn of_job(&self, name: &str) -> [PathBuf; 3] {
+    pub(super) fn of_job(&self, name: &str) -> [PathBuf; 3] {
         [
             self.base.join("data/sys/log").join(name),
             self.base.join("data/sys/run").join(name),
@@ -113,7 +113,7 @@ impl Dirs {
     }
 
     /// Makes the directories every VM has.
-    pub fn set_up(&self) -> Result<()> {
+    pub(super) fn set_up(&self) -> Result<()> {
         for (dir, mode) in [
             ("bosh", 0o755),
             ("bosh/log", 0o750),
@@ -158,7 +158,7 @@ impl Dirs {
     }
 
     /// Hands the path to group `vcap`, where there is such a group and the agent may.
-    pub fn give_to_vcap(&self, path: &Path) {
+    pub(super) fn give_to_vcap(&self, path: &Path) {
         if let Some(group) = self.vcap_group
             && let Err(error) = std::os::unix::fs::lchown(path, None, Some(group))
         {
@@ -168,19 +168,19 @@ impl Dirs {
 }
 
 /// Makes a directory and its parents, and gives it this mode whatever the umask.
-pub fn make_dir(path: &Path, mode: u32) -> Result<()> {
+pub(super) fn make_dir(path: &Path, mode: u32) -> Result<()> {
     fs::create_dir_all(path).map_err(|e| Error::io(format!("making directory '{}'", path.display()), e))?;
     set_mode(path, mode)
 }
 
 /// Sets the permission bits of a file or directory.
-pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .map_err(|e| Error::io(format!("setting the mode of '{}'", path.display()), e))
 }
 
 /// Replaces a file: the old or the new content, never a torn one.
-pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     Replacement::write(path, content, mode)
         .and_then(Replacement::put_in_place)
         .map(drop)
@@ -188,7 +188,7 @@ pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
 }
 
 /// Points a link somewhere else without a moment in which it is not there.
-pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
+pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
     let failed = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
     if fs::read_link(link).is_ok_and(|now| now == target) {
         return Ok(());
@@ -204,12 +204,12 @@ pub fn replace_link(target: &Path, link: &Path) -> Result<()> {
 }
 
 /// Removes a directory tree, or a file in its place, that may not exist.
-pub fn remove_tree(path: &Path) -> Result<()> {
+pub(super) fn remove_tree(path: &Path) -> Result<()> {
     files::remove_tree(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
 }
 
 /// A name that becomes one path component: a job, a package, a script, a blob.
-pub fn is_safe_name(name: &str) -> bool {
+pub(super) fn is_safe_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200
         && !name.starts_with(['.', '-'])
@@ -217,12 +217,12 @@ pub fn is_safe_name(name: &str) -> bool {
 }
 
 /// The numeric id of a group in `/etc/group`.
-pub fn group_id(name: &str) -> Option<u32> {
+pub(super) fn group_id(name: &str) -> Option<u32> {
     field(&fs::read_to_string("/etc/group").ok()?, name, 2)?.parse().ok()
 }
 
 /// The numeric ids of a user and its main group in `/etc/passwd`.
-pub fn user_ids(name: &str) -> Option<(u32, u32)> {
+pub(super) fn user_ids(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").ok()?;
     Some((field(&passwd, name, 2)?.parse().ok()?, field(&passwd, name, 3)?.parse().ok()?))
 }

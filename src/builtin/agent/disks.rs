@@ -26,7 +26,7 @@ const BUSY_TRIES: u32 = 8;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
 /// The disks of the VM.
-pub struct Disks {
+pub(super) struct Disks {
     dirs: Dirs,
     /// Guards the file of hints.
     hints: Mutex<()>,
@@ -34,12 +34,12 @@ pub struct Disks {
 
 impl Disks {
     /// The disks of the VM with these directories.
-    pub fn new(dirs: Dirs) -> Self {
+    pub(super) fn new(dirs: Dirs) -> Self {
         Disks { dirs, hints: Mutex::new(()) }
     }
 
     /// Remembers how to find a disk.
-    pub fn add(&self, cid: &str, hint: &Value) -> Result<()> {
+    pub(super) fn add(&self, cid: &str, hint: &Value) -> Result<()> {
         if cid.is_empty() {
             return Err(Error::invalid("Saving persistent disk hints: the disk CID is empty"));
         }
@@ -50,7 +50,7 @@ impl Disks {
     }
 
     /// Forgets how to find a disk.
-    pub fn remove(&self, cid: &str) -> Result<()> {
+    pub(super) fn remove(&self, cid: &str) -> Result<()> {
         self.change_hints(|hints| {
             hints.remove(cid);
         })
@@ -63,7 +63,7 @@ impl Disks {
     }
 
     /// The CIDs of all disks that are mounted.
-    pub fn mounted(&self, settings: &Settings) -> Result<Vec<String>> {
+    pub(super) fn mounted(&self, settings: &Settings) -> Result<Vec<String>> {
         let hints = self.all_hints(settings)?;
         Ok(hints
             .into_iter()
@@ -73,7 +73,7 @@ impl Disks {
     }
 
     /// Mounts a disk on `store`, or on the migration target when another disk is there.
-    pub fn mount(&self, settings: &Settings, cid: &str) -> Result<()> {
+    pub(super) fn mount(&self, settings: &Settings, cid: &str) -> Result<()> {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
         let source =
             device(&hint).context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
@@ -96,7 +96,7 @@ impl Disks {
     }
 
     /// Unmounts a disk; whether it was mounted. `what` is a text for people.
-    pub fn unmount(&self, settings: &Settings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
+    pub(super) fn unmount(&self, settings: &Settings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let what = format!("disk '{cid}'");
         let place = match device(&hint) {
@@ -114,7 +114,7 @@ impl Disks {
     }
 
     /// Moves all data from the disk on `store` to the one on the migration target, which takes its place.
-    pub fn migrate(&self, settings: &Settings, cancel: &Cancel) -> Result<()> {
+    pub(super) fn migrate(&self, settings: &Settings, cancel: &Cancel) -> Result<()> {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
         for place in [&store, &target] {
             if !is_mount_point(place)? {
@@ -145,7 +145,7 @@ impl Disks {
     }
 
     /// After a start of the VM: mounts the disk that was on `store` before.
-    pub fn restore(&self, settings: &Settings) -> Result<()> {
+    pub(super) fn restore(&self, settings: &Settings) -> Result<()> {
         let Some(cid) = self.managed() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
         let source = device(&hint)?;
@@ -242,7 +242,7 @@ fn same(a: &Path, b: &Path) -> bool {
 }
 
 /// Whether something is mounted exactly here, by the kernel's own table.
-pub fn is_mount_point(path: &Path) -> Result<bool> {
+pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(false) };
     let table = fs::read("/proc/self/mountinfo").map_err(|e| Error::io("reading /proc/self/mountinfo", e))?;
     let wanted = escape(path.as_os_str().as_encoded_bytes());

@@ -78,7 +78,7 @@ enum Mode {
 }
 
 /// Answers a message. `None` when it is none at all.
-pub fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
+pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
     // Through a map: an array would also be taken for a message otherwise.
     let parsed = serde_json::from_slice::<Map<String, Value>>(text)
         .and_then(|message| serde_json::from_value(Value::Object(message)));

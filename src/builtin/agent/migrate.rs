@@ -16,7 +16,7 @@ use super::process::Cancel;
 use base::{Error, Result};
 
 /// Copies everything below `from` into `to`, and waits until it is on the disk.
-pub fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
     let mut links = HashMap::new();
     let mut dirs = Vec::new();
     for entry in walkdir::WalkDir::new(from).same_file_system(true) {

@@ -14,7 +14,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 /// Unpacks a package unless this very build is there; answers its directory.
-pub fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
+pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
     package.check()?;
     let parent = dirs.data_packages().join(&package.name);
     let target = parent.join(package.bundle());
@@ -41,7 +41,7 @@ pub fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf>
 }
 
 /// Removes links and builds that no package of `keep` needs.
-pub fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
+pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
     for entry in list(&dirs.packages()) {
         let name = entry.file_name();
         if !keep.iter().any(|package| name == package.name.as_str()) {
@@ -65,14 +65,14 @@ pub fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
 }
 
 /// The entries of a directory; none where there is no such directory.
-pub fn list(dir: &Path) -> Vec<fs::DirEntry> {
+pub(super) fn list(dir: &Path) -> Vec<fs::DirEntry> {
     fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or_default()
 }
 
 /// Who holds which `packages/<name>` link at the moment: compilations run side by side as long as they agree
 /// on what each name stands for.
 #[derive(Default)]
-pub struct Links {
+pub(super) struct Links {
     held: Mutex<HashMap<String, Held>>,
     released: Condvar,
 }
@@ -85,7 +85,7 @@ struct Held {
 }
 
 /// Links held; given back when dropped.
-pub struct Hold<'a> {
+pub(super) struct Hold<'a> {
     links: &'a Links,
     dirs: &'a Dirs,
     names: Vec<String>,
@@ -93,7 +93,7 @@ pub struct Hold<'a> {
 
 impl Links {
     /// Waits until every name is free or stands for the wanted target, then makes the links.
-    pub fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
+    pub(super) fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
             held = self.released.wait(held).unwrap_or_else(PoisonError::into_inner);

@@ -15,11 +15,11 @@ use base::{Error, Result};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
-pub const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What a task runs, and the wish that it stop.
 #[derive(Clone, Default)]
-pub struct Cancel {
+pub(super) struct Cancel {
     shared: Arc<Shared>,
 }
 
@@ -37,7 +37,7 @@ struct State {
 
 impl Cancel {
     /// Ends every program of the task, and lets no new one start.
-    pub fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         let groups: Vec<i32> = {
             let mut state = self.lock();
             state.cancelled = true;
@@ -72,17 +72,17 @@ impl Cancel {
     }
 
     /// Whether someone asked.
-    pub fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.lock().cancelled
     }
 
     /// An error when someone asked.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
     /// Sleeps, unless cancelled.
-    pub fn sleep(&self, time: Duration) -> Result<()> {
+    pub(super) fn sleep(&self, time: Duration) -> Result<()> {
         let end = Instant::now().checked_add(time);
         let mut state = self.lock();
         loop {
@@ -99,7 +99,7 @@ impl Cancel {
     }
 
     /// Runs a program to its end. Its input is empty; where its output goes is up to `command`.
-    pub fn run(&self, command: &mut Command) -> Result<ExitStatus> {
+    pub(super) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let what = format!("running '{}'", command.get_program().to_string_lossy());
         command.stdin(Stdio::null()).process_group(0);
         let (mut child, group) = {
@@ -132,7 +132,7 @@ impl Cancel {
 }
 
 /// Starts a program, also one whose file was written a moment ago: another thread's fork may still hold it open.
-pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
+pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
     for _ in 0..50 {
         match command.spawn() {
             Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
@@ -155,7 +155,7 @@ fn signal_group(group: i32, signal: Signal) {
 }
 
 /// How a program ended, in words.
-pub fn ending(status: ExitStatus) -> String {
+pub(super) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),

@@ -20,7 +20,7 @@ use base::{Error, Result};
 /// Second argument of `run_script`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Options {
+pub(super) struct Options {
     /// Added to each script's environment.
     pub env: Option<BTreeMap<String, String>>,
 }

@@ -42,7 +42,7 @@ const BLOB_STALL: Duration = Duration::from_secs(60);
 const MAX_CONNECTIONS: usize = 256;
 
 /// Serves until the process ends.
-pub async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
+pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
     let login = Login::new(&basic_authorization_of(&agent.endpoint.credentials));
     let app = Router::new()
         .route("/agent", any(message))

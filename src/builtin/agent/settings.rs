@@ -12,7 +12,7 @@ use base::{Error, Result};
 /// The document, as far as the agent uses it. Unknown keys are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The id `create_vm` was given; `get_state` answers with it.
     pub agent_id: String,
     /// The VM as the CPI calls it.
@@ -30,7 +30,7 @@ pub struct Settings {
 /// The VM as the CPI calls it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Vm {
+pub(super) struct Vm {
     /// Its name.
     pub name: String,
     /// Its cloud id, where the CPI says it.
@@ -41,7 +41,7 @@ pub struct Vm {
 /// Disks as the CPI knows them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Disks {
+pub(super) struct Disks {
     /// Hints by disk CID, for CPIs that do not return a hint from `attach_disk`.
     pub persistent: Map<String, Value>,
 }
@@ -49,7 +49,7 @@ pub struct Disks {
 /// `env` of `create_vm`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Env {
+pub(super) struct Env {
     /// BOSH's own part of it.
     pub bosh: BoshEnv,
 }
@@ -57,7 +57,7 @@ pub struct Env {
 /// BOSH's own part of `env`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct BoshEnv {
+pub(super) struct BoshEnv {
     /// Certificate of the HTTPS server.
     pub mbus: Mbus,
 }
@@ -65,7 +65,7 @@ pub struct BoshEnv {
 /// `env.bosh.mbus`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Mbus {
+pub(super) struct Mbus {
     /// Where to listen, first of several; wins over the top-level `mbus`.
     pub urls: Vec<String>,
     /// Certificate of the HTTPS server.
@@ -75,7 +75,7 @@ pub struct Mbus {
 /// A certificate and its key, PEM.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Certificate {
+pub(super) struct Certificate {
     /// Who signed it.
     pub ca: String,
     /// The certificate, its intermediates after it.
@@ -86,7 +86,7 @@ pub struct Certificate {
 
 impl Settings {
     /// Reads the document.
-    pub fn load(path: &Path) -> Result<Settings> {
+    pub(super) fn load(path: &Path) -> Result<Settings> {
         let text = std::fs::read(path)
             .map_err(|e| Error::io(format!("reading settings '{}'", path.display()), e))?;
         serde_json::from_slice(&text).map_err(|e| {
@@ -95,14 +95,14 @@ impl Settings {
     }
 
     /// Where to listen and who may talk.
-    pub fn endpoint(&self) -> Result<Endpoint> {
+    pub(super) fn endpoint(&self) -> Result<Endpoint> {
         Endpoint::parse(self.env.bosh.mbus.urls.first().unwrap_or(&self.mbus))
     }
 }
 
 /// The parts of an mbus URL.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Endpoint {
+pub(super) struct Endpoint {
     /// Host name or address to listen on.
     pub host: String,
     /// Port to listen on; 0 lets the system choose.
@@ -113,7 +113,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Takes `https://user:password@host:port` apart. The URL is a secret: errors do not repeat it.
-    pub fn parse(url: &str) -> Result<Endpoint> {
+    pub(super) fn parse(url: &str) -> Result<Endpoint> {
         let bad = |what: &str| Error::invalid(format!("the mbus URL in the settings {what}"));
         let rest = url.strip_prefix("https://").ok_or_else(|| bad("is not an https:// URL"))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -134,7 +134,7 @@ impl Endpoint {
     }
 
     /// The address to bind.
-    pub fn address(&self) -> Result<std::net::SocketAddr> {
+    pub(super) fn address(&self) -> Result<std::net::SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()
             .ok()
@@ -143,7 +143,7 @@ impl Endpoint {
     }
 
     /// The address others see, where the URL names one (`0.0.0.0` does not).
-    pub fn own_ip(&self) -> Option<IpAddr> {
+    pub(super) fn own_ip(&self) -> Option<IpAddr> {
         self.host.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified())
     }
 }

@@ -21,7 +21,7 @@ const TRIES: u32 = 4;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The source of a VM's settings.
-pub struct Source {
+pub(super) struct Source {
     file: PathBuf,
     registry: Option<Registry>,
 }
@@ -51,7 +51,7 @@ struct Server {
 
 impl Source {
     /// The source that the files at `settings` and beside it make up.
-    pub fn beside(settings: &Path) -> Result<Self> {
+    pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -73,7 +73,7 @@ impl Source {
 
     /// The settings to start with. The way to the registry may take its time: without any settings there is
     /// nothing to do but to ask again.
-    pub fn first(&self) -> Result<Settings> {
+    pub(super) fn first(&self) -> Result<Settings> {
         let Some(registry) = &self.registry else { return self.known() };
         let (mut pause, longest) = PAUSE;
         let mut told = String::new();
@@ -96,7 +96,7 @@ impl Source {
     }
 
     /// The settings as they are now, or as they were last.
-    pub fn refresh(&self) -> Result<Settings> {
+    pub(super) fn refresh(&self) -> Result<Settings> {
         let Some(registry) = &self.registry else { return self.known() };
         let mut tries = 1;
         loop {
@@ -117,7 +117,7 @@ impl Source {
     }
 
     /// The settings as they were last.
-    pub fn known(&self) -> Result<Settings> {
+    pub(super) fn known(&self) -> Result<Settings> {
         Settings::load(&self.file)
     }
 

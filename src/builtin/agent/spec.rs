@@ -15,7 +15,7 @@ use base::{Error, Result};
 /// The document. A `null` anywhere means what an absent key means.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Spec {
+pub(super) struct Spec {
     /// Logging limits and the like.
     #[serde(deserialize_with = "lenient")]
     pub properties: Map<String, Value>,
@@ -58,7 +58,7 @@ pub struct Spec {
 /// `job` of the spec.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct JobSpec {
+pub(super) struct JobSpec {
     /// Instance group name.
     pub name: Option<String>,
     /// Unused here.
@@ -77,7 +77,7 @@ pub struct JobSpec {
 /// One job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Template {
+pub(super) struct Template {
     /// Its name, also its directory in the rendered templates.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
@@ -89,7 +89,7 @@ pub struct Template {
 /// One compiled package.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Package {
+pub(super) struct Package {
     /// Its name.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
@@ -106,12 +106,12 @@ pub struct Package {
 
 impl Package {
     /// The directory of this very build, below the package's name: stable and free of `:` and `;`.
-    pub fn bundle(&self) -> String {
+    pub(super) fn bundle(&self) -> String {
         digest::short(&format!("{}-{}", self.version, self.sha1))
     }
 
     /// Refuses names that are no names.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         check("package", &self.name, &self.version)
     }
 }
@@ -119,7 +119,7 @@ impl Package {
 /// A blob of rendered templates.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Archive {
+pub(super) struct Archive {
     /// Its digest.
     pub sha1: Option<String>,
     /// Its id.
@@ -129,7 +129,7 @@ pub struct Archive {
 
 impl Spec {
     /// The jobs whose templates came along: none without rendered templates.
-    pub fn jobs(&self) -> &[Template] {
+    pub(super) fn jobs(&self) -> &[Template] {
         match (&self.rendered_templates_archive, &self.job.templates) {
             (Some(_), Some(templates)) => templates,
             _ => &[],
@@ -137,14 +137,14 @@ impl Spec {
     }
 
     /// The directory of a job with these very templates, below the job's name.
-    pub fn job_bundle(&self, job: &Template) -> String {
+    pub(super) fn job_bundle(&self, job: &Template) -> String {
         let sha1 =
             self.rendered_templates_archive.as_ref().and_then(|a| a.sha1.as_deref()).unwrap_or_default();
         digest::short(&format!("{}-{sha1}", job.version))
     }
 
     /// Refuses names that are no names.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         for job in self.jobs() {
             check("job", &job.name, &job.version)?;
         }
@@ -152,7 +152,7 @@ impl Spec {
     }
 
     /// Fills in the addresses of dynamic networks. Every network must be one the CPI told of.
-    pub fn resolve_networks(&mut self, settings: &Settings, endpoint: &Endpoint) -> Result<()> {
+    pub(super) fn resolve_networks(&mut self, settings: &Settings, endpoint: &Endpoint) -> Result<()> {
         for (name, network) in &mut self.networks {
             let text = |value: &Value, key: &str| {
                 value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -211,25 +211,25 @@ fn lenient<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -
 }
 
 /// The spec in force, on disk and in memory.
-pub struct SpecStore {
+pub(super) struct SpecStore {
     path: PathBuf,
     current: Mutex<Spec>,
 }
 
 impl SpecStore {
     /// Reads what an earlier agent process kept.
-    pub fn load(path: PathBuf) -> Result<SpecStore> {
+    pub(super) fn load(path: PathBuf) -> Result<SpecStore> {
         let spec = read_json(&path)?.unwrap_or_default();
         Ok(SpecStore { path, current: Mutex::new(spec) })
     }
 
     /// The spec in force; an empty one before the first `apply`.
-    pub fn get(&self) -> Spec {
+    pub(super) fn get(&self) -> Spec {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts another one in force.
-    pub fn set(&self, spec: Spec) -> Result<()> {
+    pub(super) fn set(&self, spec: Spec) -> Result<()> {
         write_json(&self.path, &spec)?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = spec;
         Ok(())
@@ -237,7 +237,7 @@ impl SpecStore {
 }
 
 /// Reads a document of the agent's own; `None` where there is none.
-pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -249,7 +249,7 @@ pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>>
 }
 
 /// Writes a document of the agent's own.
-pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_vec(value)
         .map_err(|e| Error::environment(format!("writing '{}' failed", path.display())).with_source(e))?;
     dirs::write_atomically(path, &text, 0o600)

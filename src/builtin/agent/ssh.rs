@@ -26,7 +26,7 @@ const BASE: &str = "/var/vcap";
 /// Second argument of `ssh`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Params {
+pub(super) struct Params {
     /// (cleanup) Which users go.
     pub user_regex: String,
     /// (setup) Who comes.

@@ -17,7 +17,7 @@ const MAX_RUNNING: usize = 64;
 
 /// All tasks of this agent process.
 #[derive(Clone, Default)]
-pub struct Tasks {
+pub(super) struct Tasks {
     table: Arc<Mutex<Table>>,
 }
 
@@ -30,7 +30,7 @@ struct Table {
 
 impl Tasks {
     /// Starts a task; the answer is what the caller of the action gets now.
-    pub fn start(
+    pub(super) fn start(
         &self,
         name: &str,
         work: impl FnOnce(&Cancel) -> Result<Value> + Send + 'static,
@@ -61,7 +61,7 @@ impl Tasks {
     }
 
     /// What became of a task: itself while it runs, then its value or its error.
-    pub fn get(&self, id: &str) -> Result<Value> {
+    pub(super) fn get(&self, id: &str) -> Result<Value> {
         let table = self.lock();
         if table.running.contains_key(id) {
             return Ok(running(id));
@@ -76,7 +76,7 @@ impl Tasks {
     }
 
     /// Ends what a task runs. One that is over stays as it is.
-    pub fn cancel(&self, id: &str) -> Result<Value> {
+    pub(super) fn cancel(&self, id: &str) -> Result<Value> {
         let cancel = {
             let table = self.lock();
             if table.finished.contains_key(id) {
@@ -89,7 +89,7 @@ impl Tasks {
     }
 
     /// Ends what all tasks run: the agent goes.
-    pub fn cancel_all(&self) {
+    pub(super) fn cancel_all(&self) {
         for cancel in self.lock().running.values() {
             cancel.cancel();
         }

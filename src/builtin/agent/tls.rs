@@ -10,7 +10,7 @@ use super::settings::{Certificate, Endpoint};
 use base::{Error, Result};
 
 /// The server side of TLS. Clients prove themselves by password, not by certificate.
-pub fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
+pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
     let (chain, key) =
         if certificate.certificate.trim().is_empty() { self_made(endpoint)? } else { given(certificate)? };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

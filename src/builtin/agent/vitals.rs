@@ -9,7 +9,7 @@ use super::dirs::Dirs;
 use super::disks::is_mount_point;
 
 /// The vitals as the real agent shows them: percentages and sizes are texts.
-pub fn vitals(dirs: &Dirs) -> Value {
+pub(super) fn vitals(dirs: &Dirs) -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = load.split_whitespace().take(3).collect();
     let memory = Memory::read();
@@ -34,7 +34,7 @@ pub fn vitals(dirs: &Dirs) -> Value {
 }
 
 /// This many KiB as a share of the memory, percent.
-pub fn percent_of_memory(kb: u64) -> f64 {
+pub(super) fn percent_of_memory(kb: u64) -> f64 {
     percent(kb, Memory::read().get("MemTotal"))
 }
 

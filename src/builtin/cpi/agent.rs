@@ -8,7 +8,7 @@ use super::failure::{Failure, Outcome};
 
 /// How agents are to be reached.
 #[derive(Debug, Default, Deserialize)]
-pub struct Agent {
+pub(crate) struct Agent {
     /// The URL the agent listens at, credentials included.
     pub mbus: Option<String>,
     /// Its certificate: `ca`, `certificate`, `private_key`.
@@ -16,7 +16,7 @@ pub struct Agent {
 }
 
 /// What the settings say of one VM.
-pub struct Identity<'a> {
+pub(crate) struct Identity<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
     pub networks: &'a Hash,
@@ -28,14 +28,14 @@ pub struct Identity<'a> {
 
 impl Agent {
     /// The URL, which must be configured.
-    pub fn url(&self) -> Outcome<&str> {
+    pub(crate) fn url(&self) -> Outcome<&str> {
         self.mbus.as_deref().ok_or_else(|| {
             Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
         })
     }
 
     /// The settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
-    pub fn settings(&self, identity: Identity) -> Outcome<Hash> {
+    pub(crate) fn settings(&self, identity: Identity) -> Outcome<Hash> {
         let settings = json!({
             "agent_id": identity.agent_id,
             "vm": {"name": identity.vm_cid, "id": identity.vm_cid},

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::failure::{Failure, Outcome};
 
 /// A JSON object.
-pub type Hash = Map<String, Value>;
+pub(crate) type Hash = Map<String, Value>;
 
 /// The arguments not taken yet.
-pub struct Arguments<'a> {
+pub(crate) struct Arguments<'a> {
     method: &'a str,
     values: std::vec::IntoIter<Value>,
     position: usize,
@@ -16,7 +16,7 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// The arguments of `method`, which takes `least` to `most` of them.
-    pub fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> Outcome<Self> {
+    pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> Outcome<Self> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
@@ -38,7 +38,7 @@ impl<'a> Arguments<'a> {
         Failure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
     }
 
-    pub fn string(&mut self, name: &str) -> Outcome<String> {
+    pub(crate) fn string(&mut self, name: &str) -> Outcome<String> {
         match self.next() {
             Value::String(text) if !text.is_empty() => Ok(text),
             other => Err(self.mismatch(name, "a string that is not empty", &other)),
@@ -46,7 +46,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// A hash; null stands for an empty one.
-    pub fn hash(&mut self, name: &str) -> Outcome<Hash> {
+    pub(crate) fn hash(&mut self, name: &str) -> Outcome<Hash> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
             Value::Null => Ok(Hash::new()),
@@ -55,7 +55,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// A size in MiB.
-    pub fn size(&mut self, name: &str) -> Outcome<u64> {
+    pub(crate) fn size(&mut self, name: &str) -> Outcome<u64> {
         let value = self.next();
         match value.as_u64() {
             Some(size) if size > 0 => Ok(size),
@@ -64,7 +64,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// A list of strings; null stands for an empty one.
-    pub fn strings(&mut self, name: &str) -> Outcome<Vec<String>> {
+    pub(crate) fn strings(&mut self, name: &str) -> Outcome<Vec<String>> {
         match self.next() {
             Value::Null => Ok(Vec::new()),
             Value::Array(values) => {
@@ -80,7 +80,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// What a JSON value is, in words.
-pub fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

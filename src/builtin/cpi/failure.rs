@@ -4,11 +4,11 @@
 use std::fmt;
 
 /// Shorthand for results of CPI methods.
-pub type Outcome<T> = std::result::Result<T, Failure>;
+pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// The error types of the CPI contract that this CPI uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The request itself is malformed.
     InvalidCall,
     NotImplemented,
@@ -22,7 +22,7 @@ pub enum Kind {
 
 impl Kind {
     /// The name on the wire.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::InvalidCall => "InvalidCall",
             Kind::NotImplemented => "Bosh::Clouds::NotImplemented",
@@ -38,7 +38,7 @@ impl Kind {
 
 /// One failed method.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub kind: Kind,
     pub message: String,
     /// Whether the same call may succeed later: false, unless what failed may pass by itself.
@@ -46,22 +46,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Failure { kind, message: message.into(), ok_to_retry: false }
     }
 
     /// A failure without a type of its own.
-    pub fn cloud(message: impl Into<String>) -> Self {
+    pub(crate) fn cloud(message: impl Into<String>) -> Self {
         Self::new(Kind::Cloud, message)
     }
 
     /// A malformed request.
-    pub fn call(message: impl Into<String>) -> Self {
+    pub(crate) fn call(message: impl Into<String>) -> Self {
         Self::new(Kind::InvalidCall, message)
     }
 
     /// An I/O failure while doing `what` (a gerund).
-    pub fn io(what: impl fmt::Display, source: impl fmt::Display) -> Self {
+    pub(crate) fn io(what: impl fmt::Display, source: impl fmt::Display) -> Self {
         Self::cloud(format!("{what} failed: {source}"))
     }
 }

@@ -12,12 +12,12 @@ use super::failure::{Failure, Outcome};
 use base::files::durable::{sweep_temporaries, write_atomically};
 
 /// Makes a directory, and those above it, for its owner alone.
-pub fn private_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Replaces `path` by this document: the old one or the new one is there, never half of one.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
     let write = || -> io::Result<()> {
         // Whoever writes holds the directory's lock: it is the only writer.
         sweep_temporaries(path)?;
@@ -27,7 +27,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
 }
 
 /// Reads a document written by [`write_json`]; `None` when there is none.
-pub fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process of one boot of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// As seen in `pid_namespace`.
     pub pid: i32,
     /// Clock ticks since boot, field 22 of `/proc/<pid>/stat` (proc(5)).
@@ -31,7 +31,7 @@ struct Stat {
 
 impl Identity {
     /// The identity of a process that certainly lives (or is a zombie of ours).
-    pub fn of(pid: i32) -> io::Result<Identity> {
+    pub(crate) fn of(pid: i32) -> io::Result<Identity> {
         let stat = stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} is gone")))?;
         Ok(Identity {
             pid,
@@ -42,13 +42,13 @@ impl Identity {
     }
 
     /// Whether it was a process of this boot and pid namespace, and is no more. Of any other nothing is known.
-    pub fn has_ended_here(&self) -> io::Result<bool> {
+    pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
         let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
         Ok(here && !self.is_running()?)
     }
 
     /// Whether the process runs.
-    pub fn is_running(&self) -> io::Result<bool> {
+    pub(crate) fn is_running(&self) -> io::Result<bool> {
         Ok(self.open()?.is_some())
     }
 
@@ -78,7 +78,7 @@ impl Identity {
     }
 
     /// Asks the process to end, insists after `grace`, and returns when it is gone.
-    pub fn stop(&self, grace: Duration) -> io::Result<()> {
+    pub(crate) fn stop(&self, grace: Duration) -> io::Result<()> {
         let Some(pidfd) = self.open()? else { return Ok(()) };
         if signal(&pidfd, Signal::TERM)? && !ended(&pidfd, grace)? {
             signal(&pidfd, Signal::KILL)?;
@@ -116,7 +116,7 @@ fn ended(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
 }
 
 /// A duration as the kernel takes it.
-pub fn timespec(duration: Duration) -> Timespec {
+pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),

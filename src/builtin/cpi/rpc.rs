@@ -10,13 +10,13 @@ use super::failure::{Failure, Outcome};
 use base::{Error, Result};
 
 /// The highest contract spoken.
-pub const API_VERSION: u64 = 2;
+pub(crate) const API_VERSION: u64 = 2;
 /// No request of a caller in its right mind is larger.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
 /// What was asked.
 #[derive(Deserialize)]
-pub struct Request {
+pub(crate) struct Request {
     pub method: String,
     #[serde(default)]
     arguments: Value,
@@ -28,7 +28,7 @@ pub struct Request {
 
 impl Request {
     /// Its arguments and its context, and whether contract 2 is in force.
-    pub fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
+    pub(crate) fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
         let context = match self.context {
             Value::Object(context) => context,
             Value::Null => Hash::new(),
@@ -52,14 +52,14 @@ impl Request {
 }
 
 /// What is said while a request is carried out.
-pub struct Log<'a> {
+pub(crate) struct Log<'a> {
     stderr: &'a mut dyn Write,
     text: String,
 }
 
 impl Log<'_> {
     /// Says a line, on stderr and in the answer. Secrets have no place here.
-    pub fn line(&mut self, line: impl std::fmt::Display) {
+    pub(crate) fn line(&mut self, line: impl std::fmt::Display) {
         let line = format!("{line}\n");
         // A caller that closed stderr still gets its answer.
         let _ = self.stderr.write_all(line.as_bytes());
@@ -68,7 +68,7 @@ impl Log<'_> {
 }
 
 /// Reads a request, has it carried out by `answer`, writes the answer.
-pub fn exchange(
+pub(crate) fn exchange(
     request: impl Read,
     mut response: impl Write,
     mut log: impl Write,

@@ -21,7 +21,7 @@ const ALLOCATION_POLL: Duration = Duration::from_millis(200);
 const TOLD_NODES: usize = 5;
 
 /// Claims a node; its UUID.
-pub fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
+pub(super) fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
     let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =

@@ -24,7 +24,7 @@ use ironic::Settings;
 
 /// The configuration of one call.
 #[derive(Deserialize)]
-pub struct Config {
+pub(super) struct Config {
     /// Where Ironic is.
     pub ironic: Settings,
     /// Where volumes are.
@@ -56,7 +56,7 @@ fn outage_timeout() -> u64 {
 
 impl Config {
     /// Reads the file and lets the context override its keys.
-    pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+    pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
         })?;
@@ -76,17 +76,17 @@ impl Config {
     }
 
     /// How long a deployment may take, and the way back.
-    pub fn deploy_patience(&self) -> Duration {
+    pub(super) fn deploy_patience(&self) -> Duration {
         Duration::from_secs(self.deploy_timeout)
     }
 
     /// How long a machine may take to go on or off.
-    pub fn power_patience(&self) -> Duration {
+    pub(super) fn power_patience(&self) -> Duration {
         Duration::from_secs(self.power_timeout)
     }
 
     /// How long an Ironic that fails or is not there is waited for.
-    pub fn outage_patience(&self) -> Duration {
+    pub(super) fn outage_patience(&self) -> Duration {
         Duration::from_secs(self.outage_timeout)
     }
 }

@@ -16,7 +16,7 @@ use crate::cpi::failure::{Failure, Outcome};
 const SIZE: u32 = 4096;
 
 /// Makes the volume. mke2fs fills the file system while making it, so nothing is mounted.
-pub fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
+pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
     // With secrets in it: its owner's alone, and gone at the end.
     let scratch = tempfile::tempdir().map_err(|error| Failure::io("making a scratch directory", error))?;
     let tree = scratch.path().join("tree");

@@ -11,7 +11,7 @@ use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use ironic::{Collection, Filter};
 
 /// `create_disk`.
-pub fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
     let volume = Volume::new(Kind::Disk);
     call.storage.create(&volume, mib)?;
     call.log(format_args!("disk '{}' of {mib} MiB made", volume.cid()));
@@ -19,7 +19,7 @@ pub fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
 }
 
 /// `delete_disk`: only a disk that no VM has.
-pub fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
             "disk '{}' is attached to node '{node}': it must be detached first",
@@ -33,12 +33,12 @@ pub fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
 }
 
 /// `has_disk`.
-pub fn has(call: &Call, disk: &Volume) -> Outcome<Value> {
+pub(super) fn has(call: &Call, disk: &Volume) -> Outcome<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
 /// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
-pub fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value> {
+pub(super) fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
@@ -54,7 +54,7 @@ pub fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value> {
 }
 
 /// `attach_disk`: shown to the VM alone, and the next free target of its node. Works while the machine is on.
-pub fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found());
@@ -109,7 +109,7 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 }
 
 /// `detach_disk`: hidden first, whatever Ironic says.
-pub fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
     else {
@@ -132,7 +132,7 @@ pub fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
 }
 
 /// `get_disks`.
-pub fn of_vm(call: &Call, cid: &str) -> Outcome<Value> {
+pub(super) fn of_vm(call: &Call, cid: &str) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let targets = machine.targets(&call.ironic)?;
     let disks = targets.iter().filter(|target| target.kind == Kind::Disk);
@@ -140,7 +140,7 @@ pub fn of_vm(call: &Call, cid: &str) -> Outcome<Value> {
 }
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power.
-pub fn snapshot(call: &mut Call, disk: &Volume) -> Outcome<Value> {
+pub(super) fn snapshot(call: &mut Call, disk: &Volume) -> Outcome<Value> {
     let snapshot = Volume::new(Kind::Snapshot);
     call.storage.copy(disk, &snapshot)?;
     call.log(format_args!("snapshot '{}' of disk '{}' made", snapshot.cid(), disk.cid()));
@@ -148,7 +148,7 @@ pub fn snapshot(call: &mut Call, disk: &Volume) -> Outcome<Value> {
 }
 
 /// `delete_snapshot`.
-pub fn delete_snapshot(call: &mut Call, snapshot: &Volume) -> Outcome<Value> {
+pub(super) fn delete_snapshot(call: &mut Call, snapshot: &Volume) -> Outcome<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)
 }

@@ -19,12 +19,12 @@ const MAKING: &str = "monopile_making";
 const AGENT: &str = "bosh_agent_id";
 
 /// Whether leftovers are found again: whether Ironic takes the note, and takes it away again.
-pub fn are_found(call: &Call) -> bool {
+pub(super) fn are_found(call: &Call) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
 
 /// The `extra` of the allocation of a VM that is being made.
-pub fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
+pub(super) fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
@@ -35,7 +35,7 @@ pub fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
 }
 
 /// The VM is made.
-pub fn unmark(call: &Call, cid: &str) -> Outcome<()> {
+pub(super) fn unmark(call: &Call, cid: &str) -> Outcome<()> {
     if are_found(call) {
         let patch = Patch::new().remove(&["extra", MAKING]);
         call.ironic.update(Collection::Allocations, cid, &patch)?;
@@ -44,7 +44,7 @@ pub fn unmark(call: &Call, cid: &str) -> Outcome<()> {
 }
 
 /// Deletes what killed calls left. That it cannot be done now is no reason not to do what was asked.
-pub fn sweep(call: &mut Call) -> Outcome<()> {
+pub(super) fn sweep(call: &mut Call) -> Outcome<()> {
     if !are_found(call) {
         return Ok(());
     }
@@ -62,7 +62,7 @@ pub fn sweep(call: &mut Call) -> Outcome<()> {
 }
 
 /// The agent's ID in an allocation, however that ended.
-pub fn agent_of(allocation: &Object) -> Option<&str> {
+pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
     allocation.get("extra")?.get(AGENT)?.as_str()
 }
 

@@ -22,42 +22,42 @@ impl From<IronicError> for Failure {
 }
 
 /// A node that was read.
-pub struct Machine {
+pub(super) struct Machine {
     pub uuid: String,
     pub object: Object,
 }
 
 /// A target of ours.
-pub struct Target {
+pub(super) struct Target {
     pub uuid: String,
     pub volume: Volume,
     pub kind: Kind,
 }
 
 impl Machine {
-    pub fn read(ironic: &Client, uuid: &str) -> Outcome<Machine> {
+    pub(super) fn read(ironic: &Client, uuid: &str) -> Outcome<Machine> {
         let object = ironic.get(Collection::Nodes, uuid, &[])?;
         Ok(Machine { uuid: uuid.to_owned(), object })
     }
 
     /// The node of a VM.
-    pub fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Machine>> {
+    pub(super) fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Machine>> {
         let filter =
             Filter { arguments: vec![("instance_uuid", cid.to_owned())], detail: true, ..Filter::default() };
         let found = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
         Ok(found.map(|object| Machine { uuid: text(&object, "uuid").to_owned(), object }))
     }
 
-    pub fn text(&self, key: &str) -> &str {
+    pub(super) fn text(&self, key: &str) -> &str {
         text(&self.object, key)
     }
 
     /// Its name, or else its UUID, for people.
-    pub fn described(&self) -> String {
+    pub(super) fn described(&self) -> String {
         described(&self.object)
     }
 
-    pub fn is_off(&self) -> bool {
+    pub(super) fn is_off(&self) -> bool {
         self.text("power_state") == "power off"
     }
 
@@ -66,12 +66,12 @@ impl Machine {
     }
 
     /// The value of a capability, which Ironic keeps in one text: `boot_mode:uefi,iscsi_boot:true`.
-    pub fn capability(&self, name: &str) -> Option<&str> {
+    pub(super) fn capability(&self, name: &str) -> Option<&str> {
         capability(&self.object, name)
     }
 
     /// Who it is to the storage, over the network that its capabilities say it boots from. In words, what it lacks.
-    pub fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
+    pub(super) fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
         let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let (kind, none): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
             (true, _) => ("iqn", "no volume connector of type 'iqn', so it is nobody to the storage"),
@@ -89,12 +89,12 @@ impl Machine {
     }
 
     /// Its targets as Ironic has them.
-    pub fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
+    pub(super) fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
         Ok(ironic.list(Collection::Targets, &Filter::of_node(&self.uuid))?)
     }
 
     /// Those of its targets that this CPI made and has not detached.
-    pub fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
+    pub(super) fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
         let pending = self.pending();
         let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
         targets.retain(|target| !pending.contains(&target.uuid));
@@ -102,7 +102,7 @@ impl Machine {
     }
 
     /// UUIDs of targets that are detached, but still on record.
-    pub fn pending(&self) -> Vec<String> {
+    pub(super) fn pending(&self) -> Vec<String> {
         let list = self.extra(DETACHED).and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
@@ -120,7 +120,7 @@ impl Machine {
     }
 
     /// Makes a target of a volume that the node can see already.
-    pub fn add_target(
+    pub(super) fn add_target(
         &self,
         ironic: &Client,
         volume: &Volume,
@@ -143,7 +143,7 @@ impl Machine {
 
     /// Takes a target away; where Ironic refuses, because the node is on, that is recorded for later.
     /// True when it is gone.
-    pub fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
+    pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
         match ironic.delete(Collection::Targets, uuid) {
             Ok(()) => Ok(true),
             Err(error) if error.is_not_found() => Ok(true),
@@ -160,7 +160,7 @@ impl Machine {
     }
 
     /// Deletes the targets that were detached before; the node is off.
-    pub fn reconcile(&self, ironic: &Client) -> Outcome<usize> {
+    pub(super) fn reconcile(&self, ironic: &Client) -> Outcome<usize> {
         let pending = self.pending();
         for uuid in &pending {
             match ironic.delete(Collection::Targets, uuid) {
@@ -173,7 +173,7 @@ impl Machine {
     }
 
     /// Removes what was written to its `extra`.
-    pub fn clear_extra(&self, ironic: &Client) -> Outcome<()> {
+    pub(super) fn clear_extra(&self, ironic: &Client) -> Outcome<()> {
         let keys = [DETACHED, METADATA].into_iter().filter(|key| self.extra(key).is_some());
         let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
         if !patch.is_empty() {
@@ -184,21 +184,21 @@ impl Machine {
 }
 
 /// The key of a node's `extra` with the VM's metadata.
-pub const METADATA: &str = "bosh_metadata";
+pub(super) const METADATA: &str = "bosh_metadata";
 
 /// A field that is text; empty where there is none.
-pub fn text<'o>(object: &'o Object, key: &str) -> &'o str {
+pub(super) fn text<'o>(object: &'o Object, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A node's name, or else its UUID, for people.
-pub fn described(node: &Object) -> String {
+pub(super) fn described(node: &Object) -> String {
     let names = ["name", "uuid"].map(|key| text(node, key));
     format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
 }
 
 /// The value of a capability of a node.
-pub fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
+pub(super) fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
     let capabilities = node.get("properties")?.get("capabilities")?.as_str()?;
     capabilities
         .split(',')
@@ -228,7 +228,7 @@ fn own(target: &Object) -> Option<Target> {
 }
 
 /// The persistent disk that is behind a target.
-pub fn own_disk(target: &Object) -> Option<Volume> {
+pub(super) fn own_disk(target: &Object) -> Option<Volume> {
     own(target).filter(|target| target.kind == Kind::Disk).map(|target| target.volume)
 }
 

@@ -18,7 +18,7 @@ use base::Result;
 use ironic::Client;
 
 /// What every method may use.
-pub struct Call<'a, 'l> {
+pub(super) struct Call<'a, 'l> {
     pub ironic: Client,
     pub storage: Box<dyn Storage>,
     pub config: CallConfig,
@@ -31,20 +31,20 @@ pub struct Call<'a, 'l> {
 }
 
 /// What of the configuration goes into the agent's settings.
-pub struct CallConfig {
+pub(super) struct CallConfig {
     pub agent: Agent,
     pub ntp: Vec<String>,
 }
 
 impl Call<'_, '_> {
     /// Says what was done, on stderr and in the answer. Secrets have no place here.
-    pub fn log(&mut self, line: impl std::fmt::Display) {
+    pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
     }
 }
 
 /// Reads a request, carries it out, writes the answer.
-pub fn serve(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
+pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
     exchange(request, response, log, |request, log| answer(config, request, log))
 }
 

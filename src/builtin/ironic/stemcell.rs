@@ -13,7 +13,7 @@ use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive, gzipped or not, with one in it, as stemcells for
 /// OpenStack have it (`root.img`).
-pub fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
     let volume = Volume::new(Kind::Stemcell);
     let opening =
         |error| Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
@@ -38,7 +38,7 @@ pub fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
 }
 
 /// `delete_stemcell`. Clones do not need their stemcell any more.
-pub fn delete(call: &mut Call, volume: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut Call, volume: &Volume) -> Outcome<Value> {
     call.storage.delete(volume)?;
     call.log(format_args!("stemcell '{}' deleted", volume.cid()));
     Ok(Value::Null)

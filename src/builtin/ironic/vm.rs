@@ -17,7 +17,7 @@ use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
 use ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
-pub struct Wanted {
+pub(super) struct Wanted {
     pub agent_id: String,
     pub stemcell: Volume,
     pub cloud_properties: Hash,
@@ -32,7 +32,7 @@ const DELETION_PAUSE: Duration = Duration::from_secs(1);
 const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// `create_vm`. Whatever fails, everything it made is unmade.
-pub fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
@@ -191,7 +191,7 @@ fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> 
 
 /// `delete_vm`: everything that can be found from the CID is unmade, in an order that a killed call can be repeated in.
 /// Connectors stay, and so do disks.
-pub fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
     if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
         release(call, machine)?;
     } else {
@@ -214,7 +214,7 @@ pub fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
 }
 
 /// The same, again while what fails may pass by itself.
-pub fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
     let begun = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
@@ -256,7 +256,7 @@ fn release(call: &mut Call, machine: Machine) -> Outcome<()> {
 }
 
 /// `has_vm`: whether anything of it is there. Who asks after a deletion that failed forgets the VM when told no.
-pub fn has(call: &Call, cid: &str) -> Outcome<Value> {
+pub(super) fn has(call: &Call, cid: &str) -> Outcome<Value> {
     for (_, there) in parts(call, cid) {
         if there? {
             return Ok(json!(true));
@@ -266,7 +266,7 @@ pub fn has(call: &Call, cid: &str) -> Outcome<Value> {
 }
 
 /// `reboot_vm`: on or off before, it is on afterwards. Off, it can let go of what was detached.
-pub fn reboot(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn reboot(call: &mut Call, cid: &str) -> Outcome<Value> {
     let machine = require(call, cid)?;
     if machine.pending().is_empty() && !machine.is_off() {
         call.ironic.power(&machine.uuid, Power::Reboot, call.power_patience)?;
@@ -283,7 +283,7 @@ pub fn reboot(call: &mut Call, cid: &str) -> Outcome<Value> {
 }
 
 /// `set_vm_metadata`.
-pub fn set_metadata(call: &Call, cid: &str, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(call: &Call, cid: &str, metadata: Hash) -> Outcome<Value> {
     let machine = require(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
     call.ironic.update(Collection::Nodes, &machine.uuid, &patch)?;
@@ -291,6 +291,6 @@ pub fn set_metadata(call: &Call, cid: &str, metadata: Hash) -> Outcome<Value> {
 }
 
 /// The node of a VM that must exist.
-pub fn require(call: &Call, cid: &str) -> Outcome<Machine> {
+pub(super) fn require(call: &Call, cid: &str) -> Outcome<Machine> {
     Machine::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(Kind::Root, cid))
 }

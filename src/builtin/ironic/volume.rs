@@ -8,7 +8,7 @@ use crate::cpi::failure::{Failure, Kind as FailureKind};
 
 /// What a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Stemcell,
     Root,
     Config,
@@ -32,43 +32,43 @@ impl Kind {
 /// A volume's name, `disk-<uuid>`: a file name, an LVM name. Its CID is the UUID alone, because Ironic
 /// has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Volume {
+pub(super) struct Volume {
     kind: Kind,
     uuid: Uuid,
 }
 
 impl Volume {
     /// A volume that nothing has the name of yet.
-    pub fn new(kind: Kind) -> Volume {
+    pub(super) fn new(kind: Kind) -> Volume {
         Volume { kind, uuid: Uuid::new_v4() }
     }
 
     /// The volume with this CID; `None` when this CPI cannot have made it.
-    pub fn parse(kind: Kind, cid: &str) -> Option<Volume> {
+    pub(super) fn parse(kind: Kind, cid: &str) -> Option<Volume> {
         let uuid = Uuid::try_parse(cid).ok()?;
         // One spelling only.
         (uuid.hyphenated().to_string() == cid).then_some(Volume { kind, uuid })
     }
 
     /// The CID.
-    pub fn cid(&self) -> String {
+    pub(super) fn cid(&self) -> String {
         self.uuid.hyphenated().to_string()
     }
 
     /// What machines know it by, `disk-<end of the uuid>`: the end of an IQN, and who logs in. iPXE has little room for
     /// such names, see [`super::storage::FIRMWARE_ROOM`].
-    pub fn short(&self) -> String {
+    pub(super) fn short(&self) -> String {
         format!("{}-{:012x}", self.kind.prefix(), self.uuid.as_u128() & 0xffff_ffff_ffff)
     }
 
     /// The error that says it does not exist.
-    pub fn not_found(&self) -> Failure {
+    pub(super) fn not_found(&self) -> Failure {
         not_found(self.kind, &self.cid())
     }
 }
 
 /// The error that says that nothing has this CID.
-pub fn not_found(kind: Kind, cid: &str) -> Failure {
+pub(super) fn not_found(kind: Kind, cid: &str) -> Failure {
     let cid = cid.escape_debug();
     match kind {
         Kind::Stemcell => Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found")),

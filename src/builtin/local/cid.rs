@@ -8,7 +8,7 @@ use crate::cpi::failure::{Failure, Kind, Outcome};
 
 /// What a CID may name. Each kind has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
+pub(crate) enum Resource {
     Stemcell,
     Vm,
     Disk,
@@ -17,7 +17,8 @@ pub enum Resource {
 
 impl Resource {
     /// Every kind, in the order of a life.
-    pub const ALL: [Resource; 4] = [Resource::Stemcell, Resource::Vm, Resource::Disk, Resource::Snapshot];
+    pub(crate) const ALL: [Resource; 4] =
+        [Resource::Stemcell, Resource::Vm, Resource::Disk, Resource::Snapshot];
 
     fn prefix(self) -> &'static str {
         match self {
@@ -29,7 +30,7 @@ impl Resource {
     }
 
     /// The directory below the cloud's root.
-    pub fn directory(self) -> &'static str {
+    pub(crate) fn directory(self) -> &'static str {
         match self {
             Resource::Stemcell => "stemcells",
             Resource::Vm => "vms",
@@ -39,12 +40,12 @@ impl Resource {
     }
 
     /// A CID that nothing has yet.
-    pub fn new_cid(self) -> Cid {
+    pub(crate) fn new_cid(self) -> Cid {
         Cid { resource: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
     }
 
     /// Reads a CID; `None` when this CPI cannot have made it.
-    pub fn parse(self, text: &str) -> Option<Cid> {
+    pub(crate) fn parse(self, text: &str) -> Option<Cid> {
         let id = text.strip_prefix(self.prefix())?;
         let uuid = Uuid::try_parse(id).ok()?;
         // One spelling only: the text is compared and used as a file name.
@@ -52,7 +53,7 @@ impl Resource {
     }
 
     /// The error that says `cid` names nothing here.
-    pub fn not_found(self, cid: &str) -> Failure {
+    pub(crate) fn not_found(self, cid: &str) -> Failure {
         match self {
             Resource::Stemcell => Failure::new(Kind::StemcellNotFound, format!("stemcell '{cid}' not found")),
             Resource::Vm => Failure::new(Kind::VmNotFound, format!("VM '{cid}' not found")),
@@ -65,22 +66,22 @@ impl Resource {
 
 /// A well-formed CID; whether something has it is another question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cid {
+pub(crate) struct Cid {
     resource: Resource,
     text: String,
 }
 
 impl Cid {
-    pub fn resource(&self) -> Resource {
+    pub(crate) fn resource(&self) -> Resource {
         self.resource
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The error that says nothing has this CID.
-    pub fn not_found(&self) -> Failure {
+    pub(crate) fn not_found(&self) -> Failure {
         self.resource.not_found(&self.text)
     }
 }
@@ -93,7 +94,7 @@ impl std::fmt::Display for Cid {
 
 impl Arguments<'_> {
     /// The CID of something that is looked for: malformed ones exist as little as unknown ones.
-    pub fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
+    pub(crate) fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
         let text = self.string(match resource {
             Resource::Stemcell => "stemcell_cid",
             Resource::Vm => "vm_cid",
@@ -104,7 +105,7 @@ impl Arguments<'_> {
     }
 
     /// The CID of something that must be one of ours.
-    pub fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
+    pub(crate) fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
         self.cid(resource)?.map_err(|text| resource.not_found(&text))
     }
 }

@@ -25,7 +25,7 @@ const FORMATS: [&str; 2] = ["local-directory", "local"];
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
-pub struct Config {
+pub(super) struct Config {
     /// Where the cloud is.
     pub root: PathBuf,
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Config {
 
 /// The registry, as the CPI and the VM reach it.
 #[derive(Deserialize)]
-pub struct Registry {
+pub(super) struct Registry {
     host: String,
     port: u16,
     username: String,
@@ -54,19 +54,19 @@ impl std::fmt::Debug for Registry {
 
 impl Registry {
     /// Its URL, credentials included.
-    pub fn endpoint(&self) -> String {
+    pub(super) fn endpoint(&self) -> String {
         Client::endpoint(&self.host, self.port, &self.username, &self.password)
     }
 
     /// A client of it.
-    pub fn client(&self) -> Outcome<Client> {
+    pub(super) fn client(&self) -> Outcome<Client> {
         Client::new(&self.endpoint()).map_err(|error| Failure::cloud(error.to_string()))
     }
 }
 
 impl Config {
     /// Reads the file and lets the context override its keys.
-    pub fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+    pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
         })?;
@@ -93,7 +93,7 @@ impl Config {
 }
 
 /// The stemcell formats this cloud takes: those of the configuration, or all that can be used.
-pub fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
+pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
     let known = read_json::<Hash>(file)?.unwrap_or_default();
     match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
         None => Ok(FORMATS.map(str::to_owned).to_vec()),
@@ -104,7 +104,7 @@ pub fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
 
 impl Agent {
     /// The addresses the agent will listen at.
-    pub fn listener(&self) -> Outcome<Vec<SocketAddr>> {
+    pub(crate) fn listener(&self) -> Outcome<Vec<SocketAddr>> {
         let url = self.url()?;
         // The URL holds a password: no message quotes more of it than host and port.
         let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");

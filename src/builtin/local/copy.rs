@@ -7,7 +7,7 @@ use crate::cpi::failure::{Failure, Outcome};
 
 /// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
 /// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.
-pub fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
     let output = Command::new("cp")
         .args(["-a", "--reflink=auto", "-T", "--"])
         .args([from, to])

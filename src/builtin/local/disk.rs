@@ -23,7 +23,7 @@ use crate::cpi::files::{read_json, write_json};
 use base::files::durable::sync_parent;
 
 /// The data below a disk's directory, while it is attached to nothing.
-pub const DATA: &str = "data";
+pub(super) const DATA: &str = "data";
 const DOCUMENT: &str = "disk.json";
 
 /// What is recorded about a disk.
@@ -38,7 +38,7 @@ struct Document {
 }
 
 /// `create_disk`.
-pub fn create(call: &mut Call, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
     let cid = Resource::Disk.new_cid();
     let staged = store.stage(&cid)?;
     let data = staged.path.join(DATA);
@@ -56,7 +56,7 @@ pub fn create(call: &mut Call, store: &Store, size: u64, cloud_properties: Hash)
 }
 
 /// `delete_disk`: only a disk that no VM has.
-pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("disk '{cid}' is gone already"));
         return Ok(());
@@ -70,7 +70,7 @@ pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
 }
 
 /// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
-pub fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
+pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
     let refuse = |why: String| Err(Failure::new(Kind::NotSupported, format!("disk '{cid}' {why}")));
@@ -86,7 +86,7 @@ pub fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
 }
 
 /// `set_disk_metadata`.
-pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
     let document = Document { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT), &document)?;
@@ -94,7 +94,7 @@ pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> 
 }
 
 /// `attach_disk`: the hint under contract 2; under contract 1 null, and the agent's settings tell. Attaching again changes nothing.
-pub fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {
@@ -117,12 +117,12 @@ pub fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Va
 }
 
 /// How the agent of a VM finds a disk: the devices of a VM are below /dev/monopile inside it.
-pub fn hint(cid: &Cid) -> Value {
+pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
 /// `detach_disk`. Detaching a disk that is attached to nothing changes nothing.
-pub fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {
@@ -147,7 +147,7 @@ pub fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Va
 }
 
 /// Brings the data of a disk back from the devices of a VM that does not run any more.
-pub fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
+pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
     let held = store.hold(cid)?.ok_or_else(|| {
         Failure::cloud(format!(
             "'{}' is the data of a disk that is not known: nothing is deleted before it was moved away",
@@ -158,7 +158,7 @@ pub fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
 }
 
 /// Where the data of a disk is now. The disk must be held.
-pub fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
+pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
     Ok(match attached_to(store, cid)? {
         Some(vm) => vm::device(&store.path(&vm), cid),
         None => held.path.join(DATA),

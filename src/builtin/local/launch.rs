@@ -27,7 +27,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(60);
 const REPORT_LIMIT: usize = 64 << 10;
 
 /// A VM whose init and agent run, on probation.
-pub struct Booted {
+pub(super) struct Booted {
     pub init: Identity,
     /// What the VM has to do without, for the log.
     pub notes: Vec<String>,
@@ -36,13 +36,13 @@ pub struct Booted {
 
 impl Booted {
     /// Lets the VM live on.
-    pub fn commit(mut self) -> Outcome<()> {
+    pub(super) fn commit(mut self) -> Outcome<()> {
         self.stdin.write_all(b"\n").map_err(|error| Failure::io("releasing the booted VM", error))
     }
 }
 
 /// Boots the VM in this directory, in the machine's network or another one.
-pub fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
+pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
         Failure::new(Kind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
@@ -90,7 +90,7 @@ pub fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome
 
 /// Waits until nothing runs for the VM in this directory. A boot whose maker was killed ends by itself,
 /// but not in an instant.
-pub fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
+pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
     let path = vm_dir.join(LOG);
     let failed = |error: io::Error| Failure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {

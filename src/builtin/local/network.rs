@@ -13,7 +13,7 @@ use crate::cpi::failure::{Failure, Outcome};
 const PROPERTY: &str = "network_namespace";
 
 /// The namespace that cloud properties name.
-pub fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
+pub(super) fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
@@ -25,7 +25,7 @@ pub fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
 }
 
 /// Moves the calling thread into a namespace.
-pub fn enter(namespace: &Path) -> Result<(), String> {
+pub(super) fn enter(namespace: &Path) -> Result<(), String> {
     let failed =
         |why: String| format!("entering the network namespace '{}' failed: {why}", namespace.display());
     let file = std::fs::File::open(namespace).map_err(|error| failed(error.to_string()))?;
@@ -34,7 +34,10 @@ pub fn enter(namespace: &Path) -> Result<(), String> {
 }
 
 /// Runs a look at the network from inside a namespace.
-pub fn inside<T: Send>(namespace: Option<&Path>, look: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
+pub(super) fn inside<T: Send>(
+    namespace: Option<&Path>,
+    look: impl FnOnce() -> Outcome<T> + Send,
+) -> Outcome<T> {
     let Some(namespace) = namespace else { return look() };
     // A namespace is a thread's own, so this one's stays as it is.
     std::thread::scope(|scope| {

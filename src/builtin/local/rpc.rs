@@ -15,7 +15,7 @@ use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
 
 /// What every method may use.
-pub struct Call<'a, 'l> {
+pub(super) struct Call<'a, 'l> {
     pub executable: &'a Path,
     pub config: Config,
     /// True when the caller speaks contract 2 and the stemcell, where named, is of version 2 or later.
@@ -25,13 +25,13 @@ pub struct Call<'a, 'l> {
 
 impl Call<'_, '_> {
     /// Says what was done, on stderr and in the answer. Secrets have no place here.
-    pub fn log(&mut self, line: impl std::fmt::Display) {
+    pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
     }
 }
 
 /// Reads a request, carries it out, writes the answer.
-pub fn serve(
+pub(super) fn serve(
     config: &Path,
     executable: &Path,
     request: impl Read,

@@ -25,7 +25,7 @@ use crate::registry::Client;
 const INSIDE: &str = "root/var/vcap/bosh";
 
 /// Puts the settings of a VM that is being made where its agent will look; whether that is the registry.
-pub fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
+pub(super) fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
     match call.config.registry.as_ref().filter(|_| !call.v2) {
         None => {
             write_json(&staged.join(SETTINGS), &settings)?;
@@ -44,7 +44,7 @@ pub fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) -> Outc
 
 /// Takes back what [`deliver`] did in the registry. A VM that is gone has no use for it, so that this fails is no
 /// failure of the call.
-pub fn withdraw(call: &mut Call, vm: &Cid) {
+pub(super) fn withdraw(call: &mut Call, vm: &Cid) {
     let Some(registry) = &call.config.registry else {
         call.log(format_args!("no registry is configured, so none is told that VM '{vm}' is gone"));
         return;
@@ -55,14 +55,14 @@ pub fn withdraw(call: &mut Call, vm: &Cid) {
 }
 
 /// Tells the agent of a VM how it finds an attached disk.
-pub fn add_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn add_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Takes a disk out of the settings of a VM.
-pub fn remove_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn remove_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })

@@ -13,7 +13,7 @@ use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
 /// caller stops the jobs first when it wants more.
-pub fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(disk)?;
     let data = disk::data(store, &held, disk)?;
     let cid = Resource::Snapshot.new_cid();
@@ -27,7 +27,7 @@ pub fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash) -> Out
 }
 
 /// `delete_snapshot`.
-pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

@@ -15,10 +15,10 @@ use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};
 
 /// The image below a stemcell's directory.
-pub const IMAGE: &str = "image";
+pub(super) const IMAGE: &str = "image";
 
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
-pub fn create(call: &mut Call, store: &Store, image: &Path, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, store: &Store, image: &Path, cloud_properties: Hash) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
     })?;
@@ -43,7 +43,7 @@ pub fn create(call: &mut Call, store: &Store, image: &Path, cloud_properties: Ha
 }
 
 /// `delete_stemcell`. VMs do not need their stemcell any more.
-pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

@@ -24,20 +24,20 @@ use base::files;
 use base::files::durable::sync_parent;
 
 /// The open cloud. While it lives, its root stays.
-pub struct Store {
+pub(super) struct Store {
     root: PathBuf,
     lock: File,
 }
 
 /// A directory that this process alone may change.
-pub struct Held {
+pub(super) struct Held {
     pub path: PathBuf,
     _lock: File,
 }
 
 impl Store {
     /// Opens the cloud below `root` (absolute); `None` when there is none.
-    pub fn open(root: &Path) -> Outcome<Option<Store>> {
+    pub(super) fn open(root: &Path) -> Outcome<Option<Store>> {
         let open = || -> io::Result<Option<Store>> {
             loop {
                 let lock = match File::open(root) {
@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// Opens the cloud, which is made when there is none.
-    pub fn make(root: &Path) -> Outcome<Store> {
+    pub(super) fn make(root: &Path) -> Outcome<Store> {
         loop {
             private_dir(root).map_err(|error| {
                 Failure::io(format_args!("making the cloud in '{}'", root.display()), error)
@@ -68,12 +68,12 @@ impl Store {
     }
 
     /// Where a thing is when it exists.
-    pub fn path(&self, cid: &Cid) -> PathBuf {
+    pub(super) fn path(&self, cid: &Cid) -> PathBuf {
         self.root.join(cid.resource().directory()).join(cid.as_str())
     }
 
     /// Whether something has this CID.
-    pub fn has(&self, cid: &Cid) -> Outcome<bool> {
+    pub(super) fn has(&self, cid: &Cid) -> Outcome<bool> {
         let path = self.path(cid);
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(metadata.is_dir()),
@@ -83,24 +83,24 @@ impl Store {
     }
 
     /// Everything of one kind.
-    pub fn list(&self, resource: Resource) -> Outcome<Vec<Cid>> {
+    pub(super) fn list(&self, resource: Resource) -> Outcome<Vec<Cid>> {
         let path = self.root.join(resource.directory());
         Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
     }
 
     /// Waits for the thing and holds it; `None` when nothing has this CID (any more).
-    pub fn hold(&self, cid: &Cid) -> Outcome<Option<Held>> {
+    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<Held>> {
         hold(&self.path(cid), false)
             .map_err(|error| Failure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Holds a thing that must exist.
-    pub fn require(&self, cid: &Cid) -> Outcome<Held> {
+    pub(super) fn require(&self, cid: &Cid) -> Outcome<Held> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
     /// An empty directory in which a thing can be made before it exists.
-    pub fn stage(&self, cid: &Cid) -> Outcome<Held> {
+    pub(super) fn stage(&self, cid: &Cid) -> Outcome<Held> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<Held> {
             loop {
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// The staged thing exists from now on.
-    pub fn publish(&self, cid: &Cid, staged: Held) -> Outcome<Held> {
+    pub(super) fn publish(&self, cid: &Cid, staged: Held) -> Outcome<Held> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
             private_dir(&self.root.join(cid.resource().directory()))?;
@@ -128,7 +128,7 @@ impl Store {
     }
 
     /// The thing exists no longer, and what it was made of goes. A VM must not run any more.
-    pub fn discard(&self, cid: &Cid, held: Held) -> Outcome<()> {
+    pub(super) fn discard(&self, cid: &Cid, held: Held) -> Outcome<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -141,12 +141,12 @@ impl Store {
     }
 
     /// Removes what was staged and is not to become a thing.
-    pub fn sweep_one(&self, staged: Held) -> Outcome<()> {
+    pub(super) fn sweep_one(&self, staged: Held) -> Outcome<()> {
         self.clear(&staged.path)
     }
 
     /// Removes what calls that were killed left in `staging/`.
-    pub fn sweep(&self) -> Outcome<usize> {
+    pub(super) fn sweep(&self) -> Outcome<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
@@ -181,7 +181,7 @@ impl Store {
     }
 
     /// Takes the empty directories away, the root included, unless another call is at work.
-    pub fn tidy(self) {
+    pub(super) fn tidy(self) {
         if self.lock.try_lock().is_err() {
             return;
         }
@@ -199,7 +199,7 @@ impl Store {
 }
 
 /// The names in a directory, sorted; none when there is no directory.
-pub fn names(path: &Path) -> Outcome<Vec<String>> {
+pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {

@@ -28,15 +28,15 @@ use crate::cpi::process::Identity;
 use base::files;
 
 /// Attached disks, inside a VM's directory.
-pub const DEVICES: &str = "devices";
+pub(super) const DEVICES: &str = "devices";
 /// The identity of a VM's init.
-pub const PROCESS: &str = "process.json";
+pub(super) const PROCESS: &str = "process.json";
 const DOCUMENT: &str = "vm.json";
 /// How long init and agent may take to end before they are killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The arguments of `create_vm`.
-pub struct Wanted {
+pub(super) struct Wanted {
     pub agent_id: String,
     pub stemcell: Cid,
     pub cloud_properties: Hash,
@@ -65,7 +65,7 @@ struct Document {
 }
 
 /// `create_vm`: `[cid, networks]` under contract 2, the CID alone under contract 1.
-pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> {
     let namespace = network::namespace(&wanted.cloud_properties)?;
     let listener = call.config.agent.listener()?;
     let networks = network::inside(namespace.as_deref(), || {
@@ -121,7 +121,7 @@ pub fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> 
 }
 
 /// `delete_vm`: the VM ends first, its disks go home, then it is forgotten.
-pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("VM '{cid}' is gone already"));
         return Ok(());
@@ -139,7 +139,7 @@ pub fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
 }
 
 /// `reboot_vm`: on or off before, it is on afterwards.
-pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
+pub(super) fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     halt(&held)?;
     // What is in memory on a real machine does not outlive it.
@@ -157,7 +157,7 @@ pub fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
 }
 
 /// `set_vm_metadata`.
-pub fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
     let document = Document { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT), &document)?;
@@ -170,19 +170,19 @@ fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
 }
 
 /// Whether the VM was made with its agent's settings in the registry.
-pub fn settings_are_in_registry(held: &Held) -> Outcome<bool> {
+pub(super) fn settings_are_in_registry(held: &Held) -> Outcome<bool> {
     Ok(read_json::<Document>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
 }
 
 /// `get_disks`: what is attached, now.
-pub fn disks(store: &Store, cid: &Cid) -> Outcome<Value> {
+pub(super) fn disks(store: &Store, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     let names = store::names(&held.path.join(DEVICES))?;
     Ok(json!(names.into_iter().filter(|name| Resource::Disk.parse(name).is_some()).collect::<Vec<_>>()))
 }
 
 /// `calculate_vm_cloud_properties`. A VM shares the machine, so its size can only be too large for it.
-pub fn size(wanted: Hash) -> Outcome<Value> {
+pub(super) fn size(wanted: Hash) -> Outcome<Value> {
     let names = ["cpu", "ram", "ephemeral_disk_size"];
     let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
     let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
@@ -201,12 +201,12 @@ pub fn size(wanted: Hash) -> Outcome<Value> {
 }
 
 /// Where an attached disk's data is.
-pub fn device(vm: &Path, disk: &Cid) -> PathBuf {
+pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
     vm.join(DEVICES).join(disk.as_str())
 }
 
 /// Whether the running VM has the attached disk mounted (other than as a device).
-pub fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
+pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
     let Some(process) = read_json::<Identity>(&held.path.join(PROCESS))? else { return Ok(false) };
     let running = process.is_running().map_err(|error| Failure::io("looking for the VM's init", error))?;
     if !running {
@@ -228,14 +228,14 @@ pub fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
 }
 
 /// Ends whatever runs under this identity.
-pub fn stop(process: &Identity) -> Outcome<()> {
+pub(super) fn stop(process: &Identity) -> Outcome<()> {
     process
         .stop(STOP_GRACE)
         .map_err(|error| Failure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 
 /// Moves every disk out of a directory that is, or was to be, a VM.
-pub fn return_disks(store: &Store, vm: &Path) -> Outcome<()> {
+pub(super) fn return_disks(store: &Store, vm: &Path) -> Outcome<()> {
     for name in store::names(&vm.join(DEVICES))? {
         if let Some(cid) = Resource::Disk.parse(&name) {
             disk::give_back(store, &device(vm, &cid), &cid)?;

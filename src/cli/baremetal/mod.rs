@@ -15,7 +15,7 @@ use base::Result;
 use connection::Connection;
 
 #[derive(Debug, Clone, Args)]
-pub struct BaremetalArgs {
+pub(super) struct BaremetalArgs {
     #[command(flatten)]
     connection: Connection,
 

@@ -21,7 +21,7 @@ use engine::cpi::Method;
                       monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...",
     after_help = "An ARG is JSON or a plain word. What the call makes is on record nowhere: delete it."
 )]
-pub struct CallArgs {
+pub(super) struct CallArgs {
     /// The manifest (not with --path or --replay, and not where an env file names it), the method, its arguments
     #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
           value_hint = ValueHint::FilePath)]

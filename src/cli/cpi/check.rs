@@ -23,7 +23,7 @@ use engine::protocol::Contract;
     after_help = "Everything that the CPI makes is deleted at the end, also after a failure and after Ctrl-C; what \
                         cannot be deleted is listed. Exit codes: 0 nothing failed, 1 something failed or is left."
 )]
-pub struct CheckArgs {
+pub(super) struct CheckArgs {
     /// Path to the manifest, which says what VMs and disks are made from
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,

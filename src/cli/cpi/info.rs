@@ -14,7 +14,7 @@ use base::Result;
 
 /// Ask a CPI what it is
 #[derive(Debug, Clone, Args)]
-pub struct InfoArgs {
+pub(super) struct InfoArgs {
     /// Path to the manifest
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,

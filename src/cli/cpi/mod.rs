@@ -13,7 +13,7 @@ use super::session::Session;
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
-pub struct CpiCommandArgs {
+pub(super) struct CpiCommandArgs {
     #[command(subcommand)]
     command: CpiCommand,
 }

@@ -21,7 +21,7 @@ const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
     after_help = "In a manifest: cloud_provider.cpi: {path: monopile, arguments: [cpi, replay, FILE]}. How far \
                         FILE was played is kept in FILE.played."
 )]
-pub struct ReplayArgs {
+pub(super) struct ReplayArgs {
     /// The transcript
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     transcript: PathBuf,

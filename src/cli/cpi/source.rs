@@ -19,7 +19,7 @@ use engine::protocol::HIGHEST_API_VERSION;
 
 /// Which CPI, and how it is asked.
 #[derive(Debug, Clone, Args)]
-pub struct SourceArgs {
+pub(super) struct SourceArgs {
     #[command(flatten)]
     flags: ManifestFlags,
 

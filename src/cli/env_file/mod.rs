@@ -23,7 +23,7 @@ pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand
 
 /// Which env file: flags of every command that takes a manifest, its state or its vars store.
 #[derive(Debug, Clone, Args)]
-pub struct EnvFileArgs {
+pub(super) struct EnvFileArgs {
     /// Take what is not given here from this file [default: .monopile.yml, here or in a directory above]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = unread())]
     env_file: Option<EnvFile>,

@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply::resources::{self, AttachDisk};
 
 #[derive(Debug, Clone, Args)]
-pub struct AttachDiskArgs {
+pub(crate) struct AttachDiskArgs {
     #[command(flatten)]
     change: ChangeArgs,
 

@@ -12,7 +12,7 @@ use engine::apply::resources::{self, ListedCpi};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]
-pub struct CpisArgs {
+pub(crate) struct CpisArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 }

@@ -12,7 +12,7 @@ use engine::state::Kind;
 
 // What each of the commands is for, their list in `cli` says.
 #[derive(Debug, Clone, Args)]
-pub struct DeleteArgs {
+pub(crate) struct DeleteArgs {
     #[command(flatten)]
     change: ChangeArgs,
 

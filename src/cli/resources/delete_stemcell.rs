@@ -11,7 +11,7 @@ use engine::apply::resources::{self, Delete};
 use engine::state::Kind;
 
 #[derive(Debug, Clone, Args)]
-pub struct DeleteStemcellArgs {
+pub(crate) struct DeleteStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 

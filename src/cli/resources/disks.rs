@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply::resources::{self, DiskUse};
 
 #[derive(Debug, Clone, Args)]
-pub struct DisksArgs {
+pub(crate) struct DisksArgs {
     #[command(flatten)]
     place: PlaceArgs,
 }

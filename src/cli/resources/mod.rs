@@ -29,7 +29,7 @@ pub(super) use upload_stemcell::UploadStemcellArgs;
 
 /// The environment of a command that changes what is there.
 #[derive(Debug, Clone, Args)]
-pub struct ChangeArgs {
+pub(super) struct ChangeArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
@@ -40,7 +40,7 @@ pub struct ChangeArgs {
 
 /// Of which CPI something is.
 #[derive(Debug, Clone, Args)]
-pub struct OfCpiArgs {
+pub(super) struct OfCpiArgs {
     /// Of this CPI, where several have the same CID; '' is the default CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     cpi: Option<String>,

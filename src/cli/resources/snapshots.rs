@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply::resources;
 
 #[derive(Debug, Clone, Args)]
-pub struct SnapshotsArgs {
+pub(crate) struct SnapshotsArgs {
     #[command(flatten)]
     place: PlaceArgs,
 }

@@ -11,7 +11,7 @@ use base::Result;
 use engine::apply::resources;
 
 #[derive(Debug, Clone, Args)]
-pub struct StemcellsArgs {
+pub(crate) struct StemcellsArgs {
     #[command(flatten)]
     place: PlaceArgs,
 }

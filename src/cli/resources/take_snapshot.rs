@@ -10,7 +10,7 @@ use base::Result;
 use engine::apply::resources::{self, TakeSnapshot};
 
 #[derive(Debug, Clone, Args)]
-pub struct TakeSnapshotArgs {
+pub(crate) struct TakeSnapshotArgs {
     #[command(flatten)]
     change: ChangeArgs,
 

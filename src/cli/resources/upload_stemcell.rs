@@ -12,7 +12,7 @@ use base::Result;
 use engine::apply::resources::{self, UploadStemcell};
 
 #[derive(Debug, Clone, Args)]
-pub struct UploadStemcellArgs {
+pub(crate) struct UploadStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 

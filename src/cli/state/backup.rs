@@ -15,7 +15,7 @@ use engine::state::{self, Version};
 
 /// List the kept versions of a state file, keep one, go back to one
 #[derive(Debug, Clone, Args)]
-pub struct BackupArgs {
+pub(super) struct BackupArgs {
     #[command(flatten)]
     place: PlaceArgs,
 

@@ -12,7 +12,7 @@ use engine::state::Kind;
 
 /// Drop a record on purpose: nothing will look after what it describes
 #[derive(Debug, Clone, Args)]
-pub struct ForgetArgs {
+pub(super) struct ForgetArgs {
     #[command(flatten)]
     place: PlaceArgs,
 

@@ -14,7 +14,7 @@ use engine::apply::records::{self, ImportedStemcell};
 /// Make a state file from CIDs, for an environment whose state is lost
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk", "stemcells"]).required(true).multiple(true))]
-pub struct ImportArgs {
+pub(super) struct ImportArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 

@@ -14,7 +14,7 @@ use crate::ui;
 use base::{Error, Result};
 
 #[derive(Debug, Clone, Args)]
-pub struct StateCommandArgs {
+pub(super) struct StateCommandArgs {
     #[command(subcommand)]
     command: StateCommand,
 }

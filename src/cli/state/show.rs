@@ -12,7 +12,7 @@ use engine::state::{Kind, Undeleted};
 
 /// Show what is on record: VM, disks, stemcells, releases, calls that are open
 #[derive(Debug, Clone, Args)]
-pub struct ShowArgs {
+pub(super) struct ShowArgs {
     #[command(flatten)]
     place: PlaceArgs,
 }

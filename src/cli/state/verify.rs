@@ -15,7 +15,7 @@ use engine::apply::records::{self, Checked, Status};
 /// Ask CPI and agent whether what is on record exists
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 everything exists, as far as anybody can tell, 6 something does not.")]
-pub struct VerifyArgs {
+pub(super) struct VerifyArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 

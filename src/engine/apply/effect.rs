@@ -11,7 +11,7 @@ use crate::state::{Change, Disk, Handle, Kind, Snapshot, Stemcell, Suspect, Vm, 
 /// A call that changes the world. Records hold an empty CID until the CPI has said it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
-pub enum Effect {
+pub(super) enum Effect {
     /// `create_stemcell`.
     CreateStemcell {
         /// What will be recorded.
@@ -60,7 +60,7 @@ pub enum Effect {
 
 impl Effect {
     /// The deletion of something on record.
-    pub fn delete(what: Kind, handle: Handle) -> Self {
+    pub(super) fn delete(what: Kind, handle: Handle) -> Self {
         match what {
             Kind::Vm => Effect::DeleteVm(handle),
             Kind::Disk => Effect::DeleteDisk(handle),
@@ -70,7 +70,7 @@ impl Effect {
     }
 
     /// The name of the CPI that it is on record with; none for the default CPI.
-    pub fn cpi(&self) -> Option<&str> {
+    pub(super) fn cpi(&self) -> Option<&str> {
         match self {
             Effect::CreateStemcell { record } => record.cpi.as_deref(),
             Effect::CreateVm { record } => record.cpi.as_deref(),
@@ -86,7 +86,7 @@ impl Effect {
     }
 
     /// The CPI method.
-    pub fn method(&self) -> Method {
+    pub(super) fn method(&self) -> Method {
         match self {
             Effect::CreateStemcell { .. } => Method::CreateStemcell,
             Effect::CreateVm { .. } => Method::CreateVm,
@@ -103,7 +103,7 @@ impl Effect {
 
     /// Whether something may exist that nobody knows of when the answer is lost. The other effects are about
     /// things on record and are simply repeated.
-    pub fn creates(&self) -> bool {
+    pub(super) fn creates(&self) -> bool {
         matches!(
             self,
             Effect::CreateStemcell { .. }
@@ -125,13 +125,13 @@ impl Effect {
     }
 
     /// How to find what a lost call may have made.
-    pub fn how_to_find(&self) -> String {
+    pub(super) fn how_to_find(&self) -> String {
         in_iaas(&self.looks_like(), self.cpi())
     }
 
     /// What the effect may have left behind although the CPI answered with this error. A CPI is believed that it lacks
     /// the method, or cannot do this; any other error may have come after the deed.
-    pub fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
+    pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, kind, message, .. } = error else { return None };
         if matches!(kind, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) {
             return None;
@@ -155,7 +155,7 @@ impl Effect {
     }
 
     /// The changes that the answer means; one to another method is described instead.
-    pub fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
+    pub(super) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
         Ok(match (self, answer) {
             (Effect::CreateStemcell { record }, Answer::Cid(cid)) => {
                 vec![Change::StemcellCreated(Stemcell { cid: cid.clone(), ..record.clone() })]
@@ -183,7 +183,7 @@ impl Effect {
     }
 
     /// The changes that mean that what the effect was to delete is not there.
-    pub fn deleted(&self) -> Vec<Change> {
+    pub(super) fn deleted(&self) -> Vec<Change> {
         match self {
             Effect::DeleteVm(handle) => vec![Change::VmDeleted(handle.clone())],
             Effect::DeleteDisk(handle) => vec![Change::DiskDeleted(handle.clone())],

@@ -16,11 +16,11 @@ const KEPT: usize = 16;
 /// What makes the digests of one record incomparable with those of any other: 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Salt(String);
+pub(super) struct Salt(String);
 
 impl Salt {
     /// One that was never used.
-    pub fn fresh() -> Self {
+    pub(super) fn fresh() -> Self {
         Salt(uuid::Uuid::new_v4().simple().to_string())
     }
 

@@ -64,21 +64,21 @@ pub(super) enum Found {
 
 impl<'a> Step<'a> {
     /// Every step of a path.
-    pub fn all(path: &'a Path) -> impl Iterator<Item = (Step<'a>, &'a Token)> {
+    pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (Step<'a>, &'a Token)> {
         path.tokens().iter().enumerate().map(move |(at, token)| (Step { path, at }, token))
     }
 
-    pub fn is_last(self) -> bool {
+    pub(super) fn is_last(self) -> bool {
         self.at + 1 == self.path.tokens().len()
     }
 
     /// The token after this one.
-    pub fn next_token(self) -> Option<&'a Token> {
+    pub(super) fn next_token(self) -> Option<&'a Token> {
         self.path.tokens().get(self.at + 1)
     }
 
     /// The path up to and with this token.
-    pub fn here(self) -> Path {
+    pub(super) fn here(self) -> Path {
         self.path.prefix(self.at + 1)
     }
 
@@ -90,11 +90,11 @@ impl<'a> Step<'a> {
         }
     }
 
-    pub fn error(self, kind: PathErrorKind, message: String) -> PathError {
+    pub(super) fn error(self, kind: PathErrorKind, message: String) -> PathError {
         PathError { kind, depth: self.at + 1, message, hint: None }
     }
 
-    pub fn unsupported(self, message: &str) -> PathError {
+    pub(super) fn unsupported(self, message: &str) -> PathError {
         self.error(PathErrorKind::Unsupported, format!("'{}': {message}", self.here()))
     }
 
@@ -109,15 +109,15 @@ impl<'a> Step<'a> {
         )
     }
 
-    pub fn map(self, node: &Node) -> Result<&Mapping, PathError> {
+    pub(super) fn map(self, node: &Node) -> Result<&Mapping, PathError> {
         node.as_map().ok_or_else(|| self.wrong_type(node, "mapping"))
     }
 
-    pub fn seq(self, node: &Node) -> Result<&[Node], PathError> {
+    pub(super) fn seq(self, node: &Node) -> Result<&[Node], PathError> {
         node.as_seq().ok_or_else(|| self.wrong_type(node, "sequence"))
     }
 
-    pub fn map_mut(self, node: &mut Node) -> Result<&mut Mapping, PathError> {
+    pub(super) fn map_mut(self, node: &mut Node) -> Result<&mut Mapping, PathError> {
         self.map(node)?;
         match &mut node.data {
             Data::Map(map) => Ok(map),
@@ -125,7 +125,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    pub fn seq_mut(self, node: &mut Node) -> Result<&mut Vec<Node>, PathError> {
+    pub(super) fn seq_mut(self, node: &mut Node) -> Result<&mut Vec<Node>, PathError> {
         self.seq(node)?;
         match &mut node.data {
             Data::Seq(items) => Ok(items),
@@ -134,7 +134,7 @@ impl<'a> Step<'a> {
     }
 
     /// The error of a key that is not there.
-    pub fn missing_key(self, key: &str, map: &Mapping) -> PathError {
+    pub(super) fn missing_key(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
         let message = format!("no '{}'; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
         let mut error = self.error(PathErrorKind::MissingKey, message);
@@ -143,7 +143,12 @@ impl<'a> Step<'a> {
     }
 
     /// Index, modified, as an index from the front. `items` is what it points into.
-    pub fn index(self, index: i64, modifiers: &[Modifier], items: &[Node]) -> Result<usize, PathError> {
+    pub(super) fn index(
+        self,
+        index: i64,
+        modifiers: &[Modifier],
+        items: &[Node],
+    ) -> Result<usize, PathError> {
         let mut result = index;
         for modifier in modifiers {
             result = match modifier {
@@ -174,7 +179,13 @@ impl<'a> Step<'a> {
     }
 
     /// The item with an entry.
-    pub fn find(self, key: &str, value: &str, optional: bool, items: &[Node]) -> Result<Found, PathError> {
+    pub(super) fn find(
+        self,
+        key: &str,
+        value: &str,
+        optional: bool,
+        items: &[Node],
+    ) -> Result<Found, PathError> {
         let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
         let matching: Vec<usize> =
             entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();

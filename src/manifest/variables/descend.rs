@@ -6,7 +6,7 @@ use yaml::{Data, Node};
 
 /// Why there is no such part.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NoSuchPart {
+pub(super) struct NoSuchPart {
     /// What is wrong, without the value itself (it may be secret).
     pub message: String,
     /// What may have been meant.
@@ -14,7 +14,10 @@ pub struct NoSuchPart {
 }
 
 /// Follows `keys` into `value`: names in mappings, indices (negative: from the end) in sequences.
-pub fn descend<'n, 'k>(value: &'n Node, keys: impl Iterator<Item = &'k str>) -> Result<&'n Node, NoSuchPart> {
+pub(super) fn descend<'n, 'k>(
+    value: &'n Node,
+    keys: impl Iterator<Item = &'k str>,
+) -> Result<&'n Node, NoSuchPart> {
     let mut here = value;
     for key in keys {
         here = match &here.data {

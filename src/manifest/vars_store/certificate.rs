@@ -24,12 +24,12 @@ const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const KEY_PURPOSE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03];
 
 /// keyCertSign and cRLSign.
-pub const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
+pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
 /// digitalSignature and keyEncipherment.
-pub const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
+pub(super) const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
 
 /// A certificate in PEM form for `key`, signed by `authority`, or by itself without one.
-pub fn generate(
+pub(super) fn generate(
     options: &CertificateOptions,
     key: &RsaKey,
     authority: Option<&Authority>,

@@ -42,9 +42,9 @@ pub enum CaReference {
 }
 
 /// The validity without a `duration`.
-pub const DEFAULT_DAYS: i64 = 365;
+pub(super) const DEFAULT_DAYS: i64 = 365;
 /// The organization without one.
-pub const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
+pub(super) const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
 
 const NAMES: [&str; 9] = [
     "common_name",
@@ -59,7 +59,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// The extended key usages, with the last arc of their OID below 1.3.6.1.5.5.7.3.
-pub const EXTENDED_KEY_USAGES: [(&str, u8); 5] = [
+pub(super) const EXTENDED_KEY_USAGES: [(&str, u8); 5] = [
     ("server_auth", 1),
     ("client_auth", 2),
     ("code_signing", 3),
@@ -68,7 +68,7 @@ pub const EXTENDED_KEY_USAGES: [(&str, u8); 5] = [
 ];
 
 /// The key usages in the order of their bits (RFC 5280, 4.2.1.3).
-pub const KEY_USAGES: [&str; 9] = [
+pub(super) const KEY_USAGES: [&str; 9] = [
     "digital_signature",
     "non_repudiation",
     "key_encipherment",
@@ -117,7 +117,7 @@ impl CertificateOptions {
 }
 
 /// Refuses options that the type does not have.
-pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
+pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
     let Some(options) = options else { return Ok(()) };
     let Some(map) = options.as_map() else {
         return Err(Error::invalid(format!(
@@ -139,7 +139,7 @@ pub fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
 }
 
 /// `key_length`, in bits.
-pub fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
+pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
     let Some(value) = value else { return Ok(None) };
     match integer("key_length", value)? {
         0 => Ok(None),
@@ -153,7 +153,7 @@ pub fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
 }
 
 /// An option that is an integer.
-pub fn integer(name: &str, value: &Node) -> Result<i64> {
+pub(super) fn integer(name: &str, value: &Node) -> Result<i64> {
     value.as_i64().ok_or_else(|| wrong(name, value, "an integer"))
 }
 

@@ -5,20 +5,20 @@
 
 use time::OffsetDateTime;
 
-pub const INTEGER: u8 = 0x02;
-pub const BIT_STRING: u8 = 0x03;
-pub const OCTET_STRING: u8 = 0x04;
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
+pub(super) const OCTET_STRING: u8 = 0x04;
 const NULL: u8 = 0x05;
 const OID: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-pub const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 
 /// One element: tag, length, content.
-pub fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
     let length = content.len();
     if length < 0x80 {
@@ -34,17 +34,17 @@ pub fn element(tag: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A SEQUENCE of these elements.
-pub fn sequence<const N: usize>(elements: [&[u8]; N]) -> Vec<u8> {
+pub(super) fn sequence<const N: usize>(elements: [&[u8]; N]) -> Vec<u8> {
     element(SEQUENCE, &elements.concat())
 }
 
 /// A SET of one element.
-pub fn set(only: &[u8]) -> Vec<u8> {
+pub(super) fn set(only: &[u8]) -> Vec<u8> {
     element(SET, only)
 }
 
 /// An INTEGER from its magnitude, most significant byte first.
-pub fn unsigned(magnitude: &[u8]) -> Vec<u8> {
+pub(super) fn unsigned(magnitude: &[u8]) -> Vec<u8> {
     let stripped = strip_zeroes(magnitude);
     let mut content = Vec::with_capacity(stripped.len() + 1);
     if stripped.first().is_none_or(|byte| byte & 0x80 != 0) {
@@ -55,30 +55,30 @@ pub fn unsigned(magnitude: &[u8]) -> Vec<u8> {
 }
 
 /// Without leading zero bytes.
-pub fn strip_zeroes(magnitude: &[u8]) -> &[u8] {
+pub(super) fn strip_zeroes(magnitude: &[u8]) -> &[u8] {
     &magnitude[magnitude.iter().take_while(|&&byte| byte == 0).count()..]
 }
 
 /// A BOOLEAN that is true.
-pub const TRUE: &[u8] = &[0x01, 0x01, 0xff];
+pub(super) const TRUE: &[u8] = &[0x01, 0x01, 0xff];
 
 /// A NULL.
-pub fn null() -> Vec<u8> {
+pub(super) fn null() -> Vec<u8> {
     element(NULL, &[])
 }
 
 /// An OBJECT IDENTIFIER from its encoded content.
-pub fn oid(content: &[u8]) -> Vec<u8> {
+pub(super) fn oid(content: &[u8]) -> Vec<u8> {
     element(OID, content)
 }
 
 /// A BIT STRING of whole bytes.
-pub fn bit_string(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], bytes].concat())
 }
 
 /// A BIT STRING of flags, bit 0 first, trailing zero bits left off.
-pub fn flags(bits: u16) -> Vec<u8> {
+pub(super) fn flags(bits: u16) -> Vec<u8> {
     let reversed = bits.reverse_bits();
     let bytes = reversed.to_be_bytes();
     let used = if bits == 0 { 0 } else { 16 - bits.leading_zeros() as usize };
@@ -90,12 +90,12 @@ pub fn flags(bits: u16) -> Vec<u8> {
 }
 
 /// An OCTET STRING.
-pub fn octet_string(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn octet_string(bytes: &[u8]) -> Vec<u8> {
     element(OCTET_STRING, bytes)
 }
 
 /// A PrintableString where the text allows it, else a UTF8String.
-pub fn text(text: &str) -> Vec<u8> {
+pub(super) fn text(text: &str) -> Vec<u8> {
     let printable = |byte: u8| {
         byte.is_ascii_alphanumeric()
             || matches!(byte, b' ' | b'\'' | b'(' | b')' | b'+'..=b'/' | b':' | b'=' | b'?')
@@ -105,7 +105,7 @@ pub fn text(text: &str) -> Vec<u8> {
 }
 
 /// A time to the second: UTCTime up to 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5).
-pub fn time(moment: OffsetDateTime) -> Vec<u8> {
+pub(super) fn time(moment: OffsetDateTime) -> Vec<u8> {
     let utc = moment.to_offset(time::UtcOffset::UTC);
     let (year, rest) = (
         utc.year(),
@@ -126,18 +126,18 @@ pub fn time(moment: OffsetDateTime) -> Vec<u8> {
 }
 
 /// Reads elements one after the other.
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     /// A reader of these bytes.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
     /// The content of the next element, if it has this tag.
-    pub fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(super) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (&found, after_tag) = self.rest.split_first()?;
         let (&first, after_length) = after_tag.split_first()?;
         let (length, content) = if first < 0x80 {

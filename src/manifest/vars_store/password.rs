@@ -6,10 +6,10 @@ use base::{Error, Result};
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// The length without a `length` option.
-pub const DEFAULT_LENGTH: usize = 20;
+pub(super) const DEFAULT_LENGTH: usize = 20;
 
 /// A random password of this many letters.
-pub fn generate(length: usize) -> Result<String> {
+pub(super) fn generate(length: usize) -> Result<String> {
     // A byte is used only below the largest multiple of 36, so that every letter is equally likely.
     const LIMIT: u8 = (256 / ALPHABET.len() * ALPHABET.len()) as u8;
     let mut password = String::with_capacity(length);
@@ -26,7 +26,7 @@ pub fn generate(length: usize) -> Result<String> {
 }
 
 /// Whether this program or upstream may have made the text: long enough, and of the alphabet.
-pub fn looks_generated(text: &str) -> bool {
+pub(super) fn looks_generated(text: &str) -> bool {
     text.len() >= 8 && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 

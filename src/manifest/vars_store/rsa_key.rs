@@ -132,7 +132,7 @@ fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
 }
 
 /// As [`RsaKey::ssh_wire`], from an RSAPublicKey (RFC 8017, A.1.1).
-pub fn ssh_wire_of(rsa_public_key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn ssh_wire_of(rsa_public_key: &[u8]) -> Option<Vec<u8>> {
     public_parts(rsa_public_key).map(|(modulus, exponent)| ssh_wire(&modulus, &exponent))
 }
 

@@ -11,7 +11,7 @@ use yaml::Node;
 
 /// A stored value.
 #[derive(Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A mapping with `certificate` and `private_key`; the certificates in `certificate`, at least one.
     Certificate(Vec<Certificate>),
     /// A mapping with `certificate` that cannot be read.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 impl Kind {
     /// What `value` is.
-    pub fn of(value: &Node) -> Self {
+    pub(crate) fn of(value: &Node) -> Self {
         let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
         if has("certificate") && has("private_key") {
             let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
@@ -43,7 +43,7 @@ impl Kind {
     }
 
     /// The certificate itself, if it is one.
-    pub fn certificate(&self) -> Option<&Certificate> {
+    pub(crate) fn certificate(&self) -> Option<&Certificate> {
         match self {
             Kind::Certificate(certificates) => certificates.first(),
             _ => None,
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// The name of its type, as `variables:` would call it.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Kind::Certificate(_) | Kind::BrokenCertificate => "certificate",
             Kind::Ssh => "ssh",
@@ -125,7 +125,7 @@ fn key_size_like(value: &Node) -> KeySize {
 
 /// Whether the private key of a pair of keys is not that of its public key; nothing if one of them has a form
 /// that is not read here.
-pub fn is_mismatched_pair(value: &Node) -> Option<bool> {
+pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
     let text = |key: &str| value.get(key).and_then(Node::as_str);
     let key = SigningKey::from_pem(text("private_key")?).ok()?;
     let public = text("public_key")?;

@@ -10,4 +10,4 @@ mod disks;
 mod jobs;
 mod protocol;
 mod restart;
-pub mod world;
+pub(crate) mod world;

@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-pub const USER: &str = "mbus-user";
-pub const PASSWORD: &str = "mbus-p@ss";
+pub(crate) const USER: &str = "mbus-user";
+pub(crate) const PASSWORD: &str = "mbus-p@ss";
 
 /// A certificate authority and what it signed for 127.0.0.1.
-pub struct Pki {
+pub(crate) struct Pki {
     pub ca: String,
     pub certificate: String,
     pub key: String,
 }
 
 impl Pki {
-    pub fn new() -> Pki {
+    pub(crate) fn new() -> Pki {
         let ca_key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -38,7 +38,7 @@ impl Pki {
 }
 
 /// The VM. Ends everything it started when dropped.
-pub struct World {
+pub(crate) struct World {
     pub dir: tempfile::TempDir,
     pub pki: Pki,
     agent: Option<Child>,
@@ -49,13 +49,13 @@ pub struct World {
 
 impl World {
     /// A VM whose agent answers.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let mut world = World::without_agent();
         world.start_agent(false);
         world
     }
 
-    pub fn without_agent() -> World {
+    pub(crate) fn without_agent() -> World {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
         let dir = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Settings as the CPI writes them; `extra` replaces top-level keys.
-    pub fn write_settings(&self, extra: Value) {
+    pub(crate) fn write_settings(&self, extra: Value) {
         let mut settings = json!({
             "agent_id": "agent-1",
             "vm": {"name": "vm-1", "id": "vm-cid-1"},
@@ -84,16 +84,16 @@ impl World {
         std::fs::write(self.settings(), settings.to_string()).unwrap();
     }
 
-    pub fn settings(&self) -> PathBuf {
+    pub(crate) fn settings(&self) -> PathBuf {
         self.dir.path().join("settings.json")
     }
 
-    pub fn base(&self) -> PathBuf {
+    pub(crate) fn base(&self) -> PathBuf {
         self.dir.path().join("vcap")
     }
 
     /// The agent's command line, in a mount namespace of its own; `under_init`: as the child of another process.
-    pub fn command(&self, under_init: bool) -> Command {
+    pub(crate) fn command(&self, under_init: bool) -> Command {
         let mut command = Command::new("unshare");
         let root = rustix::process::geteuid().is_root();
         command.arg(if root { "-m" } else { "-rm" });
@@ -113,7 +113,7 @@ impl World {
         command
     }
 
-    pub fn start_agent(&mut self, under_init: bool) {
+    pub(crate) fn start_agent(&mut self, under_init: bool) {
         assert!(self.agent.is_none());
         let mut child = self.command(under_init).process_group(0).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -138,12 +138,12 @@ impl World {
     }
 
     /// What the agent wrote so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
     /// Ends the agent with this signal, and answers how long that took.
-    pub fn end_agent(&mut self, signal: rustix::process::Signal) -> Duration {
+    pub(crate) fn end_agent(&mut self, signal: rustix::process::Signal) -> Duration {
         let mut agent = self.agent.take().unwrap();
         let start = Instant::now();
         let pid = rustix::process::Pid::from_child(&agent);
@@ -153,30 +153,30 @@ impl World {
     }
 
     /// A path as the agent's mount namespace shows it.
-    pub fn inside(&self, path: &Path) -> PathBuf {
+    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
         let pid = self.agent.as_ref().unwrap().id();
         Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap())
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
-    pub fn auth() -> String {
+    pub(crate) fn auth() -> String {
         use base64::Engine;
         let text = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{PASSWORD}"));
         format!("Basic {text}")
     }
 
     /// Sends a message; status and body.
-    pub fn post(&self, body: &str) -> (u16, String) {
+    pub(crate) fn post(&self, body: &str) -> (u16, String) {
         let sent =
             self.client.post(self.url("/agent")).header("Authorization", World::auth()).send(body.as_bytes());
         read(sent.unwrap())
     }
 
     /// Sends a message, and answers the whole answer.
-    pub fn message(&self, method: &str, arguments: Value) -> Value {
+    pub(crate) fn message(&self, method: &str, arguments: Value) -> Value {
         let body = json!({"method": method, "arguments": arguments, "reply_to": "director"}).to_string();
         let (status, text) = self.post(&body);
         assert_eq!(status, 200, "{method}: {text}");
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// Sends a message and waits for its task, if it is one: the value or the exception's message.
-    pub fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
+    pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.message(method, arguments);
         loop {
             if let Some(exception) = answer.get("exception") {
@@ -200,23 +200,23 @@ impl World {
     }
 
     /// Starts a task and answers its id.
-    pub fn begin(&self, method: &str, arguments: Value) -> String {
+    pub(crate) fn begin(&self, method: &str, arguments: Value) -> String {
         let answer = self.message(method, arguments);
         assert_eq!(answer["value"]["state"], "running", "{answer}");
         answer["value"]["agent_task_id"].as_str().unwrap().to_owned()
     }
 
     /// The end of a task.
-    pub fn finish(&self, task: &str) -> Result<Value, String> {
+    pub(crate) fn finish(&self, task: &str) -> Result<Value, String> {
         self.call("get_task", json!([task]))
     }
 
-    pub fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         self.call("get_state", json!([])).unwrap()
     }
 
     /// Waits for the instance to be in this state, and answers how long that took.
-    pub fn wait_for(&self, job_state: &str) -> Duration {
+    pub(crate) fn wait_for(&self, job_state: &str) -> Duration {
         let start = Instant::now();
         loop {
             let state = self.state();
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    pub fn blob(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn blob(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path))
@@ -244,14 +244,14 @@ impl World {
     }
 
     /// Uploads a blob; its id and digest.
-    pub fn upload(&self, content: &[u8]) -> (String, String) {
+    pub(crate) fn upload(&self, content: &[u8]) -> (String, String) {
         let id = uuid::Uuid::new_v4().to_string();
         assert_eq!(self.blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
         (id, format!("sha256:{}", hex(&Sha256::digest(content))))
     }
 
     /// Applies a spec with these jobs (name, files) and packages.
-    pub fn apply(&self, jobs: &[(&str, &[(&str, &str)])], packages: Value) -> Result<Value, String> {
+    pub(crate) fn apply(&self, jobs: &[(&str, &[(&str, &str)])], packages: Value) -> Result<Value, String> {
         let mut files = Vec::new();
         for (job, content) in jobs {
             files.push((format!("./{job}/"), String::new()));
@@ -276,7 +276,7 @@ impl World {
     }
 
     /// The process id a job wrote.
-    pub fn pid(&self, job: &str) -> i32 {
+    pub(crate) fn pid(&self, job: &str) -> i32 {
         let path = self.base().join(format!("sys/run/{job}/{job}.pid"));
         std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
     }
@@ -299,7 +299,7 @@ impl Drop for World {
 }
 
 /// Ends the process a pid file names.
-pub fn kill_recorded(pidfile: &Path) {
+pub(crate) fn kill_recorded(pidfile: &Path) {
     let pid = std::fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse().ok());
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -307,7 +307,7 @@ pub fn kill_recorded(pidfile: &Path) {
 }
 
 /// A client that trusts this authority; without one it trusts any.
-pub fn client(ca: Option<&str>) -> ureq::Agent {
+pub(crate) fn client(ca: Option<&str>) -> ureq::Agent {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
     let tls = match ca {
@@ -325,12 +325,12 @@ pub fn client(ca: Option<&str>) -> ureq::Agent {
         .new_agent()
 }
 
-pub fn read(mut response: ureq::http::Response<ureq::Body>) -> (u16, String) {
+pub(crate) fn read(mut response: ureq::http::Response<ureq::Body>) -> (u16, String) {
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
 /// A gzip tarball; names that end in a slash are directories.
-pub fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
@@ -345,7 +345,7 @@ pub fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// The names and contents in a gzip tarball.
-pub fn untar(content: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn untar(content: &[u8]) -> Vec<(String, String)> {
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(content));
     archive
         .entries()

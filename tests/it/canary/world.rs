@@ -19,16 +19,16 @@ const HINT: &str = "cAn4rY-hint-secret";
 
 /// How a run shows itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Show {
+pub(super) enum Show {
     Plain,
     Json,
     Terminal,
 }
 
-pub const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
+pub(super) const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
 
 /// See the module.
-pub struct Canary {
+pub(super) struct Canary {
     pub hello: Hello,
     /// All that runs showed so far.
     shown: Vec<(String, String)>,
@@ -39,13 +39,13 @@ pub struct Canary {
 }
 
 impl Canary {
-    pub fn new() -> Canary {
+    pub(super) fn new() -> Canary {
         Canary::of(Hello::new())
     }
 
     /// Under contract v1, with a VM that reaches its registry through an ssh tunnel alone. The key of the tunnel and
     /// the registry's credentials are secrets.
-    pub fn far() -> (Canary, Island) {
+    pub(super) fn far() -> (Canary, Island) {
         let subnet = crate::support::hello::far_subnet();
         let mut canary = Canary::of(Hello::at(&subnet));
         let world = &canary.hello.world;
@@ -71,7 +71,7 @@ impl Canary {
     }
 
     /// Gives the tunnel this key of the island, in the manifest itself.
-    pub fn tunnel_with(&mut self, island: &Island, key: &str) {
+    pub(super) fn tunnel_with(&mut self, island: &Island, key: &str) {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
         let user = Command::new("id").arg("-un").output().unwrap().stdout;
         let tunnel = serde_json::json!({
@@ -165,19 +165,19 @@ impl Canary {
     }
 
     /// A file that a test writes secrets into.
-    pub fn write(&mut self, name: &str, text: &str) {
+    pub(super) fn write(&mut self, name: &str, text: &str) {
         let path = self.hello.world.write(name, text);
         self.known.push(path);
     }
 
     /// As [`Hello::ops`], with secrets in it.
-    pub fn ops(&mut self, name: &str, text: &str) {
+    pub(super) fn ops(&mut self, name: &str, text: &str) {
         self.hello.ops(name, text);
         self.known.push(self.hello.world.path(name));
     }
 
     /// Has the environment's CPI described by a CPI config whose properties are secrets.
-    pub fn with_cpi_config(&mut self) {
+    pub(super) fn with_cpi_config(&mut self) {
         let root = self.hello.world.path("cloud").display().to_string();
         let ip = self.hello.ip();
         let agent = format!("{{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}");
@@ -208,12 +208,12 @@ cpis:
     }
 
     /// What the CPI is to do.
-    pub fn mode(&self, mode: &str) {
+    pub(super) fn mode(&self, mode: &str) {
         self.hello.world.write("mode", mode);
     }
 
     /// Runs a command with all the noise there is.
-    pub fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
+    pub(super) fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
         let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
         let var = format!("var_secret={MARK}-var \"quoted\" & p@ss/wörd'%+\\");
@@ -276,7 +276,7 @@ cpis:
     /// Checks all that was shown and all files left: no secret in any spelling, and no open doors. `also`: files
     /// whose names contain this may hold secrets, to be found in closed directories.
     #[track_caller]
-    pub fn check(&self, also: &[&str]) {
+    pub(super) fn check(&self, also: &[&str]) {
         let secrets = self.secrets();
         let spellings: Vec<(String, &str)> = secrets
             .iter()
@@ -317,7 +317,7 @@ cpis:
     }
 
     /// Makes the vars store, so that there is something to look for.
-    pub fn generate(&mut self) {
+    pub(super) fn generate(&mut self) {
         self.mode("error info");
         self.run("create-env", &[], Show::Plain).failure(1);
         self.shown.clear();
@@ -325,13 +325,13 @@ cpis:
     }
 
     /// All that runs showed since.
-    pub fn all_that_was_shown(&self) -> String {
+    pub(super) fn all_that_was_shown(&self) -> String {
         self.shown.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
     }
 
     /// Whether something was redacted, so that a check does not pass because nothing was said.
     #[track_caller]
-    pub fn hid_something(&self) {
+    pub(super) fn hid_something(&self) {
         let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
         assert!(count > 0, "nothing was redacted");
     }

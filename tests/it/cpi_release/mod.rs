@@ -4,5 +4,5 @@ mod cache;
 mod failures;
 mod lifecycle;
 mod recorded;
-pub mod setup;
+pub(crate) mod setup;
 mod traffic;

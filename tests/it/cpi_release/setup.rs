@@ -8,27 +8,27 @@ use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::support::{MONOPILE, Run};
 
 /// What packaging scripts and caches share: two environments may have the same.
-pub struct Machine {
+pub(crate) struct Machine {
     directory: tempfile::TempDir,
 }
 
 impl Machine {
-    pub fn new() -> Machine {
+    pub(crate) fn new() -> Machine {
         Machine { directory: tempfile::Builder::new().prefix("mp-").tempdir_in("/tmp").unwrap() }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The packages whose scripts ran, in order.
-    pub fn compiled(&self) -> Vec<String> {
+    pub(crate) fn compiled(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("compiled")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     /// Waits until the script of a package runs.
-    pub fn wait_for(&self, name: &str) {
+    pub(crate) fn wait_for(&self, name: &str) {
         let begun = Instant::now();
         while !self.compiled().iter().any(|compiled| compiled == name) {
             assert!(begun.elapsed() < Duration::from_secs(60), "{name} is not compiled");
@@ -37,20 +37,20 @@ impl Machine {
     }
 
     /// As [`Self::compiled`], in alphabetical order.
-    pub fn compiled_sorted(&self) -> Vec<String> {
+    pub(crate) fn compiled_sorted(&self) -> Vec<String> {
         let mut names = self.compiled();
         names.sort();
         names
     }
 
     /// A package whose script notes that it ran.
-    pub fn package(&self, name: &str, dependencies: &[&str], script: &str) -> PackageTarball {
+    pub(crate) fn package(&self, name: &str, dependencies: &[&str], script: &str) -> PackageTarball {
         let noted = format!("set -e\necho {name} >> {}\n{script}\n", self.path("compiled").display());
         PackageTarball::new(name, &noted, dependencies)
     }
 
     /// The release: `recorder` needs `left` and `right`, which need `base`.
-    pub fn release(&self) -> ReleaseTarball {
+    pub(crate) fn release(&self) -> ReleaseTarball {
         let side = |name: &str| {
             self.package(
                 name,
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// The package with the program. Like a Ruby it knows where it and its dependencies were at compile time.
-    pub fn recorder(&self) -> PackageTarball {
+    pub(crate) fn recorder(&self) -> PackageTarball {
         let script = format!(
             r#"mkdir ../built $BOSH_INSTALL_TARGET/bin
 [ "$BOSH_PACKAGE_NAME" = recorder ] && [ -n "$BOSH_PACKAGE_VERSION" ]
@@ -94,7 +94,7 @@ mv ../built/recorder $BOSH_INSTALL_TARGET/bin/"#
 }
 
 /// The job of the CPI.
-pub fn cpi_job(name: &str) -> JobTarball {
+pub(crate) fn cpi_job(name: &str) -> JobTarball {
     let cpi = r#"#!/bin/bash
 packages=${BOSH_PACKAGES_DIR:-/var/vcap/packages}
 jobs=${BOSH_JOBS_DIR:-/var/vcap/jobs}
@@ -114,7 +114,7 @@ exec $packages/recorder/bin/recorder <%= p("recorder.requests") %> $config
 }
 
 /// An environment with a CPI from a release.
-pub struct Env {
+pub(crate) struct Env {
     pub hello: Hello,
     cache: PathBuf,
     pub flags: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Env {
 
 impl Env {
     /// Not deployed yet; its cache is the machine's.
-    pub fn new(machine: &Machine, release: &ReleaseTarball) -> Env {
+    pub(crate) fn new(machine: &Machine, release: &ReleaseTarball) -> Env {
         let mut env = Env { hello: Hello::new(), cache: machine.path("cache"), flags: Vec::new() };
         let properties = format!(
             "{{root: {root}, recorder: {{requests: {requests}}}, password: hunter2-of-the-cpi,\
@@ -143,7 +143,7 @@ impl Env {
     }
 
     /// Adds a release to the manifest.
-    pub fn add_release(&mut self, release: &ReleaseTarball) {
+    pub(crate) fn add_release(&mut self, release: &ReleaseTarball) {
         let file = format!("{}.tgz", release.name);
         release.write(&self.hello.world.path(&file));
         let name = &release.name;
@@ -154,7 +154,7 @@ impl Env {
     }
 
     /// Names the CPI's jobs instead of the usual one.
-    pub fn templates(&mut self, templates: &str) {
+    pub(crate) fn templates(&mut self, templates: &str) {
         let ops = format!(
             "- {{type: remove, path: /cloud_provider/template}}\n\
              - {{type: replace, path: '/cloud_provider/templates?', value: {templates}}}\n"
@@ -163,18 +163,18 @@ impl Env {
     }
 
     /// A command with the machine's cache.
-    pub fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
         let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut command = self.hello.command(command, &flags);
         command.env("XDG_CACHE_HOME", &self.cache);
         command
     }
 
-    pub fn create(&self, more: &[&str]) -> Run {
+    pub(crate) fn create(&self, more: &[&str]) -> Run {
         self.hello.world.finish(self.command("create-env", more))
     }
 
-    pub fn delete(&self, more: &[&str]) -> Run {
+    pub(crate) fn delete(&self, more: &[&str]) -> Run {
         self.hello.world.finish(self.command("delete-env", &[&["-n"], more].concat()))
     }
 }
@@ -188,7 +188,7 @@ impl Drop for Env {
 }
 
 /// Every file below a directory, by its path from there.
-pub fn files(root: &Path) -> Vec<String> {
+pub(crate) fn files(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {

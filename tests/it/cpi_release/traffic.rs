@@ -12,7 +12,7 @@ use super::setup::Env;
 use crate::support::proxy::{Exchange, Proxy};
 
 /// Writes down what is said in an environment from now on.
-pub struct Traffic {
+pub(super) struct Traffic {
     log: Arc<Mutex<Vec<Said>>>,
     cpi: PathBuf,
     _proxy: Proxy,
@@ -25,7 +25,7 @@ enum Said {
 
 impl Traffic {
     /// Stands between the program and the agent of this environment.
-    pub fn of(env: &mut Env) -> Traffic {
+    pub(super) fn of(env: &mut Env) -> Traffic {
         let cpi = env.hello.world.path("requests.jsonl.calls");
         let log = Arc::<Mutex<Vec<Said>>>::default();
         let proxy = env.hello.listen_with({
@@ -41,7 +41,7 @@ impl Traffic {
     }
 
     /// What was said since this was asked last.
-    pub fn take(&self) -> Conversation {
+    pub(super) fn take(&self) -> Conversation {
         let mut log = self.log.lock().unwrap();
         log.extend(calls(&self.cpi));
         Conversation(std::mem::take(&mut log))
@@ -56,11 +56,11 @@ fn calls(path: &PathBuf) -> Vec<Said> {
 }
 
 /// What was said in one run.
-pub struct Conversation(Vec<Said>);
+pub(super) struct Conversation(Vec<Said>);
 
 impl Conversation {
     /// How often the agent was sent this message.
-    pub fn count(&self, message: &str) -> usize {
+    pub(super) fn count(&self, message: &str) -> usize {
         let sent = |said: &&Said| matches!(said, Said::Agent(exchange) if exchange.name() == message);
         self.0.iter().filter(sent).count()
     }
@@ -68,7 +68,7 @@ impl Conversation {
     /// One line each. A look that was taken several times in a row is there once, with what was seen last, and a
     /// task is followed to its end without a word about the way there. Blobs come and go beside all else, so they
     /// are only counted.
-    pub fn text(&self, env: &Env) -> String {
+    pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let (mut put, mut got) = (0, 0);
         for said in &self.0 {

@@ -14,7 +14,7 @@ use crate::support::scripted::When;
 
 /// What happens to the program.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Disturbance {
+pub(super) enum Disturbance {
     /// Nothing.
     Never,
     /// At a call of the CPI, counted from 1; see [`When`].
@@ -33,7 +33,7 @@ pub enum Disturbance {
 
 /// A place in the conversation with CPI and agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// A call of the CPI, counted from 1.
     Call(usize, Side),
     /// A message to the agent, counted from 1; what is asked again and again counts once.
@@ -42,7 +42,7 @@ pub enum Place {
 
 /// What is done at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub(super) enum Act {
     /// The program is killed.
     Kill,
     /// The agent is killed, and started again by its VM.
@@ -58,19 +58,19 @@ pub enum Act {
 
 impl Disturbance {
     /// Whether the VM may be off afterwards.
-    pub fn switches_off(&self) -> bool {
+    pub(super) fn switches_off(&self) -> bool {
         matches!(self, Disturbance::At(_, Act::SwitchOff | Act::Restart { .. }))
     }
 
     /// Whether the CPI's process may be at work afterwards, and shall be.
-    pub fn leaves_a_call(&self) -> bool {
+    pub(super) fn leaves_a_call(&self) -> bool {
         matches!(self, Disturbance::Call(_, When::Slow))
     }
 }
 
 impl Life<'_> {
     /// Runs a stage's command, disturbed as told, and says whether that kept it from its end.
-    pub fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
+    pub(super) fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let mut command = self.command(stage);
         self.speak();
         match disturbance {
@@ -210,7 +210,7 @@ impl Life<'_> {
 }
 
 /// `command` as the arguments of `wrapper`, which gets its environment and directory.
-pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+pub(super) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {

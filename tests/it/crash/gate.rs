@@ -8,7 +8,7 @@ use crate::support::proxy::{Exchange, Listener};
 
 /// On which side of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub(super) enum Side {
     /// Before it has come to the other one.
     Before,
     /// While the other one is at work.
@@ -18,7 +18,7 @@ pub enum Side {
 }
 
 /// Counts messages. As the scripted CPI does at a call, it writes the file `held` at the point and waits for `go`.
-pub struct Gate {
+pub(super) struct Gate {
     directory: PathBuf,
     seen: Mutex<Seen>,
 }
@@ -32,17 +32,17 @@ struct Seen {
 
 impl Gate {
     /// One without a point, with its files in this directory.
-    pub fn new(directory: PathBuf) -> Gate {
+    pub(super) fn new(directory: PathBuf) -> Gate {
         Gate { directory, seen: Mutex::default() }
     }
 
     /// Counts from here on, to this message if any.
-    pub fn set(&self, point: Option<(usize, Side)>) {
+    pub(super) fn set(&self, point: Option<(usize, Side)>) {
         *self.seen.lock().unwrap() = Seen { point, ..Seen::default() };
     }
 
     /// How many messages there were.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.seen.lock().unwrap().count
     }
 
@@ -59,7 +59,7 @@ impl Gate {
 }
 
 /// The one that the proxy has.
-pub struct Ear(pub std::sync::Arc<Gate>);
+pub(super) struct Ear(pub std::sync::Arc<Gate>);
 
 impl Listener for Ear {
     fn asked(&self, name: &str) -> usize {

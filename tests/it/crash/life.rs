@@ -18,14 +18,14 @@ use crate::support::proxy::Proxy;
 use crate::support::scripted::{Script, Speaks, until};
 
 /// The stages of a life.
-pub const STAGES: [&str; 5] = ["create", "redeploy", "disk migration", "recreate", "delete"];
+pub(super) const STAGES: [&str; 5] = ["create", "redeploy", "disk migration", "recreate", "delete"];
 const DELETE: usize = 4;
 /// Stages that the others can do without.
-pub const NEEDLESS: [usize; 2] = [1, 3];
+pub(super) const NEEDLESS: [usize; 2] = [1, 3];
 
 /// What is in force between program, CPI and stemcell. Where it is v1, a registry is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contract {
+pub(super) enum Contract {
     /// Contract v2.
     V2,
     /// Contract v1, because of the CPI.
@@ -40,11 +40,11 @@ pub enum Contract {
 
 impl Contract {
     /// Those with the state beside the manifest.
-    pub const ALL: [Contract; 3] = [Contract::V2, Contract::OldCpi, Contract::OldStemcell];
+    pub(super) const ALL: [Contract; 3] = [Contract::V2, Contract::OldCpi, Contract::OldStemcell];
     /// Those with the state in a bucket.
-    pub const SHARED: [Contract; 2] = [Contract::Shared, Contract::SharedOldCpi];
+    pub(super) const SHARED: [Contract; 2] = [Contract::Shared, Contract::SharedOldCpi];
 
-    pub fn is_shared(self) -> bool {
+    pub(super) fn is_shared(self) -> bool {
         Contract::SHARED.contains(&self)
     }
 
@@ -63,7 +63,7 @@ impl Contract {
 }
 
 /// One life in which each command is disturbed once.
-pub struct Life<'t> {
+pub(super) struct Life<'t> {
     pub hello: Hello,
     pub contract: Contract,
     pub gate: Arc<Gate>,
@@ -80,7 +80,7 @@ pub struct Life<'t> {
 }
 
 impl<'t> Life<'t> {
-    pub fn new(contract: Contract, tally: &'t Tally) -> Self {
+    pub(super) fn new(contract: Contract, tally: &'t Tally) -> Self {
         let mut hello = Hello::new();
         if contract == Contract::OldStemcell {
             let text = hello.world.read("hello/stemcell/stemcell.MF");
@@ -111,18 +111,18 @@ impl<'t> Life<'t> {
     }
 
     /// What the CPI does when nothing is asked of it.
-    pub fn script(&self) -> Script {
+    pub(super) fn script(&self) -> Script {
         Script::speaking(self.contract.speaks())
     }
 
     /// Has the CPI and the agent be themselves, and counts their calls and messages from here on.
-    pub fn speak(&self) {
+    pub(super) fn speak(&self) {
         self.hello.script(self.script());
         self.gate.set(None);
     }
 
     /// The command of a stage.
-    pub fn command(&self, stage: usize) -> Command {
+    pub(super) fn command(&self, stage: usize) -> Command {
         // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
         let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
@@ -150,7 +150,7 @@ impl<'t> Life<'t> {
 
     /// The whole life, but for stages that are not `lived`. `command` runs a stage's command to its end; `check` sees
     /// the state after each deploy.
-    pub fn live(
+    pub(super) fn live(
         &mut self,
         lived: impl Fn(usize) -> bool,
         mut command: impl FnMut(&mut Self, usize),
@@ -186,7 +186,7 @@ impl<'t> Life<'t> {
     }
 
     /// One stage: the command is disturbed, the cloud looked at, and the same command run again.
-    pub fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
+    pub(super) fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
         self.place = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
         let (disturbed, run) = self.disturbed(stage, disturbance);
         self.lock_may_stay = !disturbed && matches!(disturbance, Disturbance::Fault { name: "unlink", .. });
@@ -248,7 +248,7 @@ impl<'t> Life<'t> {
 
     /// Fails, with all that the run said, unless its exit code is one that it may have.
     #[track_caller]
-    pub fn check_code(&self, run: &Run, may: bool) {
+    pub(super) fn check_code(&self, run: &Run, may: bool) {
         assert!(
             may,
             "{}: exit code {}\n--- stdout\n{}\n--- stderr\n{}",
@@ -281,7 +281,7 @@ impl<'t> Life<'t> {
         }
     }
 
-    pub fn check_cloud_is_as_recorded(&self) {
+    pub(super) fn check_cloud_is_as_recorded(&self) {
         let cloud = self.hello.cloud();
         let recorded = self.hello.recorded();
         if cloud != recorded {
@@ -314,7 +314,7 @@ impl<'t> Life<'t> {
         assert!(self.lock_may_stay || !left, "{}: the lock is left", self.place);
     }
 
-    pub fn check_nothing_left(&self) {
+    pub(super) fn check_nothing_left(&self) {
         self.hello.look();
         // Scratch directories of killed runs are swept after a day, since a CPI may still read there.
         let mut left = self.hello.leftovers();

@@ -10,7 +10,7 @@ use crate::support::hello::Hello;
 use crate::support::scripted::until;
 
 /// Somebody else's process, whose pid was that of one of ours before. Whoever signals it was fooled.
-pub struct Bystander(Child);
+pub(super) struct Bystander(Child);
 
 impl Bystander {
     fn new() -> Bystander {
@@ -21,7 +21,7 @@ impl Bystander {
     }
 
     /// Whether nobody has signalled it.
-    pub fn is_well(&mut self) -> bool {
+    pub(super) fn is_well(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
 }
@@ -45,7 +45,7 @@ fn kill(pid: i32) {
 }
 
 /// Kills the agent; its VM starts it again.
-pub fn kill_agent(hello: &Hello) {
+pub(super) fn kill_agent(hello: &Hello) {
     for init in inits(hello) {
         let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"));
         for child in children.unwrap_or_default().split_whitespace() {
@@ -58,7 +58,7 @@ pub fn kill_agent(hello: &Hello) {
 }
 
 /// Switches the VM off and on again.
-pub fn reboot(hello: &Hello) {
+pub(super) fn reboot(hello: &Hello) {
     let vms = std::fs::read_dir(hello.world.path("cloud/vms")).into_iter().flatten();
     for vm in vms {
         let cid = vm.unwrap().file_name().into_string().unwrap();
@@ -71,7 +71,7 @@ pub fn reboot(hello: &Hello) {
 
 /// All processes of program, CPI and VM are gone, and what is on record of them is now of somebody else's: of the
 /// same boot or, with `booted`, of another one in which the start times happen to be the same.
-pub fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
+pub(super) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
     program.kill().unwrap();
     program.wait().unwrap();
     until("all processes are gone", || {

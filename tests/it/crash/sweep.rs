@@ -22,7 +22,7 @@ const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "w
 const EXCHANGES: [&str; 2] = ["sendto", "recvfrom"];
 
 /// A system call of the program's main thread.
-pub struct Syscall {
+pub(super) struct Syscall {
     /// One of [`SYSCALLS`].
     pub name: &'static str,
     /// Its number among those of this name, from 1.
@@ -38,7 +38,7 @@ type Disturbances = [Vec<Disturbance>; STAGES.len()];
 
 /// How an undisturbed life went.
 #[derive(Default)]
-pub struct Reference {
+pub(super) struct Reference {
     states: [Value; STAGES.len()],
     /// How many calls of the CPI each stage has.
     pub calls: [usize; STAGES.len()],
@@ -52,7 +52,7 @@ pub struct Reference {
 
 /// Counts what happened in lives.
 #[derive(Default)]
-pub struct Tally {
+pub(super) struct Tally {
     points: AtomicUsize,
     /// Points at which there was a run to be kept from its end.
     met: AtomicUsize,
@@ -62,24 +62,24 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn leak(&self, leak: String) {
+    pub(super) fn leak(&self, leak: String) {
         self.leaks.lock().unwrap().push(leak);
     }
 
-    pub fn point(&self, disturbance: &Disturbance, met: bool) {
+    pub(super) fn point(&self, disturbance: &Disturbance, met: bool) {
         if *disturbance != Disturbance::Never {
             self.points.fetch_add(1, Ordering::SeqCst);
             self.met.fetch_add(usize::from(met), Ordering::SeqCst);
         }
     }
 
-    pub fn replaced(&self, count: usize) {
+    pub(super) fn replaced(&self, count: usize) {
         self.replaced.fetch_add(count, Ordering::SeqCst);
     }
 }
 
 /// Lives undisturbed, once for all tests, and notes what there is to disturb.
-pub fn reference(contract: Contract) -> &'static Reference {
+pub(super) fn reference(contract: Contract) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
     let place = Contract::ALL.iter().chain(&Contract::SHARED).position(|known| *known == contract).unwrap();
     REFERENCES[place].get_or_init(|| undisturbed(contract))
@@ -161,7 +161,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 }
 
 /// Whether every point is to be taken.
-pub fn full() -> bool {
+pub(super) fn full() -> bool {
     wanted().is_some_and(|wanted| wanted == "full")
 }
 
@@ -171,7 +171,7 @@ fn wanted() -> Option<String> {
 }
 
 /// Lives that are to be lived.
-pub struct Sweep {
+pub(super) struct Sweep {
     name: &'static str,
     lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
     begun: Instant,
@@ -179,13 +179,18 @@ pub struct Sweep {
 
 impl Sweep {
     /// None yet.
-    pub fn new(name: &'static str) -> Sweep {
+    pub(super) fn new(name: &'static str) -> Sweep {
         Sweep { name, lives: Vec::new(), begun: Instant::now() }
     }
 
     /// Adds the points of each stage, distributed over as few lives as possible; of a sample no more than `sample`
     /// lives, with points that are spread over all and not the same ones in each stage.
-    pub fn add(&mut self, contract: Contract, sample: usize, points: impl Fn(usize) -> Vec<Disturbance>) {
+    pub(super) fn add(
+        &mut self,
+        contract: Contract,
+        sample: usize,
+        points: impl Fn(usize) -> Vec<Disturbance>,
+    ) {
         let mut all: Disturbances = std::array::from_fn(points);
         if !full() {
             let sample = wanted().map_or(sample, |wanted| wanted.parse().unwrap());
@@ -205,7 +210,7 @@ impl Sweep {
     }
 
     /// Lives the lives, some at a time, and tells what came of them.
-    pub fn run(self) {
+    pub(super) fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
         let at_once = if wanted().is_some() { AT_ONCE.1 } else { AT_ONCE.0 };

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::World;
 
 /// What signs requests; nobody may ever see it. In base64, as Azure's keys are.
-pub const SECRET: &str = "bW9ub3BpbGUtY2FuYXJ5LXNlY3JldA==";
+pub(crate) const SECRET: &str = "bW9ub3BpbGUtY2FuYXJ5LXNlY3JldA==";
 
 /// Azure's account; in one of this name, the account is in the path of a URL.
 const ACCOUNT: &str = "devstoreaccount1";
 
 /// Whose protocol a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
+pub(crate) enum Service {
     S3,
     Azure,
     Google,
@@ -38,7 +38,7 @@ struct Server {
 
 /// A bucket of one test.
 #[derive(Debug, Clone)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     pub service: Service,
     pub endpoint: String,
     /// What stands before it for commands, if anything does.
@@ -89,12 +89,12 @@ fn server(service: Service) -> &'static Server {
 
 impl Bucket {
     /// A new one of S3.
-    pub fn new() -> Bucket {
+    pub(crate) fn new() -> Bucket {
         Bucket::of(Service::S3)
     }
 
     /// A new one.
-    pub fn of(service: Service) -> Bucket {
+    pub(crate) fn of(service: Service) -> Bucket {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let endpoint = format!("http://127.0.0.1:{}", server(service).port);
         let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::SeqCst));
@@ -106,12 +106,12 @@ impl Bucket {
     }
 
     /// The port of its server.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         server(self.service).port
     }
 
     /// The URL of a state in it.
-    pub fn url(&self, key: &str) -> String {
+    pub(crate) fn url(&self, key: &str) -> String {
         let scheme = match self.service {
             Service::S3 => "s3",
             Service::Azure => "az",
@@ -121,7 +121,7 @@ impl Bucket {
     }
 
     /// Lets a command get at it.
-    pub fn let_in(&self, command: &mut Command) {
+    pub(crate) fn let_in(&self, command: &mut Command) {
         command.env("MONOPILE_STATE_LEASE", self.lease);
         let endpoint = self.front.as_ref().unwrap_or(&self.endpoint);
         match self.service {
@@ -145,7 +145,7 @@ impl Bucket {
     }
 
     /// A token that lets a command get at it without the key, where the service has such (Azure's SAS).
-    pub fn token(&self) -> &'static str {
+    pub(crate) fn token(&self) -> &'static str {
         &server(self.service).query
     }
 
@@ -172,27 +172,27 @@ impl Bucket {
     }
 
     /// An object.
-    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.ask("GET", &format!("/{key}"), "", None)
     }
 
     /// An object that is there, as text.
-    pub fn read(&self, key: &str) -> String {
+    pub(crate) fn read(&self, key: &str) -> String {
         String::from_utf8(self.get(key).unwrap_or_else(|| panic!("no object '{key}'"))).unwrap()
     }
 
     /// Makes or replaces an object.
-    pub fn put(&self, key: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
         self.ask("PUT", &format!("/{key}"), "", Some(bytes)).unwrap();
     }
 
     /// Removes an object.
-    pub fn delete(&self, key: &str) {
+    pub(crate) fn delete(&self, key: &str) {
         self.ask("DELETE", &format!("/{key}"), "", None).unwrap();
     }
 
     /// The keys of all objects.
-    pub fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         let (query, tag) = match self.service {
             Service::Azure => ("restype=container&comp=list", "<Name>"),
             Service::S3 | Service::Google => ("list-type=2", "<Key>"),
@@ -203,7 +203,7 @@ impl Bucket {
     }
 
     /// Copies all of it into the working directory of a world, in the place of what was copied before.
-    pub fn mirror(&self, state: &str, world: &World) {
+    pub(crate) fn mirror(&self, state: &str, world: &World) {
         for entry in std::fs::read_dir(world.path("")).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with(state) {
                 let path = entry.path();

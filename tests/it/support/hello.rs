@@ -16,7 +16,7 @@ use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World};
 
 /// A copy of the example in a world of its own.
-pub struct Hello {
+pub(crate) struct Hello {
     pub world: World,
     ip: String,
     flags: Vec<String>,
@@ -38,7 +38,7 @@ fn subnet() -> String {
 }
 
 /// A network of the range for tests of equipment (RFC 2544), for VMs that are not in this machine's.
-pub fn far_subnet() -> String {
+pub(crate) fn far_subnet() -> String {
     let number = number();
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
 }
@@ -49,12 +49,12 @@ fn number() -> u32 {
 
 impl Hello {
     /// Not deployed yet.
-    pub fn new() -> Hello {
+    pub(crate) fn new() -> Hello {
         Hello::at(&subnet())
     }
 
     /// Not deployed yet, in this network, whose first three bytes are given.
-    pub fn at(subnet: &str) -> Hello {
+    pub(crate) fn at(subnet: &str) -> Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
@@ -100,12 +100,12 @@ impl Hello {
     }
 
     /// Has the state be in a bucket.
-    pub fn share(&mut self) -> Bucket {
+    pub(crate) fn share(&mut self) -> Bucket {
         self.share_in(Bucket::new())
     }
 
     /// The same, in this one.
-    pub fn share_in(&mut self, bucket: Bucket) -> Bucket {
+    pub(crate) fn share_in(&mut self, bucket: Bucket) -> Bucket {
         let at = self.flags.iter().position(|flag| flag == "--state").unwrap() + 1;
         self.flags[at] = bucket.url("state.json");
         self.bucket = Some(bucket.clone());
@@ -114,12 +114,12 @@ impl Hello {
     }
 
     /// Runs what comes now on the other machine.
-    pub fn change_machine(&self) {
+    pub(crate) fn change_machine(&self) {
         self.machine.fetch_xor(1, Ordering::SeqCst);
     }
 
     /// A command that knows nothing but where the state is.
-    pub fn state_command(&self, words: &[&str]) -> std::process::Command {
+    pub(crate) fn state_command(&self, words: &[&str]) -> std::process::Command {
         let state = match &self.bucket {
             Some(bucket) => bucket.url("state.json"),
             None => "state.json".to_owned(),
@@ -137,31 +137,31 @@ impl Hello {
     }
 
     /// Waits until nothing of a killed run is at work any more.
-    pub fn wait_for_keeper(&self) {
+    pub(crate) fn wait_for_keeper(&self) {
         scripted::until("what stayed behind ends", || {
             !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))
         });
     }
 
     /// Makes what is in the bucket be where it is when nobody shares it.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if let Some(bucket) = &self.bucket {
             bucket.mirror("state.json", &self.world);
         }
     }
 
     /// The VM's address.
-    pub fn ip(&self) -> &str {
+    pub(crate) fn ip(&self) -> &str {
         &self.ip
     }
 
     /// What every command gets: flags and their values.
-    pub fn flags(&self) -> Vec<&str> {
+    pub(crate) fn flags(&self) -> Vec<&str> {
         self.flags.iter().map(String::as_str).collect()
     }
 
     /// An env file that says what the flags say, with state and vars store elsewhere, relative to it.
-    pub fn env_file(&self, state: &str, vars_store: &str) -> String {
+    pub(crate) fn env_file(&self, state: &str, vars_store: &str) -> String {
         let path = |relative: &str| self.world.path(relative).display().to_string();
         let (mut ops, mut vars) = (Vec::new(), Vec::new());
         for pair in self.flags.chunks(2) {
@@ -181,18 +181,18 @@ impl Hello {
     }
 
     /// Adds an ops file that every following command gets.
-    pub fn ops(&mut self, name: &str, text: &str) {
+    pub(crate) fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
         self.flags.extend(["-o".to_owned(), name.to_owned()]);
     }
 
     /// A command with this environment's flags and more.
-    pub fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
         self.subcommand(&[command], more)
     }
 
     /// As [`Self::command`], of a command that has several words.
-    pub fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+    pub(crate) fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
@@ -200,7 +200,7 @@ impl Hello {
     }
 
     /// A command on the example as it is, with the built-in CPI itself and no recorder before it.
-    pub fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+    pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let mut flags = self.flags.clone();
         if let Some(at) = flags.iter().position(|flag| flag == "record.yml") {
             flags.drain(at - 1..=at);
@@ -210,13 +210,13 @@ impl Hello {
     }
 
     /// Puts a proxy between the program and the agent, which writes down what they say.
-    pub fn listen(&mut self) -> Proxy {
+    pub(crate) fn listen(&mut self) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start(listen, agent, tls)
     }
 
     /// As [`Self::listen`], but somebody else writes it down.
-    pub fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
+    pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
     }
@@ -242,7 +242,7 @@ impl Hello {
     }
 
     /// The files below `directory` of this environment's cloud or home with this name.
-    pub fn find(&self, directory: &str, name: &str) -> Vec<PathBuf> {
+    pub(crate) fn find(&self, directory: &str, name: &str) -> Vec<PathBuf> {
         walkdir::WalkDir::new(self.world.root().join(directory))
             .into_iter()
             .flatten()
@@ -252,19 +252,19 @@ impl Hello {
     }
 
     /// `create-env` with more flags.
-    pub fn create(&self, more: &[&str]) -> Run {
+    pub(crate) fn create(&self, more: &[&str]) -> Run {
         self.world.finish(self.command("create-env", more))
     }
 
     /// `delete-env -n` with more flags.
-    pub fn delete(&self, more: &[&str]) -> Run {
+    pub(crate) fn delete(&self, more: &[&str]) -> Run {
         let mut flags = vec!["-n"];
         flags.extend(more);
         self.world.finish(self.command("delete-env", &flags))
     }
 
     /// Asks the service for its page: the greeting and the counter, which goes up by one.
-    pub fn ask(&self) -> (String, u64) {
+    pub(crate) fn ask(&self) -> (String, u64) {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -277,13 +277,13 @@ impl Hello {
     }
 
     /// Whether the service answers.
-    pub fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
     }
 
     /// The CPI requests so far; forgets them.
-    pub fn requests(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         let path = self.world.path("requests.jsonl");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let _ = std::fs::remove_file(path);
@@ -291,20 +291,20 @@ impl Hello {
     }
 
     /// The answer of an error of this type.
-    pub fn error(kind: &str, message: &str) -> String {
+    pub(crate) fn error(kind: &str, message: &str) -> String {
         serde_json::json!({"result": null, "error": {"type": kind, "message": message, "ok_to_retry": false}})
             .to_string()
     }
 
     /// Calls the CPI behind the program's back.
-    pub fn call(&self, method: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&self, method: &str, arguments: Value) -> Value {
         let answer = self.answer_of(method, arguments);
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
     /// As [`Self::call`], with an error for the test to judge.
-    pub fn answer_of(&self, method: &str, arguments: Value) -> Value {
+    pub(crate) fn answer_of(&self, method: &str, arguments: Value) -> Value {
         let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
         cpi.arg(self.world.path("local.json"));
         let request = serde_json::json!({
@@ -316,7 +316,7 @@ impl Hello {
     }
 
     /// Kills the VM's processes; as far as the cloud is concerned it is still there.
-    pub fn kill_vm(&self) {
+    pub(crate) fn kill_vm(&self) {
         let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
         let begun = Instant::now();
         loop {
@@ -335,18 +335,18 @@ impl Hello {
     }
 
     /// The methods of requests.
-    pub fn methods(requests: &[Value]) -> Vec<&str> {
+    pub(crate) fn methods(requests: &[Value]) -> Vec<&str> {
         requests.iter().map(|request| request["method"].as_str().unwrap()).collect()
     }
 
     /// The state file.
-    pub fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         self.look();
         serde_json::from_str(&self.world.read("state.json")).unwrap()
     }
 
     /// Text without what differs between environments.
-    pub fn normalise(&self, text: &str) -> String {
+    pub(crate) fn normalise(&self, text: &str) -> String {
         let text = text.replace(&self.ip, "<ip>").replace(self.ip.strip_suffix(".2").unwrap(), "<subnet>");
         let version = regex::Regex::new(r"0\+dev\.[0-9a-f]+").unwrap();
         self.world.normalise(&version.replace_all(&text, "<version>"))
@@ -354,7 +354,7 @@ impl Hello {
 
     /// What is left of the environment in processes, mounts and the cloud. Processes that were killed may take a
     /// moment to vanish.
-    pub fn leftovers(&self) -> Vec<String> {
+    pub(crate) fn leftovers(&self) -> Vec<String> {
         let begun = Instant::now();
         loop {
             let mut left = self.world.leftovers();
@@ -406,7 +406,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The example's release as the tarball `bosh create-release` would make.
-pub fn release_tarball(hello: &Hello) -> ReleaseTarball {
+pub(crate) fn release_tarball(hello: &Hello) -> ReleaseTarball {
     let read = |path: &str| hello.world.read(format!("hello/release/{path}"));
     let job_spec: serde_yaml::Value = serde_yaml::from_str(&read("jobs/hello/spec")).unwrap();
     let section = |key: &str| {
@@ -430,7 +430,7 @@ pub fn release_tarball(hello: &Hello) -> ReleaseTarball {
 }
 
 /// An ops file that takes release and stemcell from these tarballs.
-pub fn tarball_ops(release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) -> String {
+pub(crate) fn tarball_ops(release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) -> String {
     format!(
         "- {{type: replace, path: /releases/name=hello/url, value: 'file://{release}'}}\n\
          - {{type: replace, path: /releases/name=hello/sha1?, value: '{release_sha1}'}}\n\

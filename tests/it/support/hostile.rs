@@ -13,7 +13,7 @@ use tar::{EntryType, Header};
 use super::tarballs::{Tar, gzip};
 
 /// One of them.
-pub struct Case {
+pub(crate) struct Case {
     /// What is wrong with it.
     pub name: &'static str,
     /// The archive.
@@ -25,10 +25,10 @@ pub struct Case {
 }
 
 /// What entries outside would be called, relative to the directory above an archive's root.
-pub const VICTIM: &str = "victim";
+pub(crate) const VICTIM: &str = "victim";
 
 /// All of them. Each begins with the entries of `base`, so that it is also a stemcell, a job or a release.
-pub fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
+pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
     let mut cases: Vec<Case> = names(base);
     cases.extend(extensions(base));
     cases.extend(types(base));
@@ -363,7 +363,7 @@ fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
 }
 
 /// 300 MiB of zeros in some 300 KiB.
-pub fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
+pub(crate) fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
     let size = 300u64 << 20;
     let mut header = Header::new_gnu();
     header.set_path("zeros").unwrap();
@@ -379,7 +379,7 @@ pub fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
 }
 
 /// This many directories, each header different, with a name this long.
-pub fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
+pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
     let mut archive = GzEncoder::new(Vec::new(), Compression::fast());
     let base = t().tar();
     archive.write_all(&base[..base.len() - 1024]).unwrap();

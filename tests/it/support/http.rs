@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A request.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub(crate) struct Request {
     /// `GET /x HTTP/1.1`.
     pub line: String,
     headers: Vec<(String, String)>,
@@ -36,18 +36,18 @@ impl Request {
     }
 
     /// A header by its name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The same without headers of this name.
-    pub fn without(&self, header: &str) -> Request {
+    pub(crate) fn without(&self, header: &str) -> Request {
         let headers = self.headers.iter().filter(|(name, _)| name != header).cloned().collect();
         Request { headers, ..self.clone() }
     }
 
     /// What a server on loopback answers to it.
-    pub fn forward(&self, port: u16) -> Vec<u8> {
+    pub(crate) fn forward(&self, port: u16) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let mut head = format!("{}\r\nconnection: close\r\n", self.line);
         for (name, value) in self.headers.iter().filter(|(name, _)| name != "connection") {
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// The path with its query.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 }
@@ -106,7 +106,7 @@ impl Drop for Listening {
 }
 
 /// A server whose answers a closure makes: the request, and how many there were before it.
-pub struct Server {
+pub(crate) struct Server {
     listening: Listening,
     requests: Arc<Mutex<Vec<Request>>>,
     scheme: &'static str,
@@ -114,7 +114,7 @@ pub struct Server {
 
 impl Server {
     /// Plain HTTP. An answer is sent as it is, then the connection is closed.
-    pub fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         let listening = Listening::start(move |mut stream| {
@@ -125,7 +125,9 @@ impl Server {
     }
 
     /// HTTPS with a certificate for `localhost`; also the certificate as PEM, for clients to trust.
-    pub fn start_tls(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> (Self, String) {
+    pub(crate) fn start_tls(
+        answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static,
+    ) -> (Self, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = parameters.self_signed(&key).unwrap();
@@ -151,22 +153,22 @@ impl Server {
     }
 
     /// A file that can be asked for in parts.
-    pub fn of_file(content: &[u8]) -> Self {
+    pub(crate) fn of_file(content: &[u8]) -> Self {
         let content = content.to_vec();
         Server::start(move |request, _| part(request, &content, "\"v1\""))
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.listening.port
     }
 
     /// A URL of this server; `path` begins with a slash.
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}://localhost:{}{path}", self.scheme, self.port())
     }
 
     /// What was asked so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -193,7 +195,7 @@ fn serve(
 }
 
 /// A complete answer.
-pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -202,7 +204,7 @@ pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 }
 
 /// What a file server answers: all of it or the part that is asked for.
-pub fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
+pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
     let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
     let fits = request.header("if-range").is_none_or(|tag| tag == etag);
     match range.and_then(|from| from.parse::<usize>().ok()).filter(|_| fits) {
@@ -216,20 +218,20 @@ pub fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
 }
 
 /// A proxy that leads every name to loopback and remembers what it was asked for.
-pub struct Proxy {
+pub(crate) struct Proxy {
     listening: Listening,
     targets: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
     /// SOCKS 5, with a user and password if they are given.
-    pub fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
+    pub(crate) fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
         Self::start(move |stream, targets| socks5(stream, credentials, targets))
     }
 
     /// HTTP: CONNECT, and requests that name a whole URL. What it notes begins with the method, and ends with
     /// the credentials if there are any.
-    pub fn http() -> Self {
+    pub(crate) fn http() -> Self {
         Self::start(http)
     }
 
@@ -243,12 +245,12 @@ impl Proxy {
         Proxy { listening, targets }
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.listening.port
     }
 
     /// What it was asked for so far: `host:port` of each connection.
-    pub fn targets(&self) -> Vec<String> {
+    pub(crate) fn targets(&self) -> Vec<String> {
         self.targets.lock().unwrap().clone()
     }
 }

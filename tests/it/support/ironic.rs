@@ -20,7 +20,7 @@ const START: Duration = Duration::from_secs(120);
 const VERSION: &str = "1.115";
 
 /// A running Ironic.
-pub struct Ironic {
+pub(crate) struct Ironic {
     port: u16,
     directory: PathBuf,
     http: ureq::Agent,
@@ -30,7 +30,7 @@ pub struct Ironic {
 }
 
 /// Whom an Ironic answers.
-pub enum Answers<'k> {
+pub(crate) enum Answers<'k> {
     /// Everybody.
     Anybody,
     /// Who has this name and password.
@@ -40,7 +40,7 @@ pub enum Answers<'k> {
 }
 
 /// A machine that is not there.
-pub struct Node {
+pub(crate) struct Node {
     pub name: String,
     pub uuid: String,
     pub initiator: String,
@@ -48,14 +48,14 @@ pub struct Node {
 }
 
 /// A test's turn with the Ironic that tests share.
-pub struct Shared {
+pub(crate) struct Shared {
     ironic: &'static Ironic,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Shared {
     /// For a thread that ends before the turn does.
-    pub fn for_thread(&self) -> &'static Ironic {
+    pub(crate) fn for_thread(&self) -> &'static Ironic {
         self.ironic
     }
 }
@@ -70,7 +70,7 @@ impl Deref for Shared {
 
 /// The one that tests share, one at a time: its database is SQLite, which answers that it is locked when two write,
 /// and a conductor that hears it may forget what it was about.
-pub fn shared() -> Shared {
+pub(crate) fn shared() -> Shared {
     static SHARED: OnceLock<Ironic> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ pub(super) fn http() -> ureq::Agent {
 
 impl Ironic {
     /// One of its own. Ends when it is dropped.
-    pub fn start(answers: &Answers) -> Ironic {
+    pub(crate) fn start(answers: &Answers) -> Ironic {
         let directory = scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
             std::fs::create_dir_all(directory.join(name)).unwrap();
@@ -178,7 +178,7 @@ impl Ironic {
         written.join("\n")
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
@@ -203,7 +203,7 @@ impl Ironic {
 
     /// A request of the test's own, which must succeed.
     #[track_caller]
-    pub fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let begun = Instant::now();
         loop {
             let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
@@ -220,13 +220,13 @@ impl Ironic {
     }
 
     /// Whether there is something at a path.
-    pub fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         self.try_call("GET", path, None).expect("Ironic answers").0 == 200
     }
 
     /// A machine that is available: it boots from iSCSI, has a network card and an initiator, and a resource class that no
     /// other has.
-    pub fn node(&self) -> Node {
+    pub(crate) fn node(&self) -> Node {
         let node = self.enrolled("iscsi_boot:true");
         let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
         self.call("POST", "/v1/volume/connectors", Some(connector));
@@ -240,7 +240,7 @@ impl Ironic {
     }
 
     /// A machine that is known, and nothing else.
-    pub fn enrolled(&self, capabilities: &str) -> Node {
+    pub(crate) fn enrolled(&self, capabilities: &str) -> Node {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = format!("machine-{number}");
@@ -256,7 +256,7 @@ impl Ironic {
     }
 
     /// Sends a machine to a power state.
-    pub fn power(&self, node: &Node, state: &str) {
+    pub(crate) fn power(&self, node: &Node, state: &str) {
         self.call("PUT", &format!("/v1/nodes/{}/states/power", node.uuid), Some(json!({"target": state})));
         self.wait_for(node, "power_state", state);
     }
@@ -275,7 +275,7 @@ impl Ironic {
 
     /// Runs a statement in Ironic's database, and gives the first column of the first row: what the API hides, and a
     /// lock that nobody gives back.
-    pub fn sql(&self, statement: &str, arguments: &[&str]) -> String {
+    pub(crate) fn sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\
             base = sqlite3.connect(sys.argv[1], timeout=30)\n\
             row = base.execute(sys.argv[2], sys.argv[3:]).fetchone()\n\
@@ -293,7 +293,7 @@ impl Ironic {
     }
 
     /// `monopile baremetal` with these arguments.
-    pub fn monopile(&self, world: &World, arguments: &[&str]) -> Command {
+    pub(crate) fn monopile(&self, world: &World, arguments: &[&str]) -> Command {
         let mut command = world.monopile(["baremetal"].iter().chain(arguments));
         command.env("OS_ENDPOINT", self.url());
         command
@@ -301,7 +301,7 @@ impl Ironic {
 
     /// What OpenStack's own client prints.
     #[track_caller]
-    pub fn reference(&self, world: &World, arguments: &[&str]) -> String {
+    pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = Command::new(venv().join("bin/baremetal"));
         world.enter(&mut command).args(arguments);
         command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
@@ -310,17 +310,17 @@ impl Ironic {
 
     /// What it prints as JSON.
     #[track_caller]
-    pub fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
+    pub(crate) fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
     /// Puts something in the place of a directory that Ironic is going to make.
-    pub fn obstruct(&self, relative: &str) {
+    pub(crate) fn obstruct(&self, relative: &str) {
         std::fs::write(self.directory.join(relative), "").unwrap();
     }
 
     /// A file of Ironic's, such as a boot script.
-    pub fn file(&self, relative: &str) -> String {
+    pub(crate) fn file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }

@@ -12,7 +12,7 @@ use super::World;
 use super::scripted::until;
 
 /// The namespace and its sshd.
-pub struct Island {
+pub(crate) struct Island {
     holder: Child,
     sshd: Option<Child>,
     directory: PathBuf,
@@ -32,7 +32,7 @@ fn shell(what: &str, script: &str) {
 
 impl Island {
     /// One whose VM will have the address `<subnet>.2`, and this machine `<subnet>.1`. Files go into the world.
-    pub fn new(world: &World, subnet: &str) -> Island {
+    pub(crate) fn new(world: &World, subnet: &str) -> Island {
         let holder = Command::new("unshare")
             .args(["--net", "sleep", "infinity"])
             .current_dir("/")
@@ -64,33 +64,33 @@ impl Island {
     }
 
     /// The file that stands for the namespace.
-    pub fn namespace(&self) -> String {
+    pub(crate) fn namespace(&self) -> String {
         format!("/proc/{}/ns/net", self.holder.id())
     }
 
     /// The VM's address.
-    pub fn ip(&self) -> String {
+    pub(crate) fn ip(&self) -> String {
         format!("{}.2", self.subnet)
     }
 
     /// A file beside sshd's configuration.
-    pub fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 
     /// Makes a key pair.
-    pub fn keygen(&self, name: &str, options: &str) {
+    pub(crate) fn keygen(&self, name: &str, options: &str) {
         let path = self.file(name);
         shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
     }
 
     /// Lets in whoever has this key, and nobody else.
-    pub fn admit(&self, name: &str) {
+    pub(crate) fn admit(&self, name: &str) {
         std::fs::copy(self.directory.join(format!("{name}.pub")), self.directory.join("authorized")).unwrap();
     }
 
     /// Starts sshd inside, on port 22, with more lines of configuration.
-    pub fn start_sshd(&mut self, more: &str) {
+    pub(crate) fn start_sshd(&mut self, more: &str) {
         let config = format!(
             "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
              PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
@@ -117,7 +117,7 @@ impl Island {
     }
 
     /// Stops sshd and the sessions it serves.
-    pub fn stop_sshd(&mut self) {
+    pub(crate) fn stop_sshd(&mut self) {
         let Some(mut sshd) = self.sshd.take() else { return };
         let sessions = descendants(sshd.id());
         let _ = sshd.kill();
@@ -128,12 +128,12 @@ impl Island {
     }
 
     /// What sshd said so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
     /// Whether something inside can connect to this address.
-    pub fn reaches(&self, host: &str, port: u16) -> bool {
+    pub(crate) fn reaches(&self, host: &str, port: u16) -> bool {
         let script = format!("exec 3<>/dev/tcp/{host}/{port}");
         let mut command = Command::new("timeout");
         command.args(["3", "nsenter", &format!("--net={}", self.namespace()), "bash", "-c", &script]);

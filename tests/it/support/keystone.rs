@@ -11,12 +11,12 @@ use super::ironic::{free_port, http, scratch, serve};
 const START: Duration = Duration::from_secs(120);
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
 /// The only project there is.
-pub const PROJECT: &str = "metal";
+pub(crate) const PROJECT: &str = "metal";
 /// The only region there is.
-pub const REGION: &str = "one";
+pub(crate) const REGION: &str = "one";
 
 /// A running Keystone.
-pub struct Keystone {
+pub(crate) struct Keystone {
     port: u16,
     http: ureq::Agent,
     /// The admin's, for the whole system.
@@ -25,14 +25,14 @@ pub struct Keystone {
 }
 
 /// Somebody whom it knows.
-pub struct User {
+pub(crate) struct User {
     id: String,
     pub name: &'static str,
     pub password: &'static str,
 }
 
 impl Keystone {
-    pub fn start() -> Keystone {
+    pub(crate) fn start() -> Keystone {
         let directory = scratch();
         let port = free_port();
         let config = include_str!("ironic/keystone.conf").replace("@DIRECTORY@", directory.to_str().unwrap());
@@ -53,12 +53,12 @@ impl Keystone {
         keystone
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// A token that is good for everything.
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
@@ -97,7 +97,7 @@ impl Keystone {
     }
 
     /// Somebody with this role in the project and the system.
-    pub fn user(&self, name: &'static str, password: &'static str, role: &str) -> User {
+    pub(crate) fn user(&self, name: &'static str, password: &'static str, role: &str) -> User {
         let user = json!({"user": {"name": name, "domain_id": "default", "password": password}});
         let user = self.call("POST", "users", user);
         let id = user["user"]["id"].as_str().unwrap().to_owned();
@@ -109,7 +109,7 @@ impl Keystone {
     }
 
     /// Makes all tokens that somebody has worthless.
-    pub fn revoke_tokens(&self, user: &User) {
+    pub(crate) fn revoke_tokens(&self, user: &User) {
         let same = json!({"user": {"password": user.password}});
         self.call("PATCH", &format!("users/{}", user.id), same);
         // The moment of it is known to the second, and what is younger is good.
@@ -117,12 +117,12 @@ impl Keystone {
     }
 
     /// Knows somebody no more.
-    pub fn forget(&self, user: &User) {
+    pub(crate) fn forget(&self, user: &User) {
         self.call("DELETE", &format!("users/{}", user.id), Value::Null);
     }
 
     /// Tells everybody where Ironic is.
-    pub fn announce(&self, ironic: &str) {
+    pub(crate) fn announce(&self, ironic: &str) {
         let service = self.call("POST", "services", json!({"service": {"type": "baremetal"}}));
         let id = &service["service"]["id"];
         for (interface, url) in [("public", ironic), ("internal", "http://127.0.0.1:9")] {

@@ -12,21 +12,21 @@
 // Each area of tests uses its own part of this.
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
-pub mod bucket;
-pub mod hello;
-pub mod hostile;
-pub mod http;
-pub mod ironic;
-pub mod island;
-pub mod keystone;
+pub(crate) mod bucket;
+pub(crate) mod hello;
+pub(crate) mod hostile;
+pub(crate) mod http;
+pub(crate) mod ironic;
+pub(crate) mod island;
+pub(crate) mod keystone;
 mod leftovers;
 mod normalise;
-pub mod proxy;
-pub mod pty;
-pub mod scripted;
-pub mod tarballs;
-pub mod tgt;
-pub mod uml;
+pub(crate) mod proxy;
+pub(crate) mod pty;
+pub(crate) mod scripted;
+pub(crate) mod tarballs;
+pub(crate) mod tgt;
+pub(crate) mod uml;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -34,20 +34,20 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The program under test.
-pub const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
+pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
 /// A test that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A directory tree of its own for one test, below `MONOPILE_TEST_ROOT` or `/tmp`; removed at its end, unless
 /// `MONOPILE_TEST_KEEP` is set.
-pub struct World {
+pub(crate) struct World {
     root: PathBuf,
     _directory: Option<tempfile::TempDir>,
 }
 
 /// What a run of the program left.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// The exit code; -1 after a signal.
     pub code: i32,
     /// Standard output.
@@ -58,7 +58,7 @@ pub struct Run {
 
 impl World {
     /// An empty one. Its path is short, because sockets may lie in it.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let root = std::env::var_os("MONOPILE_TEST_ROOT").unwrap_or_else(|| "/tmp".into());
         let directory = tempfile::Builder::new().prefix("mp-").tempdir_in(root).unwrap();
         let root = directory.path().canonicalize().unwrap();
@@ -76,22 +76,22 @@ impl World {
     }
 
     /// All of it.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// `$HOME`.
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
     /// A path below the working directory.
-    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join("work").join(relative)
     }
 
     /// Writes a file below the working directory, with its parents.
-    pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(relative);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
@@ -99,18 +99,18 @@ impl World {
     }
 
     /// Reads a file below the working directory.
-    pub fn read(&self, relative: impl AsRef<Path>) -> String {
+    pub(crate) fn read(&self, relative: impl AsRef<Path>) -> String {
         let path = self.path(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     /// Whether there is something at this path below the working directory.
-    pub fn exists(&self, relative: impl AsRef<Path>) -> bool {
+    pub(crate) fn exists(&self, relative: impl AsRef<Path>) -> bool {
         self.path(relative).symlink_metadata().is_ok()
     }
 
     /// Gives `command` this world's environment and working directory.
-    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env_clear().current_dir(self.root.join("work"));
         for (name, value) in std::env::vars_os() {
             // What finds programs, and what coverage needs.
@@ -127,19 +127,19 @@ impl World {
     }
 
     /// The program with these arguments, ready to be started here.
-    pub fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+    pub(crate) fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(MONOPILE);
         self.enter(&mut command).args(args);
         command
     }
 
     /// Runs the program with these arguments and no input.
-    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
         self.finish(self.monopile(args))
     }
 
     /// Runs a prepared command to its end.
-    pub fn finish(&self, command: Command) -> Run {
+    pub(crate) fn finish(&self, command: Command) -> Run {
         let output = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Run {
@@ -150,18 +150,18 @@ impl World {
     }
 
     /// `text` with what differs from run to run replaced: this world's paths, ids, times, ports.
-    pub fn normalise(&self, text: &str) -> String {
+    pub(crate) fn normalise(&self, text: &str) -> String {
         normalise::normalise(text, &self.root)
     }
 
     /// What outlived the program here: processes, mounts, scratch files. Empty if all is well.
-    pub fn leftovers(&self) -> Vec<String> {
+    pub(crate) fn leftovers(&self) -> Vec<String> {
         leftovers::leftovers(&self.root)
     }
 }
 
 /// The most memory, in KiB, that a process of the program has had so far; none when it has ended.
-pub fn peak_kib(pid: u32) -> Option<u64> {
+pub(crate) fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     // A child that is not yet the program still has the memory of the test.
     status
@@ -173,20 +173,20 @@ pub fn peak_kib(pid: u32) -> Option<u64> {
 impl Run {
     /// Checks that the run succeeded.
     #[track_caller]
-    pub fn success(self) -> Run {
+    pub(crate) fn success(self) -> Run {
         self.failure(0)
     }
 
     /// Checks the exit code.
     #[track_caller]
-    pub fn failure(self, code: i32) -> Run {
+    pub(crate) fn failure(self, code: i32) -> Run {
         assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Standard output as JSON, one value per line.
     #[track_caller]
-    pub fn json(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.stdout.lines().map(parse).collect()
     }

@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 
 /// A TLS server with this certificate and key, in PEM.
-pub fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
+pub(crate) fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
     let certificates = pem::parse_many(certificate)
         .unwrap()
         .into_iter()
@@ -31,7 +31,7 @@ pub fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
 
 /// One exchange with the agent.
 #[derive(Debug, Clone)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// `POST`, `PUT`, `GET`.
     pub verb: String,
     /// The path.
@@ -44,7 +44,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// The message's method, or verb and kind of a blob.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.message["method"].as_str() {
             Some(method) => method.to_owned(),
             None => format!("{} blob", self.verb),
@@ -53,7 +53,7 @@ impl Exchange {
 }
 
 /// Hears what is said. Nothing is passed on while it listens.
-pub trait Listener: Send + Sync {
+pub(crate) trait Listener: Send + Sync {
     /// A request has come, and is passed on next. What this returns goes to the other one.
     fn asked(&self, _name: &str) -> usize {
         0
@@ -73,7 +73,7 @@ impl<F: Fn(Exchange) + Send + Sync> Listener for F {
 type Disguise = Arc<Mutex<Option<PathBuf>>>;
 
 /// The proxy; it ends when it is dropped.
-pub struct Proxy {
+pub(crate) struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
     disguise: Disguise,
     stop: Arc<AtomicBool>,
@@ -82,7 +82,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens at `listen` and passes on to the agent at `agent`.
-    pub fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
+    pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let heard = exchanges.clone();
         let hear = move |exchange: Exchange| heard.lock().unwrap().push(exchange);
@@ -92,7 +92,7 @@ impl Proxy {
     }
 
     /// As [`Self::start`], but somebody else writes down what is said.
-    pub fn start_with(
+    pub(crate) fn start_with(
         listen: SocketAddr,
         agent: SocketAddr,
         tls: Arc<ServerConfig>,
@@ -123,12 +123,12 @@ impl Proxy {
     }
 
     /// While this file is there, the agent answers as one with another id, which is the file's content.
-    pub fn disguise(&self, file: PathBuf) {
+    pub(crate) fn disguise(&self, file: PathBuf) {
         *self.disguise.lock().unwrap() = Some(file);
     }
 
     /// What was said so far; forgets it.
-    pub fn take(&self) -> Vec<Exchange> {
+    pub(crate) fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.exchanges.lock().unwrap())
     }
 }
@@ -193,7 +193,7 @@ fn client() -> ureq::Agent {
 }
 
 /// A request, whole.
-pub struct Request {
+pub(crate) struct Request {
     /// The method of HTTP.
     pub verb: String,
     /// Its target.
@@ -206,7 +206,7 @@ pub struct Request {
 
 impl Request {
     /// Reads one; none at the end of the connection.
-    pub fn read<S: Read + Write>(stream: &mut BufReader<S>) -> std::io::Result<Option<Request>> {
+    pub(crate) fn read<S: Read + Write>(stream: &mut BufReader<S>) -> std::io::Result<Option<Request>> {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 {
             return Ok(None);

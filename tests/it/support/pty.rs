@@ -14,12 +14,12 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Where the terminal wraps a line.
-pub const WRAPPED: &str = "↵";
+pub(crate) const WRAPPED: &str = "↵";
 /// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A program on a terminal.
-pub struct Pty {
+pub(crate) struct Pty {
     child: Child,
     master: OwnedFd,
     terminal: Arc<Mutex<avt::Terminal>>,
@@ -33,7 +33,7 @@ fn winsize((columns, rows): (u16, u16)) -> Winsize {
 
 impl Pty {
     /// Starts a command on a terminal of so many columns and rows. One without columns does not know its size.
-    pub fn start(mut command: Command, size: (u16, u16)) -> Pty {
+    pub(crate) fn start(mut command: Command, size: (u16, u16)) -> Pty {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -70,7 +70,7 @@ impl Pty {
 
     /// What stands on the screen now, without blanks at the end of lines and empty lines at its own. A row that the
     /// terminal goes on with on the next one, because the line was too long, ends with [`WRAPPED`].
-    pub fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         let terminal = self.terminal.lock().unwrap();
         let rows = terminal.screen().visible_lines().map(|line| {
             let sign = if line.is_wrapped() { WRAPPED } else { "" };
@@ -80,18 +80,18 @@ impl Pty {
     }
 
     /// All lines that are or were on the screen, those that the terminal wrapped in one piece.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.terminal.lock().unwrap().screen().text().join("\n").trim_end().to_owned()
     }
 
     /// What was written so far.
-    pub fn raw(&self) -> String {
+    pub(crate) fn raw(&self) -> String {
         String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()
     }
 
     /// Waits until the screen shows this; returns it.
     #[track_caller]
-    pub fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
             let screen = self.screen();
@@ -104,14 +104,14 @@ impl Pty {
     }
 
     /// Gives the terminal another size.
-    pub fn resize(&self, size: (u16, u16)) {
+    pub(crate) fn resize(&self, size: (u16, u16)) {
         let mut terminal = self.terminal.lock().unwrap();
         tcsetwinsize(self.master.as_fd(), winsize(size)).unwrap();
         terminal.resize(size.0.into(), size.1.into());
     }
 
     /// Waits for the program's end; returns its exit code.
-    pub fn end(&mut self) -> i32 {
+    pub(crate) fn end(&mut self) -> i32 {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -15,7 +15,7 @@ use sha1::Digest as _;
 use tar::{Builder, EntryType, Header};
 
 /// A tar archive in memory.
-pub struct Tar(Builder<Vec<u8>>);
+pub(crate) struct Tar(Builder<Vec<u8>>);
 
 impl Default for Tar {
     fn default() -> Self {
@@ -25,32 +25,32 @@ impl Default for Tar {
 
 impl Tar {
     /// Adds a file.
-    pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         self.file_with_mode(name, 0o644, content)
     }
 
     /// Adds a file with this mode.
-    pub fn file_with_mode(self, name: &str, mode: u32, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file_with_mode(self, name: &str, mode: u32, content: impl AsRef<[u8]>) -> Self {
         self.raw(EntryType::Regular, name.as_bytes(), mode, b"", content.as_ref())
     }
 
     /// Adds a directory.
-    pub fn dir(self, name: &str) -> Self {
+    pub(crate) fn dir(self, name: &str) -> Self {
         self.raw(EntryType::Directory, name.as_bytes(), 0o755, b"", b"")
     }
 
     /// Adds a symbolic link.
-    pub fn symlink(self, name: &str, target: &str) -> Self {
+    pub(crate) fn symlink(self, name: &str, target: &str) -> Self {
         self.raw(EntryType::Symlink, name.as_bytes(), 0o777, target.as_bytes(), b"")
     }
 
     /// Adds a hard link.
-    pub fn hard_link(self, name: &str, target: &str) -> Self {
+    pub(crate) fn hard_link(self, name: &str, target: &str) -> Self {
         self.raw(EntryType::Link, name.as_bytes(), 0o644, target.as_bytes(), b"")
     }
 
     /// Adds an entry of any type, its name and link written into the header as they are.
-    pub fn raw(self, kind: EntryType, name: &[u8], mode: u32, link: &[u8], content: &[u8]) -> Self {
+    pub(crate) fn raw(self, kind: EntryType, name: &[u8], mode: u32, link: &[u8], content: &[u8]) -> Self {
         let mut header = Header::new_gnu();
         {
             let gnu = header.as_gnu_mut().unwrap();
@@ -68,14 +68,14 @@ impl Tar {
     }
 
     /// Adds a GNU long name (`L`) or long link (`K`) for the next entry.
-    pub fn long_name(self, kind: EntryType, name: &[u8]) -> Self {
+    pub(crate) fn long_name(self, kind: EntryType, name: &[u8]) -> Self {
         let mut content = name.to_vec();
         content.push(0);
         self.raw(kind, b"././@LongLink", 0o644, b"", &content)
     }
 
     /// Adds PAX records for the next entry (`XHeader`) or all further ones (`XGlobalHeader`).
-    pub fn pax(self, kind: EntryType, records: &[(&str, &str)]) -> Self {
+    pub(crate) fn pax(self, kind: EntryType, records: &[(&str, &str)]) -> Self {
         let mut content = String::new();
         for (key, value) in records {
             // The length counts its own digits.
@@ -88,42 +88,42 @@ impl Tar {
     }
 
     /// Adds any header, its checksum corrected, with content.
-    pub fn header(mut self, mut header: Header, content: &[u8]) -> Self {
+    pub(crate) fn header(mut self, mut header: Header, content: &[u8]) -> Self {
         header.set_cksum();
         self.0.append(&header, content).unwrap();
         self
     }
 
     /// The archive, with its end marker.
-    pub fn tar(self) -> Vec<u8> {
+    pub(crate) fn tar(self) -> Vec<u8> {
         self.0.into_inner().unwrap()
     }
 
     /// The archive, compressed.
-    pub fn tgz(self) -> Vec<u8> {
+    pub(crate) fn tgz(self) -> Vec<u8> {
         gzip(&self.tar())
     }
 }
 
 /// Compresses.
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// SHA-1 in hex.
-pub fn sha1(bytes: &[u8]) -> String {
+pub(crate) fn sha1(bytes: &[u8]) -> String {
     hex(&sha1::Sha1::digest(bytes))
 }
 
 /// `sha256:` and SHA-256 in hex.
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&sha2::Sha256::digest(bytes)))
 }
 
 /// `sha512:` and SHA-512 in hex.
-pub fn sha512(bytes: &[u8]) -> String {
+pub(crate) fn sha512(bytes: &[u8]) -> String {
     format!("sha512:{}", hex(&sha2::Sha512::digest(bytes)))
 }
 
@@ -132,7 +132,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A stemcell tarball to be.
-pub struct StemcellTarball {
+pub(crate) struct StemcellTarball {
     /// `name` in stemcell.MF.
     pub name: String,
     /// `version`.
@@ -166,7 +166,7 @@ impl Default for StemcellTarball {
 
 impl StemcellTarball {
     /// The tarball.
-    pub fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let mut manifest =
             format!("name: {}\nversion: {}\noperating_system: local\n", self.name, self.version);
         let sha = self.image_sha1.clone().or(self.image.as_deref().map(sha1));
@@ -191,7 +191,7 @@ impl StemcellTarball {
     }
 
     /// Writes the tarball.
-    pub fn write(&self, path: &Path) -> PathBuf {
+    pub(crate) fn write(&self, path: &Path) -> PathBuf {
         fs::write(path, self.build()).unwrap();
         path.to_owned()
     }
@@ -199,7 +199,7 @@ impl StemcellTarball {
 
 /// A job of a release tarball to be.
 #[derive(Clone, Default)]
-pub struct JobTarball {
+pub(crate) struct JobTarball {
     /// Its name.
     pub name: String,
     /// The spec without `name` and `templates`.
@@ -214,18 +214,18 @@ pub struct JobTarball {
 
 impl JobTarball {
     /// A job with this name.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         JobTarball { name: name.into(), ..Default::default() }
     }
 
     /// Adds lines to its spec.
-    pub fn spec(mut self, lines: &str) -> Self {
+    pub(crate) fn spec(mut self, lines: &str) -> Self {
         self.spec.push_str(lines);
         self
     }
 
     /// Adds a template.
-    pub fn template(mut self, source: &str, target: &str, content: &str) -> Self {
+    pub(crate) fn template(mut self, source: &str, target: &str, content: &str) -> Self {
         self.templates.push((source.into(), target.into(), content.into()));
         self
     }
@@ -247,7 +247,7 @@ impl JobTarball {
 
 /// A package of a release tarball to be.
 #[derive(Clone, Default)]
-pub struct PackageTarball {
+pub(crate) struct PackageTarball {
     /// Its name.
     pub name: String,
     /// What it needs.
@@ -260,7 +260,7 @@ pub struct PackageTarball {
 
 impl PackageTarball {
     /// A package with this name, a packaging script, and dependencies.
-    pub fn new(name: &str, packaging: &str, dependencies: &[&str]) -> Self {
+    pub(crate) fn new(name: &str, packaging: &str, dependencies: &[&str]) -> Self {
         PackageTarball {
             name: name.into(),
             dependencies: dependencies.iter().map(|name| (*name).into()).collect(),
@@ -270,7 +270,7 @@ impl PackageTarball {
     }
 
     /// Adds a file.
-    pub fn file(mut self, name: &str, content: &str) -> Self {
+    pub(crate) fn file(mut self, name: &str, content: &str) -> Self {
         self.files.push((name.into(), content.into()));
         self
     }
@@ -282,7 +282,7 @@ impl PackageTarball {
 
 /// A release tarball to be.
 #[derive(Clone)]
-pub struct ReleaseTarball {
+pub(crate) struct ReleaseTarball {
     /// `name` in release.MF.
     pub name: String,
     /// `version`, as it is to be written.
@@ -303,7 +303,7 @@ pub struct ReleaseTarball {
 
 impl ReleaseTarball {
     /// A release without jobs and packages.
-    pub fn new(name: &str, version: &str) -> Self {
+    pub(crate) fn new(name: &str, version: &str) -> Self {
         ReleaseTarball {
             name: name.into(),
             version: version.into(),
@@ -317,25 +317,25 @@ impl ReleaseTarball {
     }
 
     /// Adds a job.
-    pub fn job(mut self, job: JobTarball) -> Self {
+    pub(crate) fn job(mut self, job: JobTarball) -> Self {
         self.jobs.push(job);
         self
     }
 
     /// Adds a package.
-    pub fn package(mut self, package: PackageTarball) -> Self {
+    pub(crate) fn package(mut self, package: PackageTarball) -> Self {
         self.packages.push(package);
         self
     }
 
     /// Gives a wrong sha1 for `job/<name>` or `package/<name>`.
-    pub fn wrong_sha1(mut self, of: &str, sha1: &str) -> Self {
+    pub(crate) fn wrong_sha1(mut self, of: &str, sha1: &str) -> Self {
         self.sha1.push((of.into(), sha1.into()));
         self
     }
 
     /// The tarball.
-    pub fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let mut manifest = format!("name: {}\nversion: {}\ncommit_hash: abcdef0\n", self.name, self.version);
         let mut files = Vec::new();
         let (compiled, source): (Vec<_>, Vec<_>) =
@@ -384,7 +384,7 @@ impl ReleaseTarball {
     }
 
     /// Writes the tarball.
-    pub fn write(&self, path: &Path) -> PathBuf {
+    pub(crate) fn write(&self, path: &Path) -> PathBuf {
         fs::write(path, self.build()).unwrap();
         path.to_owned()
     }

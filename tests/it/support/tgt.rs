@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running tgtd.
-pub struct Tgtd {
+pub(crate) struct Tgtd {
     pub portal: String,
     pub socket: PathBuf,
     pub control_port: u16,
@@ -14,7 +14,7 @@ pub struct Tgtd {
 }
 
 impl Tgtd {
-    pub fn start(directory: &Path) -> Tgtd {
+    pub(crate) fn start(directory: &Path) -> Tgtd {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let portal = format!("127.0.0.1:{port}");
         // Any number that is not too large will do, as the socket is the test's own.
@@ -55,7 +55,7 @@ impl Tgtd {
     }
 
     /// Listens at another address, too; the portal.
-    pub fn add_portal(&self, address: &str) -> String {
+    pub(crate) fn add_portal(&self, address: &str) -> String {
         let portal = format!("{address}:{}", self.portal.split_once(':').unwrap().1);
         let parameter = format!("portal={portal}");
         self.tgtadm(&["--mode", "portal", "--op", "new", "--param", &parameter]).expect("tgtd listens");
@@ -63,19 +63,25 @@ impl Tgtd {
     }
 
     /// The names of the targets there are.
-    pub fn targets(&self) -> Vec<String> {
+    pub(crate) fn targets(&self) -> Vec<String> {
         let text = self.show().expect("tgtd answers");
         let lines = text.lines().filter(|line| line.starts_with("Target "));
         lines.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
     }
 
     /// Logs in and asks for the volume's identity: what an initiator by this name with this login is told.
-    pub fn inquire(&self, initiator: &str, iqn: &str, user: &str, password: &str) -> Result<String, String> {
+    pub(crate) fn inquire(
+        &self,
+        initiator: &str,
+        iqn: &str,
+        user: &str,
+        password: &str,
+    ) -> Result<String, String> {
         self.inquire_at(&self.portal, initiator, iqn, user, password)
     }
 
     /// The same, through a portal.
-    pub fn inquire_at(
+    pub(crate) fn inquire_at(
         &self,
         portal: &str,
         initiator: &str,

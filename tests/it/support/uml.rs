@@ -17,7 +17,7 @@ use super::Run;
 const HALT: Duration = Duration::from_secs(10);
 
 /// A running kernel.
-pub struct Uml {
+pub(crate) struct Uml {
     directory: PathBuf,
     child: Child,
     console: RefCell<BufReader<ChildStdout>>,
@@ -26,7 +26,7 @@ pub struct Uml {
 
 impl Uml {
     /// Boots one; what it writes is in `directory`.
-    pub fn start(directory: &Path) -> Uml {
+    pub(crate) fn start(directory: &Path) -> Uml {
         let disk = directory.join("uml.disk");
         std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
         let init = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/init");
@@ -72,7 +72,7 @@ impl Uml {
     }
 
     /// Runs a script of the shell as root.
-    pub fn run(&self, script: &str) -> Run {
+    pub(crate) fn run(&self, script: &str) -> Run {
         let number = self.scripts.replace(self.scripts.get() + 1);
         let path = self.directory.join(format!("uml-{number}"));
         std::fs::write(&path, script).unwrap();

@@ -23,7 +23,7 @@ use super::process::Cancel;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-pub use self::proc::living;
+pub(super) use self::proc::living;
 
 /// How often the supervisor looks while something is about to happen, and otherwise.
 const BUSY: Duration = Duration::from_millis(10);
@@ -33,7 +33,7 @@ const TERM_GRACE: Duration = Duration::from_secs(10);
 
 /// All supervised processes of the VM.
 #[derive(Clone)]
-pub struct Supervisor {
+pub(super) struct Supervisor {
     dir: PathBuf,
     shared: Arc<Shared>,
 }
@@ -54,7 +54,7 @@ struct State {
 
 impl Supervisor {
     /// Takes up what an earlier agent process left, and begins to watch; with `resume`, also to start.
-    pub fn start_up(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
+    pub(super) fn start_up(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             dir: dirs.monit(),
             shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
@@ -80,7 +80,7 @@ impl Supervisor {
     }
 
     /// Puts these monit files in force: (label, path), in the order of the jobs.
-    pub fn configure(&self, files: &[(String, PathBuf)]) -> Result<()> {
+    pub(super) fn configure(&self, files: &[(String, PathBuf)]) -> Result<()> {
         let jobs = self.dir.join("job");
         dirs::remove_tree(&jobs)?;
         dirs::make_dir(&jobs, 0o700)?;
@@ -103,14 +103,14 @@ impl Supervisor {
     }
 
     /// Forgets all jobs; what runs keeps running.
-    pub fn remove_all_jobs(&self) -> Result<()> {
+    pub(super) fn remove_all_jobs(&self) -> Result<()> {
         dirs::remove_tree(&self.dir.join("job"))?;
         self.lock().services.clear();
         Ok(())
     }
 
     /// Starts everything and keeps it running.
-    pub fn start(&self) -> Result<()> {
+    pub(super) fn start(&self) -> Result<()> {
         let mut state = self.lock();
         if state.stopping {
             return Err(Error::environment("the services are just being stopped"));
@@ -129,7 +129,7 @@ impl Supervisor {
     }
 
     /// Leaves everything as it runs, without restarting what dies.
-    pub fn unmonitor(&self) -> Result<()> {
+    pub(super) fn unmonitor(&self) -> Result<()> {
         let mut state = self.lock();
         self.set_flag("unmonitored", true)?;
         for service in &mut state.services {
@@ -139,7 +139,7 @@ impl Supervisor {
     }
 
     /// Stops everything, dependents first, and waits until it is gone.
-    pub fn stop(&self, cancel: &Cancel) -> Result<()> {
+    pub(super) fn stop(&self, cancel: &Cancel) -> Result<()> {
         self.unmonitor()?;
         let levels = {
             let mut state = self.lock();
@@ -159,7 +159,7 @@ impl Supervisor {
     }
 
     /// `running`, `starting`, `failing` or `stopped`: the state of the whole instance, looked at now.
-    pub fn job_state(&self) -> &'static str {
+    pub(super) fn job_state(&self) -> &'static str {
         let mut state = self.lock();
         state.tick();
         if state.stopped {
@@ -176,7 +176,7 @@ impl Supervisor {
     }
 
     /// Each process as `get_state` shows it.
-    pub fn processes(&self) -> Vec<Value> {
+    pub(super) fn processes(&self) -> Vec<Value> {
         let state = self.lock();
         state
             .services
@@ -379,7 +379,7 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
 }
 
 /// Which start of the VM this is: changes when the process that watches over the agent is another one.
-pub fn boot_identity() -> String {
+pub(super) fn boot_identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     // The agent itself as first process has no parent.
@@ -389,7 +389,7 @@ pub fn boot_identity() -> String {
 }
 
 /// After a start of the VM: pid files name processes of an earlier life.
-pub fn forget_pid_files(run: &Path) {
+pub(super) fn forget_pid_files(run: &Path) {
     for entry in walkdir::WalkDir::new(run).follow_links(false).into_iter().flatten() {
         // `sys/run` itself may be reached through a link; below it links are only names.
         if !entry.file_type().is_dir() && entry.path() != run {

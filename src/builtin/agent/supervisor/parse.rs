@@ -14,7 +14,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub(super) struct Process {
     /// Its name, unique on the VM.
     pub name: String,
     /// Where it writes its process id.
@@ -29,7 +29,7 @@ pub struct Process {
 
 /// A start or stop program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub(super) struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// User to run as.
@@ -48,7 +48,7 @@ struct Token {
 }
 
 /// Reads one control file; `source` names it in errors.
-pub fn parse(text: &str, source: &str) -> Result<Vec<Process>> {
+pub(super) fn parse(text: &str, source: &str) -> Result<Vec<Process>> {
     Parser { tokens: tokens(text, source)?, next: 0, source }.file()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessId {
+pub(crate) struct ProcessId {
     /// The process id.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
@@ -13,7 +13,7 @@ pub struct ProcessId {
 }
 
 /// The living process whose id the file holds.
-pub fn in_pidfile(path: &Path) -> Option<ProcessId> {
+pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
     // A pid file is a number and a line end; more than that is not read.
     let text = read_start(path, 64)?;
     let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
@@ -21,7 +21,7 @@ pub fn in_pidfile(path: &Path) -> Option<ProcessId> {
 }
 
 /// The process of this id, if it lives (a zombie does not).
-pub fn living(pid: i32) -> Option<ProcessId> {
+pub(crate) fn living(pid: i32) -> Option<ProcessId> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
     let state = fields.first()?;
@@ -30,7 +30,7 @@ pub fn living(pid: i32) -> Option<ProcessId> {
 }
 
 /// Resident memory in KiB and processor time in clock ticks.
-pub fn usage(pid: i32) -> Option<(u64, u64)> {
+pub(super) fn usage(pid: i32) -> Option<(u64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();

@@ -23,7 +23,7 @@ const BACKOFF_MOST: Duration = Duration::from_secs(30);
 const HEALTHY: Duration = Duration::from_secs(60);
 
 /// One process with its state.
-pub struct Service {
+pub(super) struct Service {
     /// What the monit file says.
     pub spec: Process,
     /// Whether it is to be kept running.
@@ -35,7 +35,7 @@ pub struct Service {
 
 /// Where in its life a process is.
 #[derive(Clone)]
-pub enum Phase {
+pub(super) enum Phase {
     /// Not running as far as known, to be started when monitored.
     Down,
     /// Its start program was started.
@@ -60,7 +60,7 @@ pub enum Phase {
 }
 
 /// Something that wants to know when a program ended.
-pub trait Wake {
+pub(super) trait Wake {
     /// What to call then.
     fn wake(&self) -> Box<dyn Fn() + Send>;
 }
@@ -75,12 +75,12 @@ impl Wake for NoWake {
 
 impl Service {
     /// A process that is not monitored yet.
-    pub fn new(spec: Process) -> Self {
+    pub(super) fn new(spec: Process) -> Self {
         Service { spec, monitored: false, phase: Phase::Down, failures: 0 }
     }
 
     /// Goes on where the service of the same name under the old files was.
-    pub fn take_over(&mut self, old: &Service) {
+    pub(super) fn take_over(&mut self, old: &Service) {
         self.monitored = old.monitored;
         self.failures = old.failures;
         if self.spec.pidfile == old.spec.pidfile {
@@ -89,7 +89,7 @@ impl Service {
     }
 
     /// Someone asked that it run: earlier failures are forgiven.
-    pub fn monitor(&mut self) {
+    pub(super) fn monitor(&mut self) {
         self.monitored = true;
         self.failures = 0;
         if matches!(self.phase, Phase::Backoff { .. }) {
@@ -98,7 +98,7 @@ impl Service {
     }
 
     /// Looks at the process and does what is due. `ready`: what it depends on runs.
-    pub fn tick(&mut self, ready: bool) {
+    pub(super) fn tick(&mut self, ready: bool) {
         if !self.monitored {
             return;
         }
@@ -132,7 +132,7 @@ impl Service {
     }
 
     /// `running`, `starting`, `failing`, or `unknown` when not monitored.
-    pub fn status(&self) -> &'static str {
+    pub(super) fn status(&self) -> &'static str {
         let settled = |since: Instant| {
             since.elapsed() >= SETTLE.saturating_mul(1 << self.failures.min(16)).min(SETTLE_MOST)
         };
@@ -146,7 +146,7 @@ impl Service {
     }
 
     /// Whether its start program was started and may still bring up the process.
-    pub fn is_starting(&self) -> bool {
+    pub(super) fn is_starting(&self) -> bool {
         match &self.phase {
             Phase::Launched { at, exit } => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
@@ -161,7 +161,7 @@ impl Service {
     }
 
     /// Whether something is about to happen to it.
-    pub fn is_restless(&self) -> bool {
+    pub(super) fn is_restless(&self) -> bool {
         self.monitored
             && match &self.phase {
                 Phase::Up { .. } => self.status() != "running",
@@ -207,7 +207,7 @@ impl Service {
 }
 
 /// Starts a program with monit's bare environment, in a process group of its own.
-pub fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
+pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(Error::invalid("the program is empty"));
     };
@@ -249,7 +249,7 @@ pub fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitSta
 }
 
 /// Refuses dependencies on nothing and in circles.
-pub fn check_dependencies(services: &[Service]) -> Result<()> {
+pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
     for service in services {
         let mut seen = vec![service.spec.name.as_str()];
         let mut next: Vec<&str> = service.spec.depends.iter().map(String::as_str).collect();

@@ -19,7 +19,7 @@ const VERSION: u64 = 1;
 /// Which program.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Its absolute path.
     program: PathBuf,
     /// What it is called with.
@@ -28,7 +28,7 @@ pub struct Settings {
 }
 
 /// See the module.
-pub struct Command {
+pub(super) struct Command {
     settings: Settings,
 }
 
@@ -51,7 +51,7 @@ struct Answer {
 }
 
 impl Command {
-    pub fn new(settings: Settings) -> Outcome<Command> {
+    pub(super) fn new(settings: Settings) -> Outcome<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
             false => Err(Failure::cloud("storage.program must be an absolute path")),

@@ -19,7 +19,7 @@ use ironic::Object;
 
 /// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume
 /// which does not exist is.
-pub trait Storage {
+pub(super) trait Storage {
     /// Makes a volume of the bytes of a file.
     fn import(&self, volume: &Volume, image: &Path) -> Outcome<()>;
     /// Makes an empty volume of so many MiB.
@@ -41,7 +41,7 @@ pub trait Storage {
 /// Which tool, and how it is set up.
 #[derive(Deserialize)]
 #[serde(tag = "tool", rename_all = "lowercase")]
-pub enum Settings {
+pub(super) enum Settings {
     /// The Linux target framework, with files.
     Tgt(tgt::Settings),
     /// Thin volumes of LVM's, shown by the kernel.
@@ -53,7 +53,7 @@ pub enum Settings {
 
 impl Settings {
     /// The tool.
-    pub fn open(self) -> Outcome<Box<dyn Storage>> {
+    pub(super) fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
             Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
             Settings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
@@ -65,17 +65,17 @@ impl Settings {
 /// How many bytes iPXE has, on a machine that boots the way of old (BIOS), for the initiator's name and for the target's
 /// name, user and password of each volume, each with an end mark, and the machine's name from DHCP: what its table of
 /// 768 bytes for the operating system (iBFT) leaves with two volumes. With more it does not boot.
-pub const FIRMWARE_ROOM: usize = 256;
+pub(super) const FIRMWARE_ROOM: usize = 256;
 
 /// User and password of an initiator (CHAP).
-pub struct Login {
+pub(super) struct Login {
     pub user: String,
     pub password: String,
 }
 
 impl Login {
     /// A new one, for this volume alone.
-    pub fn new(volume: &Volume) -> Outcome<Login> {
+    pub(super) fn new(volume: &Volume) -> Outcome<Login> {
         // 96 bits in 16 characters: no CHAP implementation takes more.
         let mut bytes = [0; 12];
         rand::fill(&mut bytes).map_err(|_| Failure::cloud("there is no randomness for a password"))?;
@@ -85,7 +85,7 @@ impl Login {
 
 /// Who a volume is shown to, and over which network.
 #[derive(Debug)]
-pub enum Initiators {
+pub(super) enum Initiators {
     /// Names of iSCSI initiators.
     Iscsi(Vec<String>),
     /// World-wide names of the ports of host bus adapters.
@@ -94,7 +94,7 @@ pub enum Initiators {
 
 impl Initiators {
     /// How much of [`FIRMWARE_ROOM`] they take.
-    pub fn firmware_bytes(&self) -> usize {
+    pub(super) fn firmware_bytes(&self) -> usize {
         match self {
             Initiators::Iscsi(names) => names.first().map_or(0, |name| name.len() + 1),
             Initiators::FibreChannel(_) => 0,
@@ -119,14 +119,14 @@ impl Initiators {
 }
 
 /// How a volume is reached.
-pub enum Export {
+pub(super) enum Export {
     Iscsi(Iscsi),
     FibreChannel(FibreChannel),
 }
 
 /// Over iSCSI. The lists are parallel: one entry per way to it, one way at least.
 #[derive(Deserialize)]
-pub struct Iscsi {
+pub(super) struct Iscsi {
     pub portals: Vec<String>,
     pub iqns: Vec<String>,
     pub luns: Vec<u64>,
@@ -134,7 +134,7 @@ pub struct Iscsi {
 
 /// Over fibre channel. The lists are parallel, as those of [`Iscsi`].
 #[derive(Deserialize)]
-pub struct FibreChannel {
+pub(super) struct FibreChannel {
     /// World-wide names of the storage's ports.
     pub wwns: Vec<String>,
     pub luns: Vec<u64>,
@@ -144,7 +144,7 @@ pub struct FibreChannel {
 
 impl Export {
     /// The type of its target in Ironic.
-    pub fn volume_type(&self) -> &'static str {
+    pub(super) fn volume_type(&self) -> &'static str {
         match self {
             Export::Iscsi(_) => "iscsi",
             Export::FibreChannel(_) => "fibre_channel",
@@ -152,7 +152,7 @@ impl Export {
     }
 
     /// How much of [`FIRMWARE_ROOM`] it takes.
-    pub fn firmware_bytes(&self, login: &Login) -> usize {
+    pub(super) fn firmware_bytes(&self, login: &Login) -> usize {
         match self {
             Export::Iscsi(way) => {
                 let texts = [way.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
@@ -163,7 +163,7 @@ impl Export {
     }
 
     /// The properties of its target in Ironic (Ironic's documentation, "Boot From Volume").
-    pub fn properties(&self, login: &Login) -> Object {
+    pub(super) fn properties(&self, login: &Login) -> Object {
         let mut properties = Object::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
         let luns = match self {

@@ -145,7 +145,7 @@ pub struct CloudChecked {
 }
 
 /// Decides what is done about a problem with these repairs, none of which was tried yet; nothing, if none is chosen.
-pub type Choose<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
+pub(super) type Choose<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
 
 impl CloudChecked {
     /// The error for what is still wrong, if anything is.

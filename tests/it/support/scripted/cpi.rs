@@ -27,7 +27,7 @@ fn cpi() {
 }
 
 /// Does the call and ends, if this process was started as the scripted CPI.
-pub fn run_if_called() {
+pub(crate) fn run_if_called() {
     if let Some(directory) = std::env::var_os("SCRIPTED_CPI") {
         // SAFETY: the wrapper opened it for nothing else, and nobody has taken it before.
         let output = unsafe { File::from_raw_fd(3) };

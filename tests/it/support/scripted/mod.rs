@@ -12,7 +12,7 @@
 //! assert_eq!(hello.cloud(), hello.recorded());
 //! ```
 
-pub mod cpi;
+pub(crate) mod cpi;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ use super::hello::Hello;
 
 /// What the CPI says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Speaks {
+pub(crate) enum Speaks {
     /// What the local CPI says: nothing is translated.
     Local,
     /// `info` answers no `api_version`.
@@ -39,7 +39,7 @@ pub enum Speaks {
 }
 
 /// Error types and messages by which CPIs say that they lack a method.
-pub const NOT_IMPLEMENTED: [(&str, &str); 3] = [
+pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
     ("Bosh::Clouds::NotImplemented", "Must call implemented method"),
     ("Bosh::Clouds::CloudError", "Invalid Method: METHOD"),
     ("InvalidCall", "Method is not known, got 'METHOD'"),
@@ -47,7 +47,7 @@ pub const NOT_IMPLEMENTED: [(&str, &str); 3] = [
 
 impl Speaks {
     /// The `api_version` it has.
-    pub fn version(self) -> u32 {
+    pub(crate) fn version(self) -> u32 {
         match self {
             Speaks::Local => 2,
             Speaks::Nothing | Speaks::NotImplemented(_) => 1,
@@ -58,7 +58,7 @@ impl Speaks {
 
 /// When the caller of a call is killed, and what else may happen to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum When {
+pub(crate) enum When {
     /// Before the call has an effect; the call goes on.
     Before,
     /// The same, and the call takes a second more, so that the next run meets it at work.
@@ -84,7 +84,7 @@ pub enum When {
 /// What is done to a call. Commands are run by bash; what they write is what the CPI writes, and how they end is
 /// how it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// The call is made, and its answer is the input of this command.
     After(String),
     /// The call is not made; its request is the input of this command.
@@ -104,7 +104,7 @@ struct Act {
 
 /// What the CPI does until it gets another script. Calls are counted from here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Script {
+pub(crate) struct Script {
     speaks: Speaks,
     acts: Vec<Act>,
     /// Where the caller is killed or the call held: its number among all calls, from 1.
@@ -113,44 +113,44 @@ pub struct Script {
 
 impl Script {
     /// A CPI that does nothing special in this dialect.
-    pub fn speaking(speaks: Speaks) -> Script {
+    pub(crate) fn speaking(speaks: Speaks) -> Script {
         Script { speaks, acts: Vec::new(), point: None }
     }
 
     /// A CPI like the local one, whose caller is killed, or which waits, at this call.
-    pub fn at(number: usize, when: When) -> Script {
+    pub(crate) fn at(number: usize, when: When) -> Script {
         Script::speaking(Speaks::Local).stopped_at(number, when)
     }
 
     /// Has something happen at this call.
-    pub fn stopped_at(self, number: usize, when: When) -> Script {
+    pub(crate) fn stopped_at(self, number: usize, when: When) -> Script {
         Script { point: Some((number, when)), ..self }
     }
 
     /// The same for a CPI of another dialect.
-    pub fn in_dialect(self, speaks: Speaks) -> Script {
+    pub(crate) fn in_dialect(self, speaks: Speaks) -> Script {
         Script { speaks, ..self }
     }
 
     /// Does this to the first `count` calls of a method.
-    pub fn first(self, method: &str, count: usize, deed: Deed) -> Script {
+    pub(crate) fn first(self, method: &str, count: usize, deed: Deed) -> Script {
         self.on(method, (1, count), deed)
     }
 
     /// Does this to the calls of a method with these numbers, from 1.
-    pub fn on(mut self, method: &str, calls: (usize, usize), deed: Deed) -> Script {
+    pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Deed) -> Script {
         self.acts.push(Act { method: method.to_owned(), calls, deed });
         self
     }
 
     /// Lets the first `count` calls of a method fail with this type.
-    pub fn fail(self, method: &str, count: usize, error_type: &str, ok_to_retry: bool) -> Script {
+    pub(crate) fn fail(self, method: &str, count: usize, error_type: &str, ok_to_retry: bool) -> Script {
         let message = format!("{method} failed as the script says");
         self.first(method, count, Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry })
     }
 
     /// Leaves a method unimplemented, in one of [`NOT_IMPLEMENTED`].
-    pub fn without(self, method: &str, dialect: usize) -> Script {
+    pub(crate) fn without(self, method: &str, dialect: usize) -> Script {
         let (error_type, message) = NOT_IMPLEMENTED[dialect];
         let message = message.replace("METHOD", method);
         let deed = Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
@@ -160,7 +160,7 @@ impl Script {
 
 /// Writes the program into a world: an executable that speaks with the local CPI configured in `local.json` beside
 /// it.
-pub fn install(world: &World) -> PathBuf {
+pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
         "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact support::scripted::cpi::cpi \
          --ignored --nocapture --test-threads 1\n",
@@ -174,7 +174,7 @@ pub fn install(world: &World) -> PathBuf {
 
 impl Hello {
     /// Gives the CPI another script.
-    pub fn script(&self, script: Script) {
+    pub(crate) fn script(&self, script: Script) {
         for file in ["calls.json", "held", "go"] {
             let _ = std::fs::remove_file(self.world.path(file));
         }
@@ -182,7 +182,7 @@ impl Hello {
     }
 
     /// Has the CPI answer this to a method from now on: `instead` of doing it, or `after` it did.
-    pub fn answer(&self, method: &str, when: &str, answer: &str) {
+    pub(crate) fn answer(&self, method: &str, when: &str, answer: &str) {
         for other in ["instead", "after"] {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
         }
@@ -202,18 +202,18 @@ impl Hello {
     }
 
     /// Has the CPI answer for itself again.
-    pub fn answer_truly(&self) {
+    pub(crate) fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
         self.script(Script::speaking(Speaks::Local));
     }
 
     /// How many calls of a method there were since the script was given; of all methods with `""`.
-    pub fn calls(&self, method: &str) -> usize {
+    pub(crate) fn calls(&self, method: &str) -> usize {
         cpi::counts(&self.world.path("")).get(method).copied().unwrap_or_default()
     }
 
     /// Waits until no CPI process is at work.
-    pub fn wait_until_idle(&self) {
+    pub(crate) fn wait_until_idle(&self) {
         until("the CPI ends", || {
             let mut at_work = self.world.leftovers();
             at_work.retain(|left| {
@@ -224,22 +224,22 @@ impl Hello {
     }
 
     /// Waits until the call at the point is held.
-    pub fn wait_until_held(&self) {
+    pub(crate) fn wait_until_held(&self) {
         until("the call is held", || self.world.exists("held"));
     }
 
     /// Lets the held call go on.
-    pub fn go(&self) {
+    pub(crate) fn go(&self) {
         self.world.write("go", "");
     }
 
     /// The CIDs of what exists in the cloud.
-    pub fn cloud(&self) -> BTreeSet<String> {
+    pub(crate) fn cloud(&self) -> BTreeSet<String> {
         in_cloud(&self.world.path(""))
     }
 
     /// The CIDs of what the state says exists.
-    pub fn recorded(&self) -> BTreeSet<String> {
+    pub(crate) fn recorded(&self) -> BTreeSet<String> {
         let state = self.state();
         let listed = ["disks", "stemcells"].map(|list| state[list].as_array().cloned().unwrap_or_default());
         let mut cids: BTreeSet<String> =
@@ -251,7 +251,7 @@ impl Hello {
 
     /// All that the state, announced calls and their answers say, as text. The journal's other files, logs and what
     /// the registry holds, are no record.
-    pub fn known(&self) -> String {
+    pub(crate) fn known(&self) -> String {
         self.look();
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
@@ -264,7 +264,7 @@ impl Hello {
     }
 
     /// The methods of the calls that are announced and not settled.
-    pub fn announced(&self) -> Vec<String> {
+    pub(crate) fn announced(&self) -> Vec<String> {
         self.look();
         let entries =
             std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten().flatten();
@@ -279,7 +279,7 @@ impl Hello {
     }
 
     /// Drops the records of failed calls, as an operator does who has looked into them.
-    pub fn forget_suspects(&self) {
+    pub(crate) fn forget_suspects(&self) {
         for suspect in self.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default() {
             let id = suspect["request_id"].as_str().unwrap();
             self.world.finish(self.state_command(&["state", "forget", "--yes", "--call", id])).success();
@@ -287,7 +287,7 @@ impl Hello {
     }
 
     /// The state without what differs between environments.
-    pub fn normalised_state(&self) -> Value {
+    pub(crate) fn normalised_state(&self) -> Value {
         self.look();
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
         let monopile = &mut state["monopile"];
@@ -303,7 +303,7 @@ impl Hello {
     }
 
     /// The CIDs of what calls have made, and of what they have deleted, whatever they answered.
-    pub fn effects(&self) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let of = |deed: &str| {
             let lines = ledger.lines().filter_map(|line| line.split_once(' '));
@@ -334,7 +334,7 @@ fn script_in(directory: &Path) -> Script {
 
 /// Waits for a condition that must come true.
 #[track_caller]
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < Duration::from_secs(60), "timed out: {what}");

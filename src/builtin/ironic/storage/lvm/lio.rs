@@ -25,7 +25,7 @@ const PREFERENCES: &str = "set global color_mode=false loglevel_console=error au
      auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true auto_use_daemon=false";
 
 /// The targets whose names begin the same.
-pub struct Lio {
+pub(super) struct Lio {
     portals: Vec<SocketAddr>,
     iqn: String,
 }
@@ -85,7 +85,7 @@ struct Portal {
 }
 
 impl Lio {
-    pub fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
+    pub(super) fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
             Failure::cloud("storage.portals must be addresses of this machine with a port, not names")
@@ -98,7 +98,7 @@ impl Lio {
     }
 
     /// Nobody sees the volume any more, now and after the next boot.
-    pub fn hide(&self, volume: &Volume) -> Outcome<()> {
+    pub(super) fn hide(&self, volume: &Volume) -> Outcome<()> {
         let (target, what) = (self.target(volume), format!("hiding volume '{volume}'"));
         let commands = [
             format!("/iscsi delete {target}"),
@@ -112,7 +112,7 @@ impl Lio {
     }
 
     /// Shows what nobody sees yet.
-    pub fn show(
+    pub(super) fn show(
         &self,
         volume: &Volume,
         device: &Path,

@@ -24,7 +24,7 @@ use crate::ironic::volume::Volume;
 /// Where volumes are, and how machines reach them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     volume_group: String,
     /// A thin pool of the group. It must zero new blocks, as pools do unless told not to.
     thin_pool: String,
@@ -40,13 +40,13 @@ const LOCKS: &str = "/run/monopile";
 const PARTIAL: &str = ".partial";
 
 /// See the module.
-pub struct Lvm {
+pub(super) struct Lvm {
     volumes: Volumes,
     lio: Lio,
 }
 
 impl Lvm {
-    pub fn new(settings: Settings) -> Outcome<Lvm> {
+    pub(super) fn new(settings: Settings) -> Outcome<Lvm> {
         let Settings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;
         Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })

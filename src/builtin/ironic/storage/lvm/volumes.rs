@@ -7,13 +7,13 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::ironic::storage::run;
 
 /// The volumes of one group.
-pub struct Volumes {
+pub(super) struct Volumes {
     group: String,
     pool: String,
 }
 
 impl Volumes {
-    pub fn new(group: String, pool: String) -> Outcome<Volumes> {
+    pub(super) fn new(group: String, pool: String) -> Outcome<Volumes> {
         // lvm(8), "Valid names".
         let is_name = |text: &str| {
             !text.is_empty()
@@ -26,22 +26,22 @@ impl Volumes {
         }
     }
 
-    pub fn group(&self) -> &str {
+    pub(super) fn group(&self) -> &str {
         &self.group
     }
 
     /// The block device of a volume.
-    pub fn device(&self, name: &str) -> PathBuf {
+    pub(super) fn device(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/dev/{}/{name}", self.group))
     }
 
     /// The volumes there are, others' too.
-    pub fn names(&self) -> Outcome<Vec<String>> {
+    pub(super) fn names(&self) -> Outcome<Vec<String>> {
         Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// The size in bytes of a volume, if there is one of this name.
-    pub fn size(&self, name: &str) -> Outcome<Option<u64>> {
+    pub(super) fn size(&self, name: &str) -> Outcome<Option<u64>> {
         Ok(self.list()?.into_iter().find(|(found, _)| found == name).map(|(_, size)| size))
     }
 
@@ -54,7 +54,7 @@ impl Volumes {
     }
 
     /// Makes an empty one.
-    pub fn create(&self, name: &str, mib: u64) -> Outcome<()> {
+    pub(super) fn create(&self, name: &str, mib: u64) -> Outcome<()> {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
         let named = ["--name", name, &self.group];
@@ -62,7 +62,7 @@ impl Volumes {
     }
 
     /// Makes one that begins as another is.
-    pub fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
+    pub(super) fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
         // Snapshots are left out when a machine activates its volumes, unless told otherwise.
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
         let origin = self.path(from);
@@ -71,16 +71,16 @@ impl Volumes {
     }
 
     /// Makes one larger.
-    pub fn extend(&self, name: &str, mib: u64) -> Outcome<()> {
+    pub(super) fn extend(&self, name: &str, mib: u64) -> Outcome<()> {
         let what = format!("growing volume '{name}'");
         self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
-    pub fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+    pub(super) fn rename(&self, from: &str, to: &str) -> Outcome<()> {
         self.lvm("lvrename", &format!("naming volume '{to}'"), &[&self.group, from, to]).map(drop)
     }
 
-    pub fn remove(&self, name: &str) -> Outcome<()> {
+    pub(super) fn remove(&self, name: &str) -> Outcome<()> {
         let what = format!("deleting volume '{name}'");
         self.lvm("lvremove", &what, &["--yes", "--force", &self.path(name)]).map(drop)
     }
