@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::cid::Resource;
 use super::config::{Config, stemcell_formats};
 use super::store::Store;
-use super::{disk, snapshot, stemcell, vm};
+use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{Failure, Kind, Outcome};
 use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
@@ -63,6 +63,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
+            needs::check(&properties)?;
             making(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {

@@ -1,0 +1,111 @@
+//! Programs that VMs use from this machine. A VM has the machine's userland, so a stemcell can be nearly empty and
+//! still offer jobs more than a shell; its cloud property `needs` names those programs, each with its package.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::agent::SCRIPT_PATH;
+use crate::cpi::args::{Hash, type_name};
+use crate::cpi::failure::{Failure, Kind, Outcome};
+
+/// The cloud property.
+const PROPERTY: &str = "needs";
+
+/// Fails if this machine lacks a program that the stemcell's cloud properties name.
+pub fn check(cloud_properties: &Hash) -> Outcome<()> {
+    let mut missing = Vec::new();
+    for (program, package) in needs(cloud_properties)? {
+        if !SCRIPT_PATH.split(':').any(|directory| is_executable(&Path::new(directory).join(program))) {
+            missing.push((program, package));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<String> =
+        missing.iter().map(|(program, package)| format!("'{program}' (package '{package}')")).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    // Not supported: the caller then knows that nothing was made.
+    Err(Failure::new(
+        Kind::NotSupported,
+        format!(
+            "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on Debian and \
+             Ubuntu: `apt-get install {}`), then run the same command again",
+            programs.join(", "),
+            packages.join(" ")
+        ),
+    ))
+}
+
+/// The programs and their packages.
+fn needs(cloud_properties: &Hash) -> Outcome<Vec<(&str, &str)>> {
+    let mismatch = |given: String| {
+        Failure::call(format!(
+            "create_stemcell: cloud property {PROPERTY} must be a hash of names of programs and of the packages that have \
+             them, {given} given"
+        ))
+    };
+    match cloud_properties.get(PROPERTY) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(needs)) => needs
+            .iter()
+            .map(|(program, package)| match package {
+                Value::String(package) if !program.is_empty() && !program.contains('/') => {
+                    Ok((program.as_str(), package.as_str()))
+                }
+                Value::String(_) => Err(mismatch(format!("the program '{}'", program.escape_debug()))),
+                other => Err(mismatch(format!("{} for '{}'", type_name(other), program.escape_debug()))),
+            })
+            .collect(),
+        Some(other) => Err(mismatch(type_name(other).to_owned())),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(cloud_properties: Value) -> Result<(), (Kind, String)> {
+        check(cloud_properties.as_object().unwrap()).map_err(|failure| (failure.kind, failure.message))
+    }
+
+    #[test]
+    fn programs_of_this_machine_are_found() {
+        for fine in
+            [json!({}), json!({"needs": null}), json!({"needs": {}}), json!({"needs": {"sh": "dash"}})]
+        {
+            assert_eq!(checked(fine), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let needs =
+            json!({"needs": {"sh": "dash", "no-such-program": "b", "nor-this": "a", "nor-that": "b"}});
+        let (kind, message) = checked(needs).unwrap_err();
+        assert_eq!(kind, Kind::NotSupported);
+        for part in ["'no-such-program' (package 'b')", "'nor-this' (package 'a')", "`apt-get install a b`"] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert!(!message.contains("'sh'"), "{message}");
+    }
+
+    #[test]
+    fn only_names_are_taken() {
+        for wrong in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
+            let (kind, message) = checked(json!({"needs": wrong})).unwrap_err();
+            assert_eq!(kind, Kind::InvalidCall, "{message}");
+        }
+    }
+}
