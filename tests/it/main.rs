@@ -46,6 +46,7 @@ mod ops;
 mod package;
 mod pipelines;
 mod plan;
+mod portable;
 mod registry;
 mod render;
 mod safety;

@@ -26,16 +26,7 @@ fn without_ruby(command: &mut Command) {
 fn render(hello: &Hello, more: &[&str]) -> Run {
     let mut flags = vec!["--job", "hello"];
     flags.extend(more);
-    hello.world.finish(render_command(hello, &flags))
-}
-
-/// `render` takes no `--state`.
-fn render_command(hello: &Hello, more: &[&str]) -> Command {
-    let given = hello.command("render", more);
-    let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
-    let at = arguments.iter().position(|argument| argument == "--state").unwrap();
-    arguments.drain(at..at + 2);
-    hello.world.monopile(arguments)
+    hello.world.finish(hello.render_command(&flags))
 }
 
 /// That nothing happened: no CPI was asked and no state written.
@@ -81,7 +72,7 @@ fn render_writes_files_for_this_user_alone() {
 #[test]
 fn a_job_that_is_not_there_is_named_with_the_nearest() {
     let hello = Hello::new();
-    let run = hello.world.finish(render_command(&hello, &["--job", "helo"])).failure(3);
+    let run = hello.world.finish(hello.render_command(&["--job", "helo"])).failure(3);
     assert!(run.stderr.contains("helo") && run.stderr.contains("hello"), "{}", run.stderr);
 }
 
@@ -112,7 +103,7 @@ fn native_and_auto_start_no_ruby_where_none_is_needed() {
     }
     assert!(!hello.world.exists("trace"), "Ruby was started");
     // The trace would have been left.
-    let mut render = render_command(&hello, &["--job", "hello", "--templates", "ruby"]);
+    let mut render = hello.render_command(&["--job", "hello", "--templates", "ruby"]);
     with_traced_ruby(&hello.world, &mut render);
     hello.world.finish(render).failure(1);
     assert!(hello.world.exists("trace"));
@@ -145,7 +136,7 @@ fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
 
     let rendered = render(&hello, &[]).success().stdout;
     assert!(rendered.contains("port=8580\nobjects=Hash\n"), "{rendered}");
-    let mut native = render_command(&hello, &["--job", "hello", "--templates", "native"]);
+    let mut native = hello.render_command(&["--job", "hello", "--templates", "native"]);
     with_traced_ruby(&hello.world, &mut native);
     hello.world.finish(native).failure(3);
     assert!(!hello.world.exists("trace"), "Ruby was started");

@@ -191,6 +191,15 @@ impl Hello {
         self.subcommand(&[command], more)
     }
 
+    /// The command `render` with this environment's flags, of which it takes all but `--state`.
+    pub fn render_command(&self, more: &[&str]) -> std::process::Command {
+        let given = self.command("render", more);
+        let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
+        let at = arguments.iter().position(|argument| argument == "--state").unwrap();
+        arguments.drain(at..at + 2);
+        self.world.monopile(arguments)
+    }
+
     /// As [`Self::command`], of a command that has several words.
     pub(crate) fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let words = words.iter().chain(&["hello/manifest.yml"]);
