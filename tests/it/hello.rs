@@ -91,6 +91,52 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
+#[test]
+fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].clone();
+    assert_eq!(hello.ask().1, 1);
+    hello.ops("greeting.yml", "");
+    for round in 1..=10 {
+        hello.world.write("greeting.yml", GREETING.replace("Ahoy", &format!("Round {round}")));
+        hello.create(&[]).success();
+        assert_eq!(hello.ask(), (format!("Round {round}"), round + 1));
+        assert_eq!(hello.state()["current_vm_cid"], vm);
+    }
+    for command in ["restart", "stop-env", "start-env", "restart", "stop-env"] {
+        hello.world.finish(hello.command(command, &[])).success();
+        assert_eq!(hello.answers(), command != "stop-env", "{command}");
+    }
+    hello.world.finish(hello.command("start-env", &[])).success();
+    assert_eq!(hello.ask().1, 12);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_missing_program_is_named_before_anything_is_made() {
+    let hello = Hello::new();
+    let stemcell = "hello/stemcell/stemcell.MF";
+    let manifest = hello.world.read(stemcell);
+    assert!(manifest.contains("needs: {perl: perl}"), "{manifest}");
+    hello.world.write(stemcell, manifest.replace("{perl: perl}", "{no-such-perl: perl}"));
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("this machine lacks 'no-such-perl' (package 'perl')"), "{}", run.stderr);
+    assert!(run.stderr.contains("`apt-get install perl`"), "{}", run.stderr);
+    // Nothing was made, and nothing is suspected.
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "create_stemcell"]);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+
+    // With the program, the same command succeeds.
+    hello.world.write(stemcell, manifest);
+    let run = hello.create(&[]).success();
+    assert!(!run.stderr.contains("may have made"), "{}", run.stderr);
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
 /// DESIGN's table: one `info` with a bare context, and everything a later request must carry.
 fn check_requests(requests: &[Value], state: &Value) {
     let director = &state["director_id"];

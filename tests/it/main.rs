@@ -33,6 +33,7 @@ mod failures;
 mod fetch;
 mod generated;
 mod hello;
+mod hello_ctl;
 mod hostile_archives;
 mod inspect;
 mod interpolate;

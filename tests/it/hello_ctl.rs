@@ -1,0 +1,406 @@
+//! `ctl` of examples/hello: start and stop in every order, one after the other and at once, alone and under monit.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::hello::Hello;
+use crate::support::scripted::until;
+
+const MONIT_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
+
+/// The job rendered and installed below a directory of its own, without a VM.
+struct Job {
+    hello: Hello,
+    vcap: PathBuf,
+}
+
+impl Job {
+    fn new() -> Job {
+        let hello = Hello::new();
+        hello.world.finish(hello.render_command(&["--job", "hello", "--out", "files"])).success();
+        let vcap = hello.world.path("vcap");
+        let job = Job { hello, vcap };
+        let text = job.vcap.display().to_string();
+        for (file, mode) in [("bin/ctl", 0o755), ("config/hello.conf", 0o644), ("monit", 0o600)] {
+            let content = job.hello.world.read(format!("files/{file}")).replace("/var/vcap", &text);
+            job.install(&format!("jobs/hello/{file}"), &content, mode);
+        }
+        for file in ["counter", "ask"] {
+            let content = job.hello.world.read(format!("hello/release/src/counter/{file}"));
+            job.install(&format!("packages/counter/bin/{file}"), &content, 0o755);
+        }
+        job.install("packages/counter/share/greeting.txt", "Hello\n", 0o644);
+        fs::create_dir_all(job.vcap.join("store/hello")).unwrap();
+        job
+    }
+
+    fn install(&self, path: &str, content: &str, mode: u32) -> PathBuf {
+        let path = self.hello.world.write(self.vcap.join(path), content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// Makes the service take this many seconds from its start until it listens.
+    fn slow_down(&self, seconds: f64) {
+        let script = format!("#!/bin/sh\nsleep {seconds}\nexec /usr/bin/perl \"$@\"\n");
+        self.install("slow/perl", &script, 0o755);
+    }
+
+    fn ctl(&self, action: &str) -> Command {
+        let mut command = Command::new(self.vcap.join("jobs/hello/bin/ctl"));
+        command
+            .arg(action)
+            .env_clear()
+            .env("PATH", format!("{}:{MONIT_PATH}", self.vcap.join("slow").display()))
+            .env("MONOPILE_TEST_WORLD", self.hello.world.root())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn spawn(&self, action: &str) -> Child {
+        self.ctl(action).spawn().unwrap()
+    }
+
+    #[track_caller]
+    fn run(&self, action: &str) {
+        finish(self.spawn(action));
+    }
+
+    /// Starts a command, and returns when it is at work.
+    fn spawn_and_wait_for_turn(&self, action: &str) -> Child {
+        let child = self.spawn(action);
+        until("the command is at work", || self.is_busy());
+        child
+    }
+
+    /// True while a command is at work.
+    fn is_busy(&self) -> bool {
+        let Ok(lock) = fs::File::open(self.vcap.join("sys/run/hello/ctl.lock")) else { return false };
+        flock(&lock, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.vcap.join("sys/run/hello/hello.pid")
+    }
+
+    fn pid(&self) -> Option<i32> {
+        fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
+    }
+
+    /// Every process of the service, those included that are only just starting.
+    fn processes(&self) -> Vec<i32> {
+        let counter = self.vcap.join("packages/counter/bin/counter").display().to_string();
+        let is_service = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == counter.as_bytes())
+        };
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_service).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid().unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// Kills the service and waits until it is gone.
+    fn crash(&self) {
+        self.signal(Signal::KILL);
+        until("the service is gone", || self.processes().is_empty());
+    }
+
+    #[track_caller]
+    fn assert_running(&self) -> i32 {
+        let pid = self.pid().expect("there is no pid file");
+        assert_eq!(self.processes(), [pid]);
+        self.hello.ask();
+        pid
+    }
+
+    #[track_caller]
+    fn assert_stopped(&self) {
+        assert_eq!(self.processes(), Vec::<i32>::new());
+        assert!(!self.pid_file().exists(), "the pid file is left");
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+/// Waits for a command and checks that it succeeds.
+#[track_caller]
+fn finish(child: Child) {
+    let (status, said) = outcome(child);
+    assert!(status.success(), "{status}: {said}");
+}
+
+fn outcome(child: Child) -> (ExitStatus, String) {
+    let output = child.wait_with_output().unwrap();
+    (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn any_order_one_after_the_other() {
+    let job = Job::new();
+    let mut before = None;
+    // Every sequence of three commands is in here (de Bruijn).
+    for action in "stop stop stop start stop start start start stop stop".split(' ') {
+        job.run(action);
+        if action == "start" {
+            let pid = job.assert_running();
+            assert!(before.is_none_or(|before| before == pid), "a second start changed the process");
+            before = Some(pid);
+        } else {
+            job.assert_stopped();
+            before = None;
+        }
+    }
+}
+
+#[test]
+fn many_of_one_kind_at_once() {
+    let job = Job::new();
+    for action in ["start", "stop"] {
+        let children: Vec<Child> = (0..6).map(|_| job.spawn(action)).collect();
+        children.into_iter().for_each(finish);
+        match action {
+            "start" => drop(job.assert_running()),
+            _ => job.assert_stopped(),
+        }
+    }
+}
+
+#[test]
+fn a_start_that_comes_as_soon_as_the_process_is_gone_brings_up_a_new_one() {
+    let job = Job::new();
+    job.run("start");
+    for _ in 0..10 {
+        // monit 5.2.5, which real stemcells have, does not wait for the stop program.
+        let old = job.assert_running();
+        let stop = job.spawn("stop");
+        while job.processes().contains(&old) {
+            std::thread::yield_now();
+        }
+        job.run("start");
+        finish(stop);
+        assert_ne!(job.assert_running(), old);
+    }
+    job.run("stop");
+    job.assert_stopped();
+}
+
+#[test]
+fn a_start_waits_for_a_stop_that_takes_long() {
+    let job = Job::new();
+    job.run("start");
+    let old = job.assert_running();
+    job.signal(Signal::STOP);
+    let stop = job.spawn_and_wait_for_turn("stop");
+    let mut start = job.spawn("start");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(start.try_wait().unwrap().is_none(), "the start did not wait");
+    job.signal(Signal::CONT);
+    finish(stop);
+    finish(start);
+    assert_ne!(job.assert_running(), old);
+
+    // A service that does not end by itself is killed.
+    job.signal(Signal::STOP);
+    job.run("stop");
+    job.assert_stopped();
+}
+
+#[test]
+fn a_stop_that_comes_while_the_service_starts_stops_it() {
+    let job = Job::new();
+    job.slow_down(0.5);
+    let start = job.spawn_and_wait_for_turn("start");
+    let stop = job.spawn("stop");
+    finish(start);
+    finish(stop);
+    job.assert_stopped();
+
+    // Also if the start was killed in the middle.
+    let mut start = job.spawn_and_wait_for_turn("start");
+    until("the service is starting", || !job.processes().is_empty());
+    start.kill().unwrap();
+    start.wait().unwrap();
+    job.run("stop");
+    job.assert_stopped();
+}
+
+#[test]
+fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
+    let job = Job::new();
+    job.run("start");
+    job.crash();
+    job.run("start");
+    job.assert_running();
+    job.crash();
+    job.run("stop");
+    job.assert_stopped();
+
+    // The number now belongs to another process, whose command line even names the job's configuration.
+    let config = job.vcap.join("jobs/hello/config/hello.conf");
+    let mut other = Command::new("sh").args(["-c", "sleep 60; :"]).arg(&config).spawn().unwrap();
+    let stale = format!("{}\n", other.id());
+    for actions in [["start", "stop"].as_slice(), &["stop"]] {
+        fs::write(job.pid_file(), &stale).unwrap();
+        for action in actions {
+            job.run(action);
+            if *action == "start" {
+                job.assert_running();
+            } else {
+                job.assert_stopped();
+            }
+        }
+        assert!(other.try_wait().unwrap().is_none(), "another process was killed");
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn a_service_that_cannot_start_leaves_nothing() {
+    let job = Job::new();
+    let address: SocketAddr = format!("{}:8580", job.hello.ip()).parse().unwrap();
+    let taken = TcpListener::bind(address).unwrap();
+    let (status, said) = outcome(job.spawn("start"));
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("hello did not start; see "), "{said}");
+    job.assert_stopped();
+    drop(taken);
+    job.run("start");
+    job.assert_running();
+    job.run("stop");
+    job.assert_stopped();
+}
+
+#[test]
+fn whatever_comes_at_once_there_is_one_process_at_most() {
+    let job = Job::new();
+    let seed: u32 = std::process::id();
+    eprintln!("seed {seed}");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..4u32)
+            .map(|caller| {
+                let job = &job;
+                scope.spawn(move || {
+                    let mut random = seed.wrapping_add(caller).wrapping_mul(2_654_435_761);
+                    for _ in 0..6 {
+                        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        job.run(if random >> 31 == 0 { "start" } else { "stop" });
+                    }
+                })
+            })
+            .collect();
+        let watcher = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let processes = job.processes();
+                assert!(processes.len() <= 1, "{processes:?}");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let callers: Vec<_> = callers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::SeqCst);
+        watcher.join().unwrap();
+        assert!(callers.iter().all(Result::is_ok));
+    });
+    match job.pid() {
+        Some(_) => drop(job.assert_running()),
+        None => job.assert_stopped(),
+    }
+    job.run("start");
+    job.assert_running();
+    job.run("stop");
+    job.assert_stopped();
+}
+
+/// A monit of its own, with the job's monit file.
+struct Monit {
+    config: PathBuf,
+    daemon: Child,
+}
+
+impl Monit {
+    fn start(job: &Job) -> Monit {
+        let at = |name: &str| job.vcap.join(name).display().to_string();
+        let config = job.install(
+            "monitrc",
+            &format!(
+                "set daemon 1\nset pidfile {}\nset idfile {}\nset statefile {}\nset logfile {}\n\
+                 set httpd unixsocket {} allow monit:monit\n{}",
+                at("monit.pid"),
+                at("monit.id"),
+                at("monit.state"),
+                at("monit.log"),
+                at("monit.sock"),
+                fs::read_to_string(job.vcap.join("jobs/hello/monit")).unwrap()
+            ),
+            0o600,
+        );
+        let daemon =
+            monit(&config).arg("-I").env("MONOPILE_TEST_WORLD", job.hello.world.root()).spawn().unwrap();
+        let monit = Monit { config, daemon };
+        until("monit answers", || monit.tell(&["status"]));
+        monit
+    }
+
+    fn tell(&self, words: &[&str]) -> bool {
+        monit(&self.config).args(words).status().unwrap().success()
+    }
+}
+
+fn monit(config: &Path) -> Command {
+    let mut command = Command::new("monit");
+    command.arg("-c").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+impl Drop for Monit {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.daemon), Signal::TERM);
+        let _ = self.daemon.wait();
+    }
+}
+
+#[test]
+fn under_monit() {
+    let job = Job::new();
+    let monit = Monit::start(&job);
+    let runs = || job.pid().is_some_and(|pid| job.processes() == [pid]);
+    until("monit starts it", runs);
+    for _ in 0..3 {
+        let old = job.assert_running();
+        assert!(monit.tell(&["stop", "hello"]));
+        until("monit stops it", || !job.processes().contains(&old));
+        assert!(monit.tell(&["start", "hello"]));
+        until("monit starts it again", runs);
+    }
+    let old = job.assert_running();
+    assert!(monit.tell(&["restart", "hello"]));
+    until("monit restarts it", || runs() && job.pid() != Some(old));
+    let old = job.assert_running();
+    job.signal(Signal::KILL);
+    until("monit replaces one that died", || runs() && job.pid() != Some(old));
+    assert!(monit.tell(&["stop", "hello"]));
+    until("monit stops it in the end", || job.processes().is_empty() && !job.pid_file().exists());
+    drop(monit);
+    job.assert_stopped();
+}
