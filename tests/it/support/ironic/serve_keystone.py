@@ -8,8 +8,8 @@ import os
 import sys
 
 directory, port, user, password = sys.argv[1:]
-# Keystone reads them, too.
-del sys.argv[1:]
+# Keystone reads them, too. Without a directory of its own, it reads the machine's below /etc.
+sys.argv[1:] = ["--config-dir", f"{directory}/conf.d"]
 
 from cheroot.wsgi import Server
 from keystone import server
