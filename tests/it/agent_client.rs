@@ -188,7 +188,7 @@ fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
 
 #[test]
 fn an_upload_refused_before_the_body_is_read_does_not_hang() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::directory();
     let file = large_file(&directory, 64 << 20);
     for (status, matches) in [
         ("401 Unauthorized", "refuses the user and password"),
@@ -211,7 +211,7 @@ fn an_upload_refused_before_the_body_is_read_does_not_hang() {
 
 #[test]
 fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::directory();
     let file = large_file(&directory, 64 << 20);
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
@@ -234,7 +234,7 @@ fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
 
 #[test]
 fn blobs_are_streamed_whole() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::directory();
     let size = 3 << 20;
     let file = large_file(&directory, size);
     let server = identity();

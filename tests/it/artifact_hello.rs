@@ -1,10 +1,11 @@
 //! The example's artifacts: its release, packed from source, compiles with bash and its service counts.
 
+use crate::support::process::{Ending, Outcome, prepare};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,12 +38,11 @@ fn compile(release: &Release, jobs: &[&str], dir: &Path) {
         // The script names dependencies where an agent has them; here they are elsewhere.
         let script = fs::read_to_string(source.join("packaging")).unwrap();
         let script = script.replace("/var/vcap/packages", &dir.join("packages").display().to_string());
-        let output = Command::new("bash")
+        let output = prepare("bash")
             .args(["-c", &script])
             .current_dir(&source)
             .env("BOSH_INSTALL_TARGET", &target)
-            .output()
-            .unwrap();
+            .outcome();
         assert!(output.status.success(), "{}: {}", package.name, String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -52,12 +52,13 @@ struct Service(Child);
 impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.stop();
     }
 }
 
 fn ask(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -66,7 +67,7 @@ fn ask(port: u16, path: &str) -> Option<String> {
 
 #[test]
 fn the_example_release_compiles_and_its_service_counts() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::support::directory();
     let dir = dir.path();
     let release = release::open(&example("release"), None, dir, &stage()).unwrap();
     assert_eq!(release.name, "hello");
@@ -81,7 +82,7 @@ fn the_example_release_compiles_and_its_service_counts() {
     let config = dir.join("hello.conf");
     fs::write(&config, format!("address=127.0.0.1\nport={port}\nstore={}\n", store.display())).unwrap();
     let start = || {
-        let child = Command::new("perl")
+        let child = prepare("perl")
             .arg(dir.join("packages/counter/bin/counter"))
             .args([&config, &dir.join("pid")])
             .stdout(Stdio::null())
@@ -114,7 +115,7 @@ fn the_example_release_compiles_and_its_service_counts() {
 
 #[test]
 fn the_example_stemcell_is_one_of_the_local_cpi() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::support::directory();
     let stemcell = stemcell::open(&example("stemcell"), None, dir.path(), &stage()).unwrap();
     assert_eq!(stemcell.api_version, 3);
     assert_eq!(stemcell.stemcell_formats, ["local-directory"]);

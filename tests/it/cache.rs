@@ -1,5 +1,6 @@
 //! `monopile cache`.
 
+use crate::support::process::prepare;
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
@@ -59,12 +60,12 @@ fn prune_takes_trees_that_their_makers_protected() {
     std::fs::write(package.join("source.go"), "12345").unwrap();
     let program = world.root().join("monopile");
     std::fs::copy(crate::support::MONOPILE, &program).unwrap();
-    let mut command = std::process::Command::new(&program);
+    let mut command = prepare(&program);
     if rustix::process::geteuid().is_root() {
         for entry in walkdir::WalkDir::new(world.root()).into_iter().flatten() {
             chown(entry.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        command = std::process::Command::new("setpriv");
+        command = prepare("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
     }
     for directory in [package.as_path(), package.parent().unwrap()] {

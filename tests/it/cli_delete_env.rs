@@ -1,7 +1,8 @@
 //! `delete-env` asks first: driven through a pseudo-terminal.
 
-use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use crate::support::process::{Ending, next, pieces, prepare};
+use std::io::Write;
+use std::process::Stdio;
 
 use crate::support::{MONOPILE, Run, World};
 
@@ -9,7 +10,7 @@ use crate::support::{MONOPILE, Run, World};
 /// was on the screen.
 fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
-    let mut script = Command::new("script");
+    let mut script = prepare("script");
     let program = format!("{MONOPILE} delete-env env.yml");
     world.enter(&mut script).env("TERM", "xterm").args([
         "--quiet",
@@ -22,15 +23,10 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut screen = Vec::new();
-    let mut output = child.stdout.take().unwrap();
-    let mut buffer = [0; 1024];
+    let output = pieces(child.stdout.take().unwrap());
     let mut asked = false;
-    loop {
-        let count = output.read(&mut buffer).unwrap();
-        if count == 0 {
-            break;
-        }
-        screen.extend_from_slice(&buffer[..count]);
+    while let Some(piece) = next("the terminal shows more", &output) {
+        screen.extend(piece);
         if !asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
             asked = true;
             std::thread::sleep(std::time::Duration::from_millis(delay_ms));
@@ -38,7 +34,7 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
             input.flush().unwrap();
         }
     }
-    let status = child.wait().unwrap();
+    let status = child.end();
     let screen = String::from_utf8_lossy(&screen).into_owned();
     assert!(asked, "{screen}");
     Run { code: status.code().unwrap(), stdout: screen, stderr: String::new() }

@@ -1,5 +1,6 @@
 //! What is shown, where, and what happens when nobody reads it.
 
+use crate::support::process::prepare;
 use std::process::Stdio;
 
 use crate::support::hello::Hello;
@@ -58,7 +59,7 @@ fn a_reader_that_went_away_is_no_panic() {
     for args in
         [vec!["completion", "bash"], vec!["--help"], FAILS.to_vec(), vec!["--json", "delete-env", "-"]]
     {
-        let mut command = std::process::Command::new("sh");
+        let mut command = prepare("sh");
         // Both outputs are pipes whose readers have ended before the program starts.
         let script = "{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; } 2>&1 | true; cat code";
         world.enter(&mut command).args(["-c", script, MONOPILE]).args(&args).stdin(Stdio::null());

@@ -5,6 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::support::process::Ending;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -213,7 +214,7 @@ fn a_signal_ends_the_run_and_nothing_is_left() {
         let child = held(&author);
         send(&child, signal);
         author.world.write("go", "");
-        let output = child.wait_with_output().unwrap();
+        let output = child.end_with_output();
         assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["interrupted"], code - 128);
@@ -230,7 +231,7 @@ fn who_insists_is_told_what_is_left() {
     send(&child, Signal::INT);
     std::thread::sleep(std::time::Duration::from_millis(300));
     send(&child, Signal::INT);
-    let output = child.wait_with_output().unwrap();
+    let output = child.end_with_output();
     author.world.write("go", "");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -246,7 +247,7 @@ fn what_a_killed_run_left_is_deleted_by_the_next() {
     let author = Author::with("held");
     let mut child = held(&author);
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     author.world.write("go", "");
     let left = author.cloud();
     assert_eq!(left.len(), 2);

@@ -7,10 +7,10 @@
 //! without a mark may not begin with the program's name.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::process::{Ending, lines, next, prepare};
 use crate::support::{MONOPILE, World};
 
 fn repository() -> &'static Path {
@@ -75,13 +75,14 @@ fn finished(world: &World, command: Command) -> (i32, String) {
 fn until_interrupted(mut command: Command) -> (i32, String) {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut said = String::new();
-    output.read_line(&mut said).unwrap();
+    let output = lines(child.stdout.take().unwrap());
+    let mut said = next("the command prints a line", &output).unwrap_or_default();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    output.read_to_string(&mut said).unwrap();
-    let code = child.wait().unwrap().code().unwrap_or(-1);
+    while let Some(line) = next("the command prints its last line", &output) {
+        said.push_str(&line);
+    }
+    let code = child.end().code().unwrap_or(-1);
     (if said.is_empty() { -1 } else { code }, said)
 }
 
@@ -111,7 +112,7 @@ fn every_command_runs() {
                 assert!(needs.len() > 3, "{place}: needs what?");
                 continue;
             }
-            let mut command = Command::new("sh");
+            let mut command = prepare("sh");
             let (text, endless) = match rest.trim() {
                 "" => (block.text.clone(), false),
                 "until=Ctrl-C" => (format!("exec {}", block.text), true),

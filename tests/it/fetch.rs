@@ -1,12 +1,14 @@
 //! Downloads as a run makes them: verified, resumed, shared, through proxies, and never twice.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::http::{Proxy, Server, answer, part};
+use crate::support::process::{Ending, Outcome, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
 
@@ -73,11 +75,10 @@ fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
     let fetching = Fetching::new();
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     // Neither answer comes before both were asked for.
-    let together = std::sync::Arc::new(std::sync::Barrier::new(2));
-    let server = Server::start(move |request, before| {
-        if before < 2 {
-            together.wait();
-        }
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |request, _| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        until("both are asked for", || asked.load(Ordering::SeqCst) > 1);
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
     });
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
@@ -164,9 +165,9 @@ fn a_killed_download_is_resumed() {
         let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
     };
-    wait(|| got() == half as u64);
+    until("half of it has come", || got() == half as u64);
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     fetching.fetches(fetching.command(&[]));
     let ranges = wedge.lock().unwrap().clone();
     assert_eq!(ranges, ["", &format!("bytes={half}-")]);
@@ -211,15 +212,6 @@ fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync:
         }
     });
     (port, ranges)
-}
-
-#[track_caller]
-fn wait(done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "waited too long");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -300,9 +292,9 @@ impl Sshd {
     /// One that lets in whoever has the key that is left in `client_key`.
     fn start(world: &World) -> Self {
         for name in ["host_key", "client_key"] {
-            let mut command = Command::new("ssh-keygen");
+            let mut command = prepare("ssh-keygen");
             world.enter(&mut command).args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
-            assert!(command.status().unwrap().success());
+            assert!(command.outcome().status.success());
         }
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = format!(
@@ -312,16 +304,14 @@ impl Sshd {
             world.path("client_key.pub").display(),
         );
         let config = world.write("sshd_config", config);
-        // Where it separates privileges, it wants this directory.
-        let _ = std::fs::create_dir_all("/run/sshd");
-        let process = Command::new("/usr/sbin/sshd")
+        let process = prepare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sshd/run"))
             .args(["-D", "-e", "-f"])
             .arg(config)
             .stderr(std::fs::File::create(world.path("sshd.log")).unwrap())
             .spawn()
             .expect("sshd (Debian: openssh-server) is needed");
         let sshd = Sshd { process, port };
-        wait(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         sshd
     }
 }
@@ -329,7 +319,7 @@ impl Sshd {
 impl Drop for Sshd {
     fn drop(&mut self) {
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.stop();
     }
 }
 
@@ -347,7 +337,7 @@ fn a_jumpbox_leads_to_what_only_it_can_reach() {
         &server.url("/s"),
         &sha1(&fetching.stemcell),
     );
-    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = prepare("id").arg("-un").outcome().stdout;
     let user = String::from_utf8(user).unwrap().trim().to_owned();
     let proxy = |key: &str| {
         let key = fetching.world.path(key);
@@ -369,7 +359,7 @@ fn a_jumpbox_leads_to_what_only_it_can_reach() {
 
 /// Runs a command under a shell that afterwards tells how many bytes it and its children have read.
 fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
-    let mut shell = Command::new("bash");
+    let mut shell = prepare("bash");
     hello.world.enter(&mut shell);
     // The accounts of a child are added to its parent's when that has waited for it.
     shell.args(["-c", "\"$@\" >&2; code=$?; sed -n 's/^rchar: //p' /proc/$$/io; exit $code", "-"]);
@@ -388,7 +378,7 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
         "cd hello/stemcell && tar czf ../../image -C image . && head -c {PADDING} /dev/urandom > ../../padding &&
          cp stemcell.MF ../.. && cd ../.. && tar cf stemcell.tar stemcell.MF image padding && rm padding image"
     );
-    let mut shell = Command::new("bash");
+    let mut shell = prepare("bash");
     hello.world.enter(&mut shell).args(["-ec", &script]);
     hello.world.finish(shell).success();
     let content = std::fs::read(hello.world.path("stemcell.tar")).unwrap();

@@ -30,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn the_man_pages_are_not_stale() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::directory();
     clap_mangen::generate_to(monopile::cli::command(), directory.path()).unwrap();
     let made = files(directory.path());
     assert!(

@@ -1,6 +1,7 @@
 //! Hostile archives through every way into the program: refused with the reason, or taken where that is harmless;
 //! nothing is written outside, nothing stays, memory is flat, and nothing hangs or panics.
 
+use crate::support::process::{Ending, Outcome, PATIENCE};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,6 @@ use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 use crate::support::{Run, World, peak_kib};
 
 /// More than any of this may take, a debug build on a busy machine included.
-const HANGS: Duration = Duration::from_secs(120);
 /// The program with its code, its threads' stacks and what an archive may cost, in KiB.
 const MEMORY: u64 = 160 << 10;
 
@@ -60,10 +60,10 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
         }
-        if begun.elapsed() > HANGS {
+        if begun.elapsed() > PATIENCE {
             child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{args:?} hangs");
+            child.end();
+            panic!("{args:?} does not end");
         }
         std::thread::sleep(Duration::from_millis(2));
     };
@@ -196,10 +196,9 @@ fn images_of_stemcells() {
     let mut problems = Vec::new();
     for case in hostile::cases(&|| Tar::default().dir("etc")) {
         world.write("it.tgz", &case.archive);
-        let mut command =
-            assert_cmd::Command::from_std(world.monopile(["cpi-exec", "local", "--config", "config.json"]));
+        let mut command = world.monopile(["cpi-exec", "local", "--config", "config.json"]);
         let before = tree(world.root());
-        let output = command.write_stdin(request.to_string()).timeout(HANGS).output().unwrap();
+        let output = command.outcome_of(request.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
         let refused = match case.said {
@@ -268,7 +267,7 @@ fn blobs_of_the_agent() {
                 problems.push(format!("{}: {what}: {outcome:?}", case.name));
             }
         }
-        if std::fs::read(&victim).unwrap() != b"untouched" || Path::new("/tmp/monopile-victim").exists() {
+        if std::fs::read(&victim).unwrap() != b"untouched" || Path::new(&hostile::victim()).exists() {
             problems.push(format!("{}: the victim is hurt", case.name));
         }
         let left: Vec<_> = walkdir::WalkDir::new(vm.base().join("data"))

@@ -1,5 +1,6 @@
 //! The commands that look into artifacts and make new ones of them.
 
+use crate::support::process::{Outcome, prepare};
 use serde_json::{Value, json};
 
 use crate::support::World;
@@ -25,10 +26,10 @@ fn json(world: &World, args: &[&str]) -> Value {
 
 /// Reads a member of a tarball with `tar`.
 fn member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
-    let mut command = std::process::Command::new("tar");
+    let mut command = prepare("tar");
     // Names may begin with `./`.
     let args = ["xzOf", tarball, "--wildcards", &format!("*{name}")];
-    let output = world.enter(&mut command).args(args).output().unwrap();
+    let output = world.enter(&mut command).args(args).outcome();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }

@@ -1,5 +1,6 @@
 //! Stopping and starting: `stop-env`, `start-env`, drain in all its forms, and an agent that does not answer.
 
+use crate::support::process::{Outcome, prepare};
 use std::time::{Duration, Instant};
 
 use crate::support::Run;
@@ -17,7 +18,7 @@ fn start(hello: &Hello, more: &[&str]) -> Run {
 fn kill_vm(hello: &Hello) {
     for process in hello.world.leftovers().iter().filter_map(|line| line.strip_prefix("process ")) {
         let pid = process.split(' ').next().unwrap();
-        std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
+        prepare("kill").args(["-9", pid]).outcome();
     }
     let begun = Instant::now();
     while hello.answers() && begun.elapsed() < Duration::from_secs(5) {

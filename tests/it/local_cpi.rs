@@ -3,15 +3,16 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::support::process::{Ending, Outcome, prepare, until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ struct Cloud {
 
 impl Cloud {
     fn new() -> Cloud {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::support::directory();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -72,11 +73,11 @@ impl Cloud {
 
     fn spawn(&self, request: &[u8]) -> Child {
         let mut command = if self.as_nobody {
-            let mut command = Command::new("setpriv");
+            let mut command = prepare("setpriv");
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&self.executable);
             command
         } else {
-            Command::new(&self.executable)
+            prepare(&self.executable)
         };
         let mut child = command
             .args(["cpi-exec", "local", "--config"])
@@ -91,7 +92,7 @@ impl Cloud {
     }
 
     fn raw(&self, request: &[u8]) -> Value {
-        let output = self.spawn(request).wait_with_output().unwrap();
+        let output = self.spawn(request).end_with_output();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("exactly one JSON document")
     }
@@ -137,10 +138,9 @@ impl Cloud {
 
     /// Runs a shell command in a VM.
     fn inside(&self, vm: &str, script: &str) -> String {
-        let output = Command::new("nsenter")
+        let output = prepare("nsenter")
             .args(["-a", "-w/", "-t", &self.init(vm).to_string(), "sh", "-ec", script])
-            .output()
-            .unwrap();
+            .outcome();
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -167,7 +167,7 @@ impl Drop for Cloud {
         let Ok(vms) = fs::read_dir(self.root().join("vms")) else { return };
         for vm in vms {
             let request = request("delete_vm", json!([vm.unwrap().file_name().to_str()]), 2);
-            let _ = self.spawn(request.to_string().as_bytes()).wait();
+            self.spawn(request.to_string().as_bytes()).stop();
         }
     }
 }
@@ -177,15 +177,6 @@ fn request(method: &str, arguments: Value, version: u64) -> Value {
         "method": method, "arguments": arguments, "api_version": version,
         "context": {"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": version}}},
     })
-}
-
-#[track_caller]
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within 20 s");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The pid namespace of this process.
@@ -298,10 +289,9 @@ fn a_whole_life_as_an_ordinary_user() {
         eprintln!("not run: the other test is run by an ordinary user already");
         return;
     }
-    let allowed = Command::new("setpriv")
+    let allowed = prepare("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urm", "true"])
-        .output()
-        .unwrap();
+        .outcome();
     if !allowed.status.success() {
         eprintln!("not run: this machine allows no user namespaces");
         return;
@@ -320,7 +310,7 @@ fn without_user_namespaces_the_error_says_what_is_missing() {
         cloud.executable.display(),
         cloud.dir.path().join("config.json").display()
     );
-    let mut child = Command::new("unshare")
+    let mut child = prepare("unshare")
         .args(["-Ur", "sh", "-c", &script])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -328,7 +318,7 @@ fn without_user_namespaces_the_error_says_what_is_missing() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.end_with_output();
     if output.stdout.is_empty() {
         eprintln!("not run: {}", String::from_utf8_lossy(&output.stderr));
         return;
@@ -439,7 +429,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
         let mut child = cloud.spawn(request.as_bytes());
         thread::sleep(Duration::from_millis(step * 4));
         child.kill().unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = child.end_with_output();
         let known = fs::read_dir(cloud.root().join("vms")).map_or(0, Iterator::count);
         if known == 0 {
             killed += 1;

@@ -1,9 +1,9 @@
 //! `.ci/package`, with the binary of the tests in the place of a release build, behind a script because a debug build takes
 //! minutes to compress.
 
+use crate::support::process::prepare;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::{MONOPILE, World};
 
@@ -13,13 +13,13 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
     let binary = world.write("monopile", format!("#!/bin/sh\nexec '{MONOPILE}' \"$@\"\n"));
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/package");
-    let mut command = Command::new(package);
+    let mut command = prepare(package);
     world.enter(&mut command).arg(&binary).env("CARGO_TARGET_DIR", world.path("target"));
     let run = world.finish(command).success();
     assert!(run.stderr.contains("Deleted the environment"), "{}", run.stderr);
 
     let shell = |text: &str| {
-        let mut command = Command::new("sh");
+        let mut command = prepare("sh");
         world.enter(&mut command).current_dir(world.path("target/package")).args(["-ec", text]);
         world.finish(command).success().stdout
     };
@@ -46,7 +46,7 @@ fn a_binary_of_more_than_20_mib_is_no_release() {
     let limit = 20 * 1024 * 1024;
     std::fs::OpenOptions::new().write(true).open(&binary).unwrap().set_len(limit + 1).unwrap();
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/package");
-    let mut command = Command::new(package);
+    let mut command = prepare(package);
     world.enter(&mut command).arg(&binary).env("CARGO_TARGET_DIR", world.path("target"));
     let run = world.finish(command).failure(1);
     assert!(run.stderr.contains("has 20971521 bytes, and may have 20971520"), "{}", run.stderr);

@@ -1,7 +1,7 @@
 //! The pipelines of `examples/pipelines`: their own commands are run, on the hello environment in the place of the
 //! director, as the CI system would run them: each run in a directory of its own, which is gone afterwards.
 
-use std::io::{BufRead as _, BufReader};
+use crate::support::process::{Ending, lines, next, prepare};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,7 +40,7 @@ impl Ci {
     }
 
     fn command(&self, program: &str, directory: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = prepare(program);
         self.hello.world.enter(&mut command).current_dir(self.hello.world.path(directory));
         let bin = self.hello.world.root().join("bin");
         command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
@@ -66,12 +66,13 @@ impl Ci {
     /// Sends a signal while a call is at work that the script holds; returns the exit code.
     fn interrupted(&self, mut command: Command, signal: Signal) -> Option<i32> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stderr.take().unwrap());
+        let output = lines(child.stderr.take().unwrap());
         self.hello.wait_until_held();
         kill_process(Pid::from_child(&child), signal).unwrap();
-        let heard = output.lines().map_while(Result::ok).find(|line| line.contains("call in flight"));
+        let heard = std::iter::from_fn(|| next("the signal is heard", &output))
+            .find(|line| line.contains("call in flight"));
         self.hello.go();
-        let code = child.wait().unwrap().code();
+        let code = child.end().code();
         assert!(heard.is_some(), "the signal was not heard");
         self.hello.script(Script::speaking(Speaks::Local));
         code

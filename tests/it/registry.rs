@@ -3,13 +3,14 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
+use crate::support::process::{Ending, Outcome, next, pieces, prepare};
 use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::{MONOPILE, Run};
 
@@ -69,7 +70,7 @@ impl Far {
 
     /// Writes the ops file of the tunnel, with this key.
     fn tunnel_with(&self, key: &str) {
-        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        let user = prepare("id").arg("-un").outcome().stdout;
         let tunnel = serde_json::json!({
             "host": self.island.ip(),
             "port": 22,
@@ -248,7 +249,7 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed.kill().unwrap();
-    killed.wait().unwrap();
+    killed.end();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the registry outlives its run");
 
     // At first something else has its port.
@@ -340,10 +341,10 @@ fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
 /// Runs `create-env` on a terminal, types each of `answers` when a passphrase is asked for, and returns what was on
 /// the screen.
 fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
-    use std::io::{Read, Write};
+    use std::io::Write;
     let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
     let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let mut script = Command::new("script");
+    let mut script = prepare("script");
     far.hello.world.enter(&mut script).env("TERM", "xterm").args([
         "--quiet",
         "--return",
@@ -353,14 +354,10 @@ fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
     ]);
     let mut child =
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (mut screen, mut buffer, mut asked) = (Vec::new(), [0; 1024], 0);
-    loop {
-        let count = output.read(&mut buffer).unwrap();
-        if count == 0 {
-            break;
-        }
-        screen.extend_from_slice(&buffer[..count]);
+    let (mut input, output) = (child.stdin.take().unwrap(), pieces(child.stdout.take().unwrap()));
+    let (mut screen, mut asked) = (Vec::new(), 0);
+    while let Some(piece) = next("the terminal shows more", &output) {
+        screen.extend(piece);
         let text = String::from_utf8_lossy(&screen).into_owned();
         while asked < answers.len() && text.matches("Passphrase of the private key").count() > asked {
             std::thread::sleep(Duration::from_millis(200));
@@ -369,7 +366,7 @@ fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
             asked += 1;
         }
     }
-    let code = child.wait().unwrap().code().unwrap();
+    let code = child.end().code().unwrap();
     assert_eq!(asked, answers.len(), "{}", String::from_utf8_lossy(&screen));
     Run { code, stdout: String::from_utf8_lossy(&screen).into_owned(), stderr: String::new() }
 }

@@ -1,5 +1,6 @@
 //! State and vars store encrypted with age, for those who keep them in a repository.
 
+use crate::support::process::{Outcome, prepare};
 use std::path::PathBuf;
 
 use age::secrecy::ExposeSecret;
@@ -207,9 +208,9 @@ fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
     assert!(all().iter().zip(&before).all(|(now, then)| now.0 == then.0 && now.1 != then.1));
     for (name, sealed) in all() {
         hello.world.write("sealed", sealed);
-        let mut age = std::process::Command::new("age");
+        let mut age = prepare("age");
         age.args(["-d", "-i"]).arg(hello.world.path("other.txt")).arg(hello.world.path("sealed"));
-        let opened = age.output().unwrap();
+        let opened = age.outcome();
         assert!(opened.status.success(), "{name}: {opened:?}");
     }
     let before = all();

@@ -4,9 +4,10 @@
 mod certificates;
 mod generated;
 
+use crate::support::process::{Ending, joined, prepare};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -56,7 +57,7 @@ fn corpus() -> Vec<Case> {
 fn reference(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
     let input: Vec<Value> =
         cases.iter().map(|case| json!({"source": case.source, "context": case.context})).collect();
-    let mut ruby = Command::new("ruby")
+    let mut ruby = prepare("ruby")
         .arg(folder().join("reference.rb"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -64,8 +65,8 @@ fn reference(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
         .expect("ruby, which this test compares with, is not installed");
     let mut stdin = ruby.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(Value::Array(input).to_string().as_bytes()));
-    let output = ruby.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
+    let output = ruby.end_with_output();
+    joined("Ruby reads its input", writer).unwrap();
     assert!(output.status.success(), "reference.rb failed");
     let answers: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let read = |answer: Value| match answer["output"].as_str() {

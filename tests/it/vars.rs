@@ -1,7 +1,8 @@
 //! Generated variables and `monopile vars`, judged by OpenSSL and OpenSSH.
 
+use crate::support::process::{Outcome, prepare};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::support::World;
 
@@ -53,7 +54,7 @@ fn part(world: &World, path: &str) -> PathBuf {
 }
 
 fn tool(world: &World, program: &str, args: &[&str]) -> Output {
-    let output = world.enter(Command::new(program).args(args)).output().unwrap();
+    let output = world.enter(prepare(program).args(args)).outcome();
     assert!(output.status.success(), "{program} {args:?}: {output:?}");
     output
 }
@@ -152,9 +153,9 @@ fn certificates_say_what_upstreams_say() {
     let leaf = part(&world, "/leaf/certificate");
     for (days, code) in [(59, 0), (61, 1)] {
         let seconds = (days * 24 * 3600).to_string();
-        let mut command = Command::new("openssl");
+        let mut command = prepare("openssl");
         command.args(["x509", "-noout", "-checkend", &seconds, "-in", leaf.to_str().unwrap()]);
-        assert_eq!(world.enter(&mut command).output().unwrap().status.code(), Some(code), "{days} days");
+        assert_eq!(world.enter(&mut command).outcome().status.code(), Some(code), "{days} days");
     }
 }
 

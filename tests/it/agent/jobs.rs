@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::world::{World, tarball, untar};
+use crate::support::process::until;
 
 /// A job whose process sleeps; `{base}` is replaced.
 const MONIT: &str = r#"check process NAME
@@ -206,12 +207,11 @@ fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
     let task = world.begin("run_script", json!(["pre-start", {}]));
-    while !mark.exists() {
-        assert_eq!(
-            world.message("get_task", json!([task])),
-            json!({"value": {"agent_task_id": task, "state": "running"}})
-        );
-    }
+    until("the script runs", || {
+        let state = world.message("get_task", json!([task]));
+        assert_eq!(state, json!({"value": {"agent_task_id": task, "state": "running"}}));
+        mark.exists()
+    });
     // The agent answers meanwhile, and what must wait its turn waits.
     assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
     let queued = world.begin("run_script", json!(["post-start", {}]));

@@ -1,5 +1,6 @@
 //! The wire: who may talk, what is an answer, what is refused, blobs, limits.
 
+use crate::support::process::Outcome;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -182,7 +183,7 @@ fn slow_clients_hold_nobody_up_and_are_shown_the_door() {
 fn settings_that_cannot_be_used_end_the_agent_with_a_clear_error() {
     let world = World::without_agent();
     let fails = |code: i32, text: &str| {
-        let output = world.command(false).output().unwrap();
+        let output = world.command(false).outcome();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{stderr}");
         assert!(stderr.contains(text), "{stderr}");

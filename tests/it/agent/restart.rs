@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::world::World;
+use crate::support::process::until;
 
 const MONIT: &str = "check process web with pidfile {base}/sys/run/web/web.pid
   start program \"{base}/jobs/web/bin/ctl start\" stop program \"{base}/jobs/web/bin/ctl stop\" group vcap";
@@ -108,9 +109,7 @@ fn tasks_of_an_agent_that_goes_are_ended() {
         format!("#!/bin/bash\necho $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pidfile.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
     let task = world.begin("run_script", json!(["pre-start", {}]));
-    while !pidfile.exists() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the script runs", || pidfile.exists());
     world.end_agent(Signal::TERM);
     let pid = std::fs::read_to_string(&pidfile).unwrap();
     let start = std::time::Instant::now();

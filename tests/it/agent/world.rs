@@ -1,6 +1,7 @@
 //! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
 
-use std::io::{BufRead, BufReader, Read};
+use crate::support::process::{Ending, PATIENCE, lines, next, prepare};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -58,7 +59,7 @@ impl World {
     pub(crate) fn without_agent() -> World {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::support::directory();
         let world = World { dir, pki, agent: None, port: 0, client, log: Arc::default() };
         world.write_settings(json!({}));
         world
@@ -93,8 +94,8 @@ impl World {
     }
 
     /// The agent's command line, in a mount namespace of its own; `under_init`: as the child of another process.
-    pub(crate) fn command(&self, under_init: bool) -> Command {
-        let mut command = Command::new("unshare");
+    pub fn command(&self, under_init: bool) -> Command {
+        let mut command = prepare("unshare");
         let root = rustix::process::geteuid().is_root();
         command.arg(if root { "-m" } else { "-rm" });
         if under_init {
@@ -116,11 +117,11 @@ impl World {
     pub(crate) fn start_agent(&mut self, under_init: bool) {
         assert!(self.agent.is_none());
         let mut child = self.command(under_init).process_group(0).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
         let mut seen = String::new();
         self.port = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the agent ended: {seen}");
+            let line = next("the agent says its port", &stderr);
+            let line = line.unwrap_or_else(|| panic!("the agent ended: {seen}")) + "\n";
             seen.push_str(&line);
             if let Some((_, port)) = line.trim().rsplit_once("address=127.0.0.1:") {
                 break port.parse().unwrap();
@@ -130,9 +131,8 @@ impl World {
         let log = self.log.clone();
         log.lock().unwrap().push_str(&seen);
         std::thread::spawn(move || {
-            let mut line = String::new();
-            while stderr.read_line(&mut line).is_ok_and(|count| count > 0) {
-                log.lock().unwrap().push_str(&std::mem::take(&mut line));
+            for line in stderr {
+                log.lock().unwrap().push_str(&(line + "\n"));
             }
         });
     }
@@ -148,7 +148,7 @@ impl World {
         let start = Instant::now();
         let pid = rustix::process::Pid::from_child(&agent);
         rustix::process::kill_process(pid, signal).unwrap();
-        agent.wait().unwrap();
+        agent.end();
         start.elapsed()
     }
 
@@ -186,7 +186,9 @@ impl World {
     /// Sends a message and waits for its task, if it is one: the value or the exception's message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.message(method, arguments);
+        let begun = Instant::now();
         loop {
+            assert!(begun.elapsed() < PATIENCE, "{method} does not end: {answer}");
             if let Some(exception) = answer.get("exception") {
                 return Err(exception["message"].as_str().unwrap().to_owned());
             }
@@ -288,7 +290,7 @@ impl Drop for World {
             // The whole group: with an init around it, it is not the agent itself.
             let pid = rustix::process::Pid::from_child(&agent);
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-            let _ = agent.wait();
+            agent.stop();
         }
         for file in walkdir::WalkDir::new(self.base().join("data/sys/run")).into_iter().flatten() {
             if file.path().extension().is_some_and(|ext| ext == "pid") {

@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use crate::cpi_release::setup::{Env, Machine};
 use crate::support::http::{Server, answer};
+use crate::support::process::joined;
 use crate::support::scripted::until;
 use crate::support::tarballs::sha1;
 use world::{ALL, Canary, Show};
@@ -221,7 +222,7 @@ fn an_interrupted_run() {
         killed
     });
     canary.run("create-env", &[], Show::Plain).failure(130);
-    assert_eq!(interrupt.join().unwrap(), 2);
+    assert_eq!(joined("the program is interrupted", interrupt), 2);
     canary.check(&["state.json.journal/", "tmp/monopile-"]);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! An environment with a marked secret in every place that can hold one, and the search for what got out.
 
+use crate::support::process::{Outcome, prepare};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ impl Canary {
     /// Gives the tunnel this key of the island, in the manifest itself.
     pub(super) fn tunnel_with(&mut self, island: &Island, key: &str) {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
-        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        let user = prepare("id").arg("-un").outcome().stdout;
         let tunnel = serde_json::json!({
             "host": island.ip(), "port": 22, "user": String::from_utf8(user).unwrap().trim(), "private_key": key,
         });
@@ -244,7 +245,7 @@ cpis:
             .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")))
             .collect();
         self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
-        let mut script = Command::new("script");
+        let mut script = prepare("script");
         self.hello.world.enter(&mut script).env("TERM", "xterm");
         noisy(&mut script);
         script.args(["--quiet", "--return", "--command", "sh ./start", "/dev/null"]);

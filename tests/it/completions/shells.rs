@@ -3,9 +3,10 @@
 //! The program is found through a wrapper that lets it answer the shell, and writes down the arguments when the shell
 //! runs it. So a test types a line with tabs in it and Enter, and looks at what was run.
 
+use crate::support::process::{Ending, prepare};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ impl Shell {
             other => panic!("{other}"),
         };
         let script = checked_in(file);
-        let mut command = Command::new("script");
+        let mut command = prepare("script");
         world.enter(&mut command);
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         command.args(["-qfc", &format!("stty cols 200 rows 50; exec {start}"), "/dev/null"]);
@@ -171,7 +172,7 @@ impl Drop for Shell {
         // The end of its input is the end of `script`, and of the shell on its terminal.
         drop(self.child.stdin.take());
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.stop();
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::in_parallel;
 use crate::support::hello::Hello;
+use crate::support::process::{answer, lines, next};
 use crate::support::scripted::{Deed, Script, Speaks};
 use crate::support::{Run, peak_kib};
 
@@ -244,23 +245,15 @@ fn wrong_types_are_refused_method_by_method() {
 /// Runs a command; returns the most memory it used, too, in KiB.
 fn watched(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let reader = |stream: Option<Box<dyn std::io::Read + Send>>| {
-        let mut stream = stream.unwrap();
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            text
-        })
-    };
-    let stdout = reader(child.stdout.take().map(|stream| Box::new(stream) as _));
-    let stderr = reader(child.stderr.take().map(|stream| Box::new(stream) as _));
+    let (stdout, stderr) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
     let mut peak = 0;
-    let code = loop {
+    let status = answer("the command ends", || {
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
-        if let Some(status) = child.try_wait().unwrap() {
-            break status.code().unwrap_or(-1);
-        }
-        std::thread::sleep(Duration::from_millis(10));
+        child.try_wait().unwrap()
+    });
+    let text = |lines| {
+        let lines = std::iter::from_fn(|| next("the last line of the command", &lines));
+        lines.map(|line| line + "\n").collect()
     };
-    (Run { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }, peak)
+    (Run { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }, peak)
 }

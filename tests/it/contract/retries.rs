@@ -1,5 +1,6 @@
 //! `ok_to_retry`: a call that may be made again is, a few times and ever later; any other is not.
 
+use crate::support::process::Ending;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -94,7 +95,7 @@ fn a_signal_ends_the_wait_for_the_next_attempt() {
     let begun = Instant::now();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);

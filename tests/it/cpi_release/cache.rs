@@ -1,6 +1,7 @@
 //! Compiled packages are shared: by environments, by runs at the same time, or where `--package-dir` says.
 
 use super::setup::{Env, Machine, files};
+use crate::support::process::Ending;
 
 #[test]
 fn two_environments_compile_the_cpi_once() {
@@ -111,7 +112,7 @@ fn a_compilation_that_was_killed_is_begun_again() {
     let mut child = env.command("create-env", &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
     machine.wait_for("recorder");
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     // The script of the killed run lives on. The next run must neither take what it makes for a whole package nor
     // compile in the same place at the same time.
     std::thread::scope(|scope| {

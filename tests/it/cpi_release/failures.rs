@@ -1,5 +1,6 @@
 //! What is wrong with a CPI release is found before anything is created, and said clearly.
 
+use crate::support::process::Ending;
 use std::os::unix::fs::symlink;
 
 use super::setup::{Env, Machine, cpi_job, files};
@@ -161,7 +162,7 @@ fn an_interrupted_compilation_takes_its_script_with_it() {
     machine.wait_for("recorder");
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while the CPI was compiled"));
     assert!(begun.elapsed().as_secs() < 60);

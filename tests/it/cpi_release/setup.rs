@@ -1,9 +1,9 @@
 //! A CPI release whose CPI records each request and hands it to the built-in one, and environments that use it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
+use crate::support::process::until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::support::{MONOPILE, Run};
 
@@ -13,8 +13,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new() -> Machine {
-        Machine { directory: tempfile::Builder::new().prefix("mp-").tempdir_in("/tmp").unwrap() }
+    pub fn new() -> Machine {
+        Machine { directory: crate::support::directory() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -28,12 +28,10 @@ impl Machine {
     }
 
     /// Waits until the script of a package runs.
-    pub(crate) fn wait_for(&self, name: &str) {
-        let begun = Instant::now();
-        while !self.compiled().iter().any(|compiled| compiled == name) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name} is not compiled");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    pub fn wait_for(&self, name: &str) {
+        until(&format!("the script of {name} runs"), || {
+            self.compiled().iter().any(|compiled| compiled == name)
+        });
     }
 
     /// As [`Self::compiled`], in alphabetical order.

@@ -10,6 +10,7 @@ use super::gate::Side;
 use super::life::Life;
 use super::machine;
 use crate::support::Run;
+use crate::support::process::{Ending, PATIENCE, prepare};
 use crate::support::scripted::When;
 
 /// What happens to the program.
@@ -94,7 +95,7 @@ impl Life<'_> {
                 (run.code != 0, run)
             }
             Disturbance::Signal { call, signal, times } => {
-                let run = self.signalled(&command, *call, *signal, *times);
+                let run = self.signalled(command, *call, *signal, *times);
                 // A signal during the last call finds nothing left to stop.
                 self.check_code(&run, run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1));
                 (run.code != 0, run)
@@ -103,7 +104,7 @@ impl Life<'_> {
                 let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                 std::thread::sleep(Duration::from_millis(*milliseconds));
                 child.kill().unwrap();
-                let status = child.wait().unwrap();
+                let status = child.end();
                 let run =
                     Run { code: status.code().unwrap_or(-1), stdout: String::new(), stderr: String::new() };
                 (status.signal().is_some(), run)
@@ -123,19 +124,16 @@ impl Life<'_> {
 
     /// Runs the command while a system call is tampered with.
     fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
-        let mut strace = Command::new("strace");
+        let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
         strace.args(["-e", &format!("inject={name}:{how}")]);
         self.hello.world.finish(wrapped(strace, command))
     }
 
     /// Runs the command and signals it while a call is held.
-    fn signalled(&self, command: &Command, call: usize, signal: Signal, times: usize) -> Run {
+    fn signalled(&self, command: Command, call: usize, signal: Signal, times: usize) -> Run {
         self.hello.script(self.script().stopped_at(call, When::Hold));
-        // What ignores a signal (nohup) leaves that to its children, and the program keeps it so.
-        let mut env = Command::new("env");
-        env.args(["--default-signal=INT", "--default-signal=TERM", "--default-signal=HUP"]);
-        let mut child = self.start(wrapped(env, command));
+        let mut child = self.start(command);
         self.hello.wait_until_held();
         let pid = Pid::from_child(&child);
         kill_process(pid, signal).unwrap();
@@ -148,7 +146,7 @@ impl Life<'_> {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < Duration::from_secs(300), "{}: it hangs", self.place);
+            assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
             // Two signals that are pending at once arrive as one, and more than two mean the same as two.
             if times > 1 && sent.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
@@ -184,12 +182,12 @@ impl Life<'_> {
                     }
                 }
                 self.hello.go();
-                break child.wait().unwrap();
+                break child.end();
             }
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < Duration::from_secs(300), "{}: it hangs", self.place);
+            assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
             std::thread::sleep(Duration::from_millis(5));
         };
         self.gate.set(None);

@@ -1,6 +1,7 @@
 //! The file system that holds the state is really full, down to the last page: writes come out short or fail, as
 //! the kernel has it, and the state is the old one or the new one.
 
+use crate::support::process::prepare;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -43,7 +44,7 @@ fn live((pages, long): (u64, bool)) -> bool {
     );
     let path = world.write("life", script);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new("unshare");
+    let mut command = prepare("unshare");
     // Root needs no user namespace for a mount.
     command.args(if rustix::process::geteuid().is_root() { "-m" } else { "-rm" }.split(' '));
     command.args(["--propagation", "private", "bash", "life"]);

@@ -1,7 +1,8 @@
 //! What can happen to a machine: processes die, VMs are switched off or booted again, and all of it at once.
 
+use crate::support::process::{Ending, prepare};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ pub(super) struct Bystander(Child);
 
 impl Bystander {
     fn new() -> Bystander {
-        let mut sleep = Command::new("sleep");
+        let mut sleep = prepare("sleep");
         sleep.arg("1000").env_clear().current_dir("/").process_group(0);
         sleep.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Bystander(sleep.spawn().unwrap())
@@ -29,7 +30,7 @@ impl Bystander {
 impl Drop for Bystander {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.stop();
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) fn reboot(hello: &Hello) {
 /// same boot or, with `booted`, of another one in which the start times happen to be the same.
 pub(super) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
     program.kill().unwrap();
-    program.wait().unwrap();
+    program.end();
     until("all processes are gone", || {
         let left = hello.world.leftovers();
         let mut pids =

@@ -1,8 +1,8 @@
 //! Many lives at once, and what came of them.
 
+use crate::support::process::{Outcome, prepare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -86,8 +86,8 @@ pub(super) fn reference(contract: Contract) -> &'static Reference {
 }
 
 fn undisturbed(contract: Contract) -> Reference {
-    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
-    assert!(traced.is_ok_and(|status| status.success()), "this test needs strace, and the right to trace");
+    let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).outcome();
+    assert!(traced.status.success(), "this test needs strace, and the right to trace");
     let tally = Tally::default();
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();
@@ -96,7 +96,7 @@ fn undisturbed(contract: Contract) -> Reference {
         |life, stage| {
             life.speak();
             let log = life.hello.world.path("trace");
-            let mut strace = Command::new("strace");
+            let mut strace = prepare("strace");
             let traced = if contract.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
             strace.args(["-qq", "-y", "-e", &format!("trace={}", traced.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));

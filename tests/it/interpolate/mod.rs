@@ -1,5 +1,6 @@
 //! `monopile interpolate`: a table of manifests, variables and what comes of them.
 
+use crate::support::process::Outcome;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -77,7 +78,7 @@ fn a_manifest_may_come_from_standard_input() {
     world.write("m.yml", "x: ((a))\n");
     let mut command = world.monopile(["int", "-", "-v", "a=1"]);
     command.stdin(std::fs::File::open(world.path("m.yml")).unwrap());
-    let output = command.output().unwrap();
+    let output = command.outcome();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "x: 1\n");
 }
 

@@ -1,14 +1,13 @@
 //! A machine, of software alone, that really boots: QEMU with iPXE carries out the boot script that Ironic made of the
 //! targets, logs in to tgtd and starts what is on the root volume.
 
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::Metal;
+use crate::support::process::{Ending, pieces, prepare};
 
 /// How long booting may take: every instruction is emulated, on a machine that is compiling.
 const BOOT: Duration = Duration::from_secs(180);
@@ -48,14 +47,14 @@ struct Machine(Child);
 impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.stop();
     }
 }
 
 /// Waits until a machine whose firmware carries out this script says the words on its serial port. What it says instead.
 fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
     metal.world.write("boot.ipxe", script);
-    let child = Command::new("setpriv")
+    let child = prepare("setpriv")
         .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
         // The firmware talks there, too.
         .args(["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio"])
@@ -68,16 +67,7 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         .spawn()
         .expect("qemu-system-x86_64 runs: tests/run installs it");
     let mut machine = Machine(child);
-    let mut serial = machine.0.stdout.take().unwrap();
-    let (sender, heard) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut buffer = [0; 256];
-        while let Ok(count @ 1..) = serial.read(&mut buffer) {
-            if sender.send(buffer[..count].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
+    let heard = pieces(machine.0.stdout.take().unwrap());
     let (begun, mut said) = (Instant::now(), Vec::new());
     while let Some(left) = BOOT.checked_sub(begun.elapsed()) {
         match heard.recv_timeout(left) {

@@ -2,10 +2,11 @@
 //! config drive. Logging in to the storage needs the kernel of a machine: in its place a disk that tgtd shows is a
 //! directory at the path where the machine's udev would put its device.
 
+use crate::support::process::{Ending, Outcome, prepare};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -97,7 +98,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
     let targets = ironic.call("GET", &path, None);
     let volume = volumes.join(format!("config-{}.img", targets["targets"][1]["volume_id"].as_str()?));
     let read = ["-R", "cat ec2/latest/user-data.json"];
-    let content = Command::new("/usr/sbin/debugfs").args(read).arg(volume).output().unwrap();
+    let content = prepare("/usr/sbin/debugfs").args(read).arg(volume).outcome();
     let settings = scratch.join("settings.json");
     std::fs::write(&settings, content.stdout).unwrap();
     let root = rustix::process::geteuid().is_root();
@@ -109,7 +110,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
         ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind /mnt/dev /dev\n\
         mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
     let log = std::fs::File::create(scratch.join("agent.log")).unwrap();
-    let mut command = Command::new("unshare");
+    let mut command = prepare("unshare");
     command.arg(if root { "-mpf" } else { "-rmpf" }).args([
         "--mount-proc",
         "--kill-child=KILL",
@@ -126,7 +127,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
 
 fn end(machine: &mut Child) {
     machine.kill().unwrap();
-    machine.wait().unwrap();
+    machine.end();
 }
 
 /// The hello environment, on this machine.
@@ -206,7 +207,7 @@ fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
     let mut run = command.spawn().unwrap();
     until("a node is claimed", || metal.node(node)["instance_uuid"].is_string());
     run.kill().unwrap();
-    run.wait().unwrap();
+    run.end();
 }
 
 /// The CPI's processes of this environment.

@@ -1,6 +1,6 @@
 //! Every method, from stemcell to the end.
 
-use std::process::Command;
+use crate::support::process::{Outcome, prepare};
 
 use serde_json::{Value, json};
 
@@ -64,11 +64,9 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     let volume = |name: &str| metal.world.path(format!("volumes/{name}.img"));
     assert_eq!(std::fs::read(volume(&root)).unwrap(), image);
     let on_config_drive = |path: &str| -> Value {
-        let output = Command::new("/usr/sbin/debugfs")
-            .args(["-R", &format!("cat {path}")])
-            .arg(volume(&config))
-            .output();
-        serde_json::from_slice(&output.unwrap().stdout).unwrap()
+        let output =
+            prepare("/usr/sbin/debugfs").args(["-R", &format!("cat {path}")]).arg(volume(&config)).outcome();
+        serde_json::from_slice(&output.stdout).unwrap()
     };
     let settings = on_config_drive("ec2/latest/user-data.json");
     assert_eq!((&settings["agent_id"], &settings["vm"]["id"]), (&json!("agent-1"), &json!(cid)));
@@ -292,7 +290,7 @@ fn an_ironic_without_allocations_is_enough() {
 fn an_image_may_be_in_an_archive_and_must_be_raw() {
     let metal = Metal::new();
     metal.world.write("root.img", b"raw image");
-    let mut tar = Command::new("tar");
+    let mut tar = prepare("tar");
     metal.world.finish({
         metal.world.enter(&mut tar).args(["-czf", "image.tgz", "root.img"]);
         tar

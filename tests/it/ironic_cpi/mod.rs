@@ -9,6 +9,7 @@ mod faults;
 mod life;
 mod lvm;
 
+use crate::support::process::Ending;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -101,7 +102,7 @@ impl Metal {
         let mut child = command.spawn().unwrap();
         started(Pid::from_child(&child));
         child.stdin.take().unwrap().write_all(request(method, arguments).as_bytes()).unwrap();
-        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+        String::from_utf8(child.end_with_output().stdout).unwrap()
     }
 
     fn answer(&self, method: &str, arguments: Value) -> Value {

@@ -1,5 +1,6 @@
 //! `cloud-check`: what happens behind the program's back, told and put right.
 
+use crate::support::process::prepare;
 use serde_json::{Value, json};
 
 use super::{document, run};
@@ -120,7 +121,7 @@ fn at_a_terminal_each_repair_is_asked_for() {
     let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
     // No to the reboot, yes to a new VM.
-    let mut script = std::process::Command::new("bash");
+    let mut script = prepare("bash");
     hello.world.enter(&mut script).env("TERM", "xterm").args([
         "-c",
         "(sleep 6; printf n; sleep 1; printf y; sleep 60) | \

@@ -9,10 +9,9 @@ mod logs;
 mod ssh;
 mod status;
 
-use std::io::{BufRead, BufReader};
+use crate::support::process::{Ending, lines, next};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Receiver;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -40,23 +39,15 @@ impl Running {
     fn start(mut command: Command) -> Running {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let _ = send.send(line);
-            }
-        });
+        let lines = lines(child.stdout.take().unwrap());
         Running { child, lines }
     }
 
     /// Waits for a line with this text in it.
     #[track_caller]
     fn until(&self, text: &str) -> String {
-        let begun = Instant::now();
         let mut seen = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60).saturating_sub(begun.elapsed()))
-        {
+        while let Some(line) = next(&format!("a line with '{text}', after {seen:?}"), &self.lines) {
             if line.contains(text) {
                 return line;
             }
@@ -68,7 +59,7 @@ impl Running {
     /// Sends a signal; returns the exit code.
     fn end(mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-        self.child.wait().unwrap().code()
+        self.child.end().code()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `status`: all of an environment at a glance, well or not.
 
+use crate::support::process::prepare;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -115,7 +116,7 @@ fn on_a_terminal_it_is_drawn_in_place_at_any_size() {
         "stty cols 120 rows 50; {MONOPILE} {} & sleep 4; stty cols 30 rows 6; sleep 1; kill -TERM $!; wait $!; echo code $?",
         words.join(" ")
     );
-    let mut script = std::process::Command::new("script");
+    let mut script = prepare("script");
     hello.world.enter(&mut script).env("TERM", "xterm").env("SHELL", "/bin/bash");
     script.args(["--quiet", "--return", "--command", &inside, "/dev/null"]);
     let screen = hello.world.finish(script).stdout;

@@ -1,5 +1,6 @@
 //! Two runs at once: one runs, the other says who does; or waits. And a CPI that does not come to an end.
 
+use crate::support::process::Ending;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,8 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     hello.go();
-    assert!(first.wait().unwrap().success());
-    let waited = waiting.wait_with_output().unwrap();
+    assert!(first.end().success());
+    let waited = waiting.end_with_output();
     let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
     assert!(waited.status.success() && shown.contains("Nothing changed"), "{shown}");
     assert_eq!(hello.cloud(), hello.recorded());
@@ -71,9 +72,9 @@ fn a_wait_for_the_lock_can_be_interrupted() {
     std::thread::sleep(Duration::from_millis(500));
     let pid = rustix::process::Pid::from_child(&waiting);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    assert_eq!(waiting.end().code(), Some(130));
     hello.go();
-    assert!(first.wait().unwrap().success());
+    assert!(first.end().success());
     hello.delete(&[]).success();
 }
 

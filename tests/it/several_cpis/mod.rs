@@ -11,6 +11,7 @@ mod names;
 mod operating;
 mod releases;
 
+use crate::support::process::prepare;
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -101,7 +102,7 @@ impl Clouds {
         self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
         let typed =
             format!("(sleep 3; echo {answer}) | script --quiet --return --command 'sh ./start' /dev/null");
-        let mut script = Command::new("sh");
+        let mut script = prepare("sh");
         self.hello.world.enter(&mut script).env("TERM", "xterm").args(["-c", &typed]);
         self.hello.world.finish(script)
     }

@@ -1,5 +1,6 @@
 //! What stays behind of a run that is killed.
 
+use crate::support::process::Ending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
     let bucket = hello.share();
     let mut child = in_create_vm(&hello, When::Hold);
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     until("something goes on with the lease", || {
         lock(&bucket)["command"].as_str().unwrap().contains("which ended")
     });
@@ -50,7 +51,7 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
     let mut child = in_create_vm(&hello, When::HoldDone);
     gone.store(true, Ordering::SeqCst);
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     let begun = Instant::now();
     hello.go();
     hello.wait_for_keeper();
@@ -73,7 +74,7 @@ fn a_run_that_is_killed_before_it_calls_anything_gives_its_lease_back() {
     let mut child = in_call(&hello, 1, When::Hold);
     assert!(bucket.keys().contains(&LOCK.to_owned()));
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     hello.go();
     until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
     hello.wait_for_keeper();

@@ -7,6 +7,7 @@ mod place;
 mod services;
 mod trouble;
 
+use crate::support::process::Ending;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ fn in_create_vm(hello: &Hello, when: When) -> Child {
 }
 
 fn end_of(hello: &Hello, mut child: Child) -> Run {
-    let code = child.wait().unwrap().code().unwrap_or(-1);
+    let code = child.end().code().unwrap_or(-1);
     Run { code, stdout: hello.world.read("stdout"), stderr: hello.world.read("stderr") }
 }
 

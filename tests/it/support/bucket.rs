@@ -6,7 +6,7 @@
 //!
 //! `tests/run` installs them below the target directory, from PyPI and npm.
 
-use std::io::{BufRead, BufReader};
+use super::process::{lines, next, prepare};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -59,13 +59,13 @@ fn server(service: Service) -> &'static Server {
         };
         let mut command = match service {
             Service::S3 | Service::Google => {
-                let mut python = Command::new(tool("s3", "bin/python").join("bin/python"));
+                let mut python = prepare(tool("s3", "bin/python").join("bin/python"));
                 python.arg(support.join("s3/serve.py"));
                 python.arg(if service == Service::S3 { "s3" } else { "gs" });
                 python
             }
             Service::Azure => {
-                let mut node = Command::new("node");
+                let mut node = prepare("node");
                 node.arg(support.join("azure/serve.js"))
                     .arg(tool("azure", "node_modules"))
                     .args([ACCOUNT, SECRET]);
@@ -80,8 +80,7 @@ fn server(service: Service) -> &'static Server {
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = next("the server says its port", &lines(child.stdout.take().unwrap())).unwrap_or_default();
         let (port, query) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         Server { port: port.parse().unwrap(), query: query.to_owned(), _child: child }
     })
@@ -161,7 +160,7 @@ impl Bucket {
             // It looks whether a request is signed, and not how.
             Service::S3 | Service::Google => request.header("authorization", "AWS tests:unsigned"),
         };
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        let agent = super::ironic::http();
         let mut response = match body {
             Some(body) => agent.run(request.body(body).unwrap()),
             None => agent.run(request.body(()).unwrap()),

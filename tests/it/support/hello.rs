@@ -1,7 +1,10 @@
 //! The hello environment of `examples/`, on an address of its own, with the scripted CPI as its CPI.
 
+use super::process::Outcome;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -29,9 +32,7 @@ pub(crate) struct Hello {
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
 
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// An address below 127.0.0.0/8 that no other test of this or a parallel run uses.
+/// An address below 127.0.0.0/8 that no other test on this machine uses.
 fn subnet() -> String {
     let number = number();
     format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
@@ -43,8 +44,19 @@ pub(crate) fn far_subnet() -> String {
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
 }
 
+/// A number that no other test on this machine has: a socket without a file stands for it while this process lives.
 fn number() -> u32 {
-    std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number =
+            std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst)) % 51200;
+        let address =
+            std::os::unix::net::SocketAddr::from_abstract_name(format!("monopile-test-{number}")).unwrap();
+        if let Ok(socket) = UnixListener::bind_addr(&address) {
+            std::mem::forget(socket);
+            return number;
+        }
+    }
 }
 
 impl Hello {
@@ -320,7 +332,7 @@ impl Hello {
             "method": method, "arguments": arguments, "api_version": 2,
             "context": {"director_uuid": "test", "request_id": "test", "vm": {"stemcell": {"api_version": 3}}},
         });
-        let run = assert_cmd::Command::from_std(cpi).write_stdin(request.to_string()).output().unwrap();
+        let run = cpi.outcome_of(request.to_string().as_bytes());
         serde_json::from_slice(&run.stdout).unwrap()
     }
 

@@ -50,6 +50,11 @@ fn long(part: &str, count: usize) -> Vec<u8> {
     part.repeat(count).into_bytes()
 }
 
+/// An absolute path at which nothing is.
+pub fn victim() -> String {
+    std::env::temp_dir().join(format!("monopile-victim-{}", std::process::id())).display().to_string()
+}
+
 fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let name = |name: &[u8]| t().long_name(EntryType::GNULongName, name).file("ok", "x").tgz();
     refused(vec![
@@ -59,13 +64,13 @@ fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("parent alone", t().dir("..").tgz(), "leads out"),
         ("parent directory", t().dir("../new").tgz(), "leads out"),
         ("parent after dots", t().file("./.././victim", "x").tgz(), "leads out"),
-        ("absolute", t().file("/tmp/monopile-victim", "x").tgz(), "absolute"),
-        ("absolute, twice", t().file("//tmp/monopile-victim", "x").tgz(), "absolute"),
+        ("absolute", t().file(&victim(), "x").tgz(), "absolute"),
+        ("absolute, twice", t().file(&format!("/{}", victim()), "x").tgz(), "absolute"),
         ("root", t().file("/", "x").tgz(), "absolute"),
         ("no name", t().file("", "x").tgz(), "empty"),
         ("only dots", t().file("./.", "x").tgz(), "empty"),
         ("long name, parent", name(b"../victim"), "leads out"),
-        ("long name, absolute", name(b"/tmp/monopile-victim"), "absolute"),
+        ("long name, absolute", name(victim().as_bytes()), "absolute"),
         ("long name, NUL", name(b"a\0b"), "NUL"),
         ("long name, empty", name(b""), "empty"),
         ("huge component", name(&long("x", 5000)), "too long"),
@@ -85,7 +90,7 @@ fn extensions(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let raw = |body: &[u8]| t().raw(EntryType::XHeader, b"p", 0o644, b"", body).file("ok", "x").tgz();
     refused(vec![
         ("pax parent", pax(&[("path", "../victim")]), "leads out"),
-        ("pax absolute", pax(&[("path", "/tmp/monopile-victim")]), "absolute"),
+        ("pax absolute", pax(&[("path", &victim())]), "absolute"),
         ("pax path twice, the last one out", pax(&[("path", "fine"), ("path", "../victim")]), "leads out"),
         ("pax path empty", pax(&[("path", "")]), "empty"),
         (

@@ -49,6 +49,7 @@ impl Request {
     /// What a server on loopback answers to it.
     pub(crate) fn forward(&self, port: u16) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut head = format!("{}\r\nconnection: close\r\n", self.line);
         for (name, value) in self.headers.iter().filter(|(name, _)| name != "connection") {
             head.push_str(&format!("{name}: {value}\r\n"));

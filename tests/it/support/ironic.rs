@@ -3,6 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
+use super::process::{Ending, Outcome, PATIENCE, prepare};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,7 @@ use super::World;
 use super::keystone::Keystone;
 
 /// How long it may take to come up: it imports half of OpenStack, on a machine that is compiling.
-const START: Duration = Duration::from_secs(120);
+const START: Duration = PATIENCE;
 const VERSION: &str = "1.115";
 
 /// A running Ironic.
@@ -90,11 +91,12 @@ pub(super) fn free_port() -> u16 {
 /// Runs a service of the virtual environment until its standard input is closed.
 pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
     use std::os::unix::process::CommandExt;
-    Command::new("sh")
+    prepare("sh")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/run"))
         .args([&venv(), directory])
         .args(service)
         .env("HOME", directory)
+        .env("TMPDIR", directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -106,13 +108,13 @@ pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
 
 /// A directory that the service removes when it ends.
 pub(super) fn scratch() -> PathBuf {
-    tempfile::Builder::new().prefix("mp-ironic-").tempdir_in("/tmp").unwrap().keep()
+    tempfile::Builder::new().prefix("mp-ironic-").tempdir_in(super::scratch_root()).unwrap().keep()
 }
 
 /// A client that takes every answer.
-pub(super) fn http() -> ureq::Agent {
+pub fn http() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0);
-    config.proxy(None).build().new_agent()
+    config.proxy(None).timeout_global(Some(Duration::from_secs(60))).build().new_agent()
 }
 
 impl Ironic {
@@ -127,8 +129,7 @@ impl Ironic {
             Answers::Anybody => "noauth".to_owned(),
             Answers::User(user, password) => {
                 let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), bcrypt.gensalt(4)).decode())";
-                let hash =
-                    Command::new(venv().join("bin/python")).args(["-c", script, password]).output().unwrap();
+                let hash = prepare(venv().join("bin/python")).args(["-c", script, password]).outcome();
                 let line = format!("{user}:{}", String::from_utf8(hash.stdout).unwrap());
                 std::fs::write(directory.join("htpasswd"), line).unwrap();
                 format!("http_basic\nhttp_basic_auth_user_file={}/htpasswd", directory.display())
@@ -281,13 +282,12 @@ impl Ironic {
             row = base.execute(sys.argv[2], sys.argv[3:]).fetchone()\n\
             base.commit()\n\
             print('' if row is None else row[0], end='')";
-        let output = Command::new(venv().join("bin/python"))
+        let output = prepare(venv().join("bin/python"))
             .args(["-c", script])
             .arg(self.directory.join("ironic.sqlite"))
             .arg(statement)
             .args(arguments)
-            .output()
-            .unwrap();
+            .outcome();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -301,8 +301,8 @@ impl Ironic {
 
     /// What OpenStack's own client prints.
     #[track_caller]
-    pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
-        let mut command = Command::new(venv().join("bin/baremetal"));
+    pub fn reference(&self, world: &World, arguments: &[&str]) -> String {
+        let mut command = prepare(venv().join("bin/baremetal"));
         world.enter(&mut command).args(arguments);
         command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
         world.finish(command).success().stdout
@@ -328,7 +328,6 @@ impl Ironic {
 
 impl Drop for Ironic {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        self.child.stop();
     }
 }

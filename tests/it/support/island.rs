@@ -3,9 +3,10 @@
 //!
 //! It needs root. Without, tests that need it fail and say so, because what they show cannot be shown.
 
+use super::process::{Ending, Outcome, prepare};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::World;
@@ -22,7 +23,7 @@ pub(crate) struct Island {
 /// Runs a shell script as it is, with what is said when it fails.
 #[track_caller]
 fn shell(what: &str, script: &str) {
-    let output = Command::new("bash").args(["-ec", script]).current_dir("/").output().unwrap();
+    let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
     assert!(
         output.status.success(),
         "{what}: this test needs root, network namespaces, iproute2 and openssh-server, and cannot do without: {}",
@@ -32,8 +33,8 @@ fn shell(what: &str, script: &str) {
 
 impl Island {
     /// One whose VM will have the address `<subnet>.2`, and this machine `<subnet>.1`. Files go into the world.
-    pub(crate) fn new(world: &World, subnet: &str) -> Island {
-        let holder = Command::new("unshare")
+    pub fn new(world: &World, subnet: &str) -> Island {
+        let holder = prepare("unshare")
             .args(["--net", "sleep", "infinity"])
             .current_dir("/")
             .stdin(Stdio::null())
@@ -100,13 +101,17 @@ impl Island {
             self.file("authorized"),
         );
         std::fs::write(self.directory.join("config"), config).unwrap();
-        // Where it separates privileges, it wants this directory.
-        let _ = std::fs::create_dir_all("/run/sshd");
         let log =
             std::fs::File::options().append(true).create(true).open(self.directory.join("log")).unwrap();
-        let sshd = Command::new("nsenter")
+        let sshd = prepare("nsenter")
             .arg(format!("--net={}", self.namespace()))
-            .args(["/usr/sbin/sshd", "-D", "-e", "-f", &self.file("config")])
+            .args([
+                concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sshd/run"),
+                "-D",
+                "-e",
+                "-f",
+                &self.file("config"),
+            ])
             .stderr(log)
             .stdin(Stdio::null())
             .current_dir("/")
@@ -121,9 +126,9 @@ impl Island {
         let Some(mut sshd) = self.sshd.take() else { return };
         let sessions = descendants(sshd.id());
         let _ = sshd.kill();
-        let _ = sshd.wait();
+        sshd.stop();
         for pid in sessions {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+            let _ = prepare("kill").args(["-9", &pid.to_string()]).outcome();
         }
     }
 
@@ -135,9 +140,9 @@ impl Island {
     /// Whether something inside can connect to this address.
     pub(crate) fn reaches(&self, host: &str, port: u16) -> bool {
         let script = format!("exec 3<>/dev/tcp/{host}/{port}");
-        let mut command = Command::new("timeout");
+        let mut command = prepare("timeout");
         command.args(["3", "nsenter", &format!("--net={}", self.namespace()), "bash", "-c", &script]);
-        command.stderr(Stdio::null()).status().unwrap().success()
+        command.outcome().status.success()
     }
 }
 
@@ -146,7 +151,7 @@ impl Drop for Island {
         self.stop_sshd();
         // The interfaces go with the namespace, when the last process is out.
         let _ = self.holder.kill();
-        let _ = self.holder.wait();
+        self.holder.stop();
         let link = PathBuf::from(format!("/sys/class/net/mp{}", self.holder.id()));
         let begun = Instant::now();
         while link.exists() && begun.elapsed() < Duration::from_secs(5) {

@@ -1,6 +1,7 @@
 //! A real Keystone on loopback, for an Ironic that asks it who somebody is. Ends when it is dropped, and with the test
 //! process. `tests/run` installs it beside Ironic.
 
+use super::process::Ending;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ironic::{free_port, http, scratch, serve};
 
-const START: Duration = Duration::from_secs(120);
+const START: Duration = super::process::PATIENCE;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
 /// The only project there is.
 pub(crate) const PROJECT: &str = "metal";
@@ -145,7 +146,6 @@ impl Keystone {
 
 impl Drop for Keystone {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        self.child.stop();
     }
 }

@@ -1,6 +1,7 @@
 //! What outlived the program: found by the test's directory, which every process, mount and file of a test
 //! names somewhere.
 
+use super::process::{Ending, prepare};
 use std::path::Path;
 
 pub(super) fn leftovers(root: &Path) -> Vec<String> {
@@ -46,11 +47,11 @@ fn processes(root: &Path) -> Vec<String> {
 fn a_process_and_a_file_are_found() {
     let world = super::World::new();
     std::fs::write(world.root().join("tmp/forgotten"), "").unwrap();
-    let mut sleep = std::process::Command::new("sleep");
+    let mut sleep = prepare("sleep");
     let mut sleep = world.enter(&mut sleep).arg("60").spawn().unwrap();
     let found = world.leftovers();
     sleep.kill().unwrap();
-    sleep.wait().unwrap();
+    sleep.end();
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("sleep 60") && found[1].ends_with("tmp/forgotten"), "{found:?}");
 }

@@ -21,23 +21,22 @@ pub(crate) mod island;
 pub(crate) mod keystone;
 mod leftovers;
 mod normalise;
-pub(crate) mod proxy;
-pub(crate) mod pty;
-pub(crate) mod scripted;
-pub(crate) mod tarballs;
-pub(crate) mod tgt;
-pub(crate) mod uml;
+pub mod process;
+pub mod proxy;
+pub mod pty;
+pub mod scripted;
+pub mod tarballs;
+pub mod tgt;
+pub mod uml;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+
+use process::{Outcome, prepare};
 
 /// The program under test.
-pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
-/// A test that takes longer hangs.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
+pub const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
 /// A directory tree of its own for one test, below `MONOPILE_TEST_ROOT` or `/tmp`; removed at its end, unless
 /// `MONOPILE_TEST_KEEP` is set.
 pub(crate) struct World {
@@ -56,11 +55,22 @@ pub(crate) struct Run {
     pub stderr: String,
 }
 
+/// The directory that tests make their own directories in: `MONOPILE_TEST_ROOT` or `/tmp`. It does not depend on
+/// `TMPDIR`, because sockets need short paths, and other users must be able to enter it.
+fn scratch_root() -> PathBuf {
+    std::env::var_os("MONOPILE_TEST_ROOT").unwrap_or_else(|| "/tmp".into()).into()
+}
+
+/// Makes an empty directory.
+pub fn directory() -> tempfile::TempDir {
+    process::watch();
+    tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
+}
+
 impl World {
     /// An empty one. Its path is short, because sockets may lie in it.
-    pub(crate) fn new() -> World {
-        let root = std::env::var_os("MONOPILE_TEST_ROOT").unwrap_or_else(|| "/tmp".into());
-        let directory = tempfile::Builder::new().prefix("mp-").tempdir_in(root).unwrap();
+    pub fn new() -> World {
+        let directory = directory();
         let root = directory.path().canonicalize().unwrap();
         let directory = match std::env::var_os("MONOPILE_TEST_KEEP") {
             Some(_) => {
@@ -110,37 +120,32 @@ impl World {
     }
 
     /// Gives `command` this world's environment and working directory.
-    pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command.env_clear().current_dir(self.root.join("work"));
-        for (name, value) in std::env::vars_os() {
-            // What finds programs, and what coverage needs.
-            if ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"].iter().any(|kept| *kept == name) {
-                command.env(name, value);
-            }
-        }
+    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        process::clean(command);
         command
+            .current_dir(self.root.join("work"))
             .env("HOME", self.home())
             .env("TMPDIR", self.root.join("tmp"))
-            .env("LANG", "C.UTF-8")
-            .env("TZ", "UTC")
             .env("MONOPILE_TEST_WORLD", &self.root)
     }
 
     /// The program with these arguments, ready to be started here.
-    pub(crate) fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(MONOPILE);
+    pub fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = prepare(MONOPILE);
         self.enter(&mut command).args(args);
         command
     }
 
     /// Runs the program with these arguments and no input.
-    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
+    #[track_caller]
+    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
         self.finish(self.monopile(args))
     }
 
     /// Runs a prepared command to its end.
-    pub(crate) fn finish(&self, command: Command) -> Run {
-        let output = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output().unwrap();
+    #[track_caller]
+    pub fn finish(&self, mut command: Command) -> Run {
+        let output = command.stdin(Stdio::null()).outcome();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Run {
             code: output.status.code().unwrap_or(-1),

@@ -189,7 +189,7 @@ fn client() -> ureq::Agent {
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build();
     let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).proxy(None);
-    config.build().new_agent()
+    config.timeout_global(Some(super::process::PATIENCE)).build().new_agent()
 }
 
 /// A request, whole.

@@ -3,6 +3,7 @@
 //!
 //! The emulator wraps lines that are too long and, when it is resized, wraps all lines anew, as most terminals do.
 
+use super::process::Ending;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -134,7 +135,7 @@ impl Drop for Pty {
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.child.stop();
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A real iSCSI target on loopback: tgtd, in a directory of the test. Ends when it is dropped, and with the test process.
 
+use super::process::{Ending, Outcome, prepare};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running tgtd.
@@ -20,7 +21,7 @@ impl Tgtd {
         // Any number that is not too large will do, as the socket is the test's own.
         let control_port = port % 1000;
         let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/run");
-        let child = Command::new("sh")
+        let child = prepare("sh")
             .arg(run)
             .arg(directory)
             .args([control_port.to_string(), portal.clone()])
@@ -41,12 +42,11 @@ impl Tgtd {
     }
 
     fn tgtadm(&self, arguments: &[&str]) -> Option<String> {
-        let output = Command::new("/usr/sbin/tgtadm")
+        let output = prepare("/usr/sbin/tgtadm")
             .env("TGT_IPC_SOCKET", &self.socket)
             .args(["-C", &self.control_port.to_string(), "--lld", "iscsi"])
             .args(arguments)
-            .output()
-            .expect("tgtadm runs: tests/run installs it");
+            .outcome();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
@@ -90,8 +90,7 @@ impl Tgtd {
         password: &str,
     ) -> Result<String, String> {
         let url = format!("iscsi://{user}%{password}@{portal}/{iqn}/1");
-        let output =
-            Command::new("iscsi-inq").args(["-i", initiator, &url]).output().expect("iscsi-inq runs");
+        let output = prepare("iscsi-inq").args(["-i", initiator, &url]).outcome();
         let text =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.success() { Ok(text) } else { Err(text) }
@@ -100,7 +99,6 @@ impl Tgtd {
 
 impl Drop for Tgtd {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        self.child.stop();
     }
 }

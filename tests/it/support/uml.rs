@@ -2,25 +2,21 @@
 //! mapper and an iSCSI target. It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume
 //! group `vg` with a thin pool `pool`. Ends when it is dropped, and with the test process.
 
-use std::cell::{Cell, RefCell};
-use std::io::{BufRead, BufReader, Write};
+use super::process::{Ending, lines, next, prepare};
+use std::cell::Cell;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::Receiver;
 
 use super::Run;
-
-/// How long it may take to halt.
-const HALT: Duration = Duration::from_secs(10);
 
 /// A running kernel.
 pub(crate) struct Uml {
     directory: PathBuf,
     child: Child,
-    console: RefCell<BufReader<ChildStdout>>,
+    console: Receiver<String>,
     scripts: Cell<u32>,
 }
 
@@ -30,7 +26,7 @@ impl Uml {
         let disk = directory.join("uml.disk");
         std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
         let init = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/init");
-        let mut child = Command::new("setpriv")
+        let mut child = prepare("setpriv")
             .args(["--pdeathsig", "KILL", "linux.uml"])
             .args([
                 "mem=256M",
@@ -52,7 +48,7 @@ impl Uml {
             .process_group(0)
             .spawn()
             .expect("linux.uml runs: tests/run installs it");
-        let console = RefCell::new(BufReader::new(child.stdout.take().unwrap()));
+        let console = lines(child.stdout.take().unwrap());
         let uml = Uml { directory: directory.to_owned(), child, console, scripts: Cell::new(0) };
         uml.wait_for("ready");
         uml
@@ -60,14 +56,14 @@ impl Uml {
 
     /// Waits for a line that begins so; the rest of it.
     fn wait_for(&self, beginning: &str) -> String {
-        let mut said = String::new();
+        let mut said = Vec::new();
         loop {
-            let begun = said.len();
-            let read = self.console.borrow_mut().read_line(&mut said).unwrap();
-            assert!(read > 0, "the kernel ended:\n{said}");
-            if let Some(rest) = said[begun..].trim_end().strip_prefix(beginning) {
+            let line = next(&format!("the kernel says '{beginning}', after {said:?}"), &self.console);
+            let line = line.unwrap_or_else(|| panic!("the kernel ended: {said:?}"));
+            if let Some(rest) = line.trim_end().strip_prefix(beginning) {
                 return rest.trim().to_owned();
             }
+            said.push(line);
         }
     }
 
@@ -87,13 +83,6 @@ impl Drop for Uml {
     fn drop(&mut self) {
         // The end of its input is not one that it sees.
         let _ = writeln!(self.child.stdin.as_ref().unwrap(), "halt");
-        let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > HALT {
-                let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-                let _ = self.child.wait();
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        self.child.stop();
     }
 }

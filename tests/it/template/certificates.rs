@@ -1,7 +1,7 @@
 //! Certificates that openssl made, read natively and by Ruby's OpenSSL.
 
+use crate::support::process::{Outcome, prepare};
 use std::path::Path;
-use std::process::Command;
 
 use erb::{Context, Renderer, native::NativeRenderer};
 use serde_json::json;
@@ -30,20 +30,20 @@ cert = OpenSSL::X509::Certificate.new(p('pem'))
 
 /// A certificate of this key type, subject and extensions.
 fn certificate(directory: &Path, key: &[&str], subject: &str, extensions: &[&str]) -> String {
-    let mut openssl = Command::new("openssl");
+    let mut openssl = prepare("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "100", "-utf8", "-set_serial", "0x1234567890abcdef12"]);
     openssl.args(["-keyout", "key.pem", "-out", "cert.pem", "-subj", subject]).args(key);
     for extension in extensions {
         openssl.args(["-addext", extension]);
     }
-    let output = openssl.current_dir(directory).output().expect("openssl is not installed");
+    let output = openssl.current_dir(directory).outcome();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read_to_string(directory.join("cert.pem")).unwrap()
 }
 
 #[test]
 fn certificates_read_as_ruby_reads_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::directory();
     let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
     let rsa = ["-newkey", "rsa:2048"];
     let pems = [

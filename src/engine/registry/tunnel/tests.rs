@@ -11,6 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 use net::ssh::{Key, KeyError};
 
+/// Runs sshd as a test may.
+const SSHD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sshd/run");
+
 /// An sshd on loopback that lets in whoever has one of the keys in its directory.
 struct Sshd {
     directory: tempfile::TempDir,
@@ -46,7 +49,7 @@ impl Sshd {
         let at = |name: &str| directory.path().join(name).display().to_string();
         // What comes first, counts.
         let config = format!(
-            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \"{}\"\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
             at("host_key"),
             at("authorized"),
@@ -56,7 +59,7 @@ impl Sshd {
     }
 
     fn start(&mut self) {
-        self.spawn(Command::new("/usr/sbin/sshd"));
+        self.spawn(Command::new(SSHD));
     }
 
     /// With this password for root. Only this sshd sees it: its `/etc/shadow` is another one.
@@ -68,14 +71,12 @@ impl Sshd {
         shell(self.directory.path(), &script);
         let shadow = self.directory.path().join("shadow").display().to_string();
         let mut command = Command::new("unshare");
-        let script = format!("mount --bind {shadow} /etc/shadow && exec /usr/sbin/sshd \"$@\"");
+        let script = format!("mount --bind '{shadow}' /etc/shadow && exec {SSHD} \"$@\"");
         command.args(["--mount", "bash", "-c", &script, "-"]);
         self.spawn(command);
     }
 
     fn spawn(&mut self, mut command: Command) {
-        // Where it separates privileges, it wants this directory.
-        let _ = std::fs::create_dir_all("/run/sshd");
         let process = command
             .args(["-D", "-e", "-f"])
             .arg(self.directory.path().join("config"))

@@ -1,5 +1,6 @@
 //! `upload-stemcell`, `stemcells`, `delete-stemcell`.
 
+use crate::support::process::Ending;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
         counts(&clouds) == [0, 1, 1, 0]
     });
     clouds.hello.go();
-    assert!(run.wait().unwrap().success());
+    assert!(run.end().success());
     assert!(at_once, "the others do not wait for the first");
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     clouds.on("delete-stemcell", &[NAME]).success();

@@ -14,10 +14,11 @@
 
 pub(crate) mod cpi;
 
+pub use super::process::until;
+
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -329,15 +330,5 @@ fn script_in(directory: &Path) -> Script {
     match std::fs::read(directory.join("script.json")) {
         Ok(text) => serde_json::from_slice(&text).unwrap(),
         Err(_) => Script::speaking(Speaks::Local),
-    }
-}
-
-/// Waits for a condition that must come true.
-#[track_caller]
-pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "timed out: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,0 +1,400 @@
+//! Programs that tests start, and every wait of a test.
+//!
+//! A program starts with the environment, the signal dispositions and the file mode mask of an ordinary login, whatever
+//! the test process inherited (`nohup`, a shell's background job, a locale, a proxy). A wait has a deadline: the test
+//! fails with the name of what it waited for. A test that takes longer than [`PATIENCE`] altogether is named with its
+//! present wait while it goes on.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::panic::Location;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// The longest single wait of a test.
+pub const PATIENCE: Duration = Duration::from_secs(110);
+/// Time between two looks at something.
+const LOOK: Duration = Duration::from_millis(5);
+/// Time between two messages about a test that takes long.
+const REMINDER: Duration = Duration::from_secs(30);
+/// Variables that programs inherit: the ones that find programs, and the ones that coverage needs.
+const INHERITED: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
+
+/// Prepares a program with a clean environment. `World::enter` adds the directories of a test.
+pub fn prepare(program: impl AsRef<OsStr>) -> Command {
+    settle();
+    let mut command = Command::new(program);
+    clean(&mut command);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Gives a command the environment that every program gets.
+pub(super) fn clean(command: &mut Command) {
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| INHERITED.iter().any(|kept| *kept == name)));
+    command.env("LANG", "C.UTF-8").env("TZ", "UTC");
+}
+
+/// Makes the test process forget what it inherited and hands on, once. Nothing here changes what a signal does to the
+/// test process itself.
+pub(super) fn settle() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Programs start with the default disposition of a signal that is handled, but not of one that is ignored.
+        for signal in ignored_signals() {
+            let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
+        }
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        std::thread::spawn(remind);
+    });
+}
+
+/// The signals that this process ignores and could handle.
+fn ignored_signals() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    // Rust's runtime ignores SIGPIPE, and restores it in the programs that it starts.
+    let is_ours = |signal: &i32| *signal != Signal::PIPE.as_raw();
+    let ignored = (1..=64).filter(|signal| mask & (1 << (signal - 1)) != 0).filter(is_ours);
+    ignored.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
+}
+
+/// A thread of a test.
+struct Watched {
+    name: String,
+    begun: Instant,
+    reminded: Instant,
+    waits: Vec<String>,
+}
+
+static WATCHED: Mutex<BTreeMap<u64, Watched>> = Mutex::new(BTreeMap::new());
+
+/// The number of this thread in [`WATCHED`]; taken out of it with the thread.
+struct Watch(u64);
+
+impl Watch {
+    fn new() -> Watch {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::SeqCst);
+        let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
+        let now = Instant::now();
+        let watched = Watched { name, begun: now, reminded: now, waits: Vec::new() };
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
+        Watch(number)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+thread_local! {
+    static WATCH: RefCell<Watch> = RefCell::new(Watch::new());
+}
+
+/// Counts the time of this thread's test from here on, if it is not counted yet.
+pub(super) fn watch() {
+    settle();
+    WATCH.with(|_| ());
+}
+
+/// Says again and again which tests take long, and what each one waits for.
+fn remind() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
+            let seconds = watched.begun.elapsed().as_secs();
+            if seconds >= PATIENCE.as_secs() && watched.reminded.elapsed() >= REMINDER {
+                watched.reminded = Instant::now();
+                let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
+                eprintln!("test {} has been running for {seconds} s, and waits for {wait}", watched.name);
+            }
+        }
+    }
+}
+
+/// A wait that goes on until this is dropped.
+pub struct Waiting(());
+
+impl Waiting {
+    #[track_caller]
+    fn new(what: &str) -> Waiting {
+        let place = Location::caller();
+        change(|waits| waits.push(format!("{what} ({}:{})", place.file(), place.line())));
+        Waiting(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        change(|waits| drop(waits.pop()));
+    }
+}
+
+/// Changes the waits of this thread.
+fn change(how: impl FnOnce(&mut Vec<String>)) {
+    watch();
+    // A thread that ends has no watch any more.
+    let _ = WATCH.try_with(|watch| {
+        if let Some(watched) =
+            WATCHED.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
+        {
+            how(&mut watched.waits);
+        }
+    });
+}
+
+/// Asks again and again until there is an answer, at most for `limit`. A test fails that gets none.
+#[track_caller]
+pub fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let _waiting = Waiting::new(what);
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < limit, "waited {} s for this: {what}", limit.as_secs());
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// As [`answer_within`], with the longest limit there is.
+#[track_caller]
+pub fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    answer_within(PATIENCE, what, ask)
+}
+
+/// Waits for a condition that must come true.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    answer_within(Duration::from_secs(60), what, || condition().then_some(()));
+}
+
+/// Waits for the end of a thread.
+#[track_caller]
+pub fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
+    until(what, || thread.is_finished());
+    thread.join().unwrap()
+}
+
+/// Waits for the next message; none if no more will come.
+#[track_caller]
+pub fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
+    let _waiting = Waiting::new(what);
+    match messages.recv_timeout(PATIENCE) {
+        Ok(message) => Some(message),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", PATIENCE.as_secs()),
+    }
+}
+
+/// The lines that a program writes, as they come.
+pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    sent(BufReader::new(output).lines().map_while(Result::ok))
+}
+
+/// What a program writes, as it comes.
+pub fn pieces(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let mut buffer = [0; 4096];
+    sent(std::iter::from_fn(move || {
+        let count = output.read(&mut buffer).ok()?;
+        (count > 0).then(|| buffer[..count].to_vec())
+    }))
+}
+
+fn sent<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Receiver<T> {
+    let (send, messages) = channel();
+    std::thread::spawn(move || {
+        for message in all {
+            // Reads on to the end, so that the writer is not stopped.
+            let _ = send.send(message);
+        }
+    });
+    messages
+}
+
+/// What a program writes until all who have the pipe have closed it.
+struct Written {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Written {
+    fn to(pipe: Option<impl Read + Send + 'static>) -> Written {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = bytes.clone();
+        let reader = std::thread::spawn(move || {
+            let Some(mut pipe) = pipe else { return };
+            let mut buffer = [0; 1 << 16];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                kept.lock().unwrap().extend(&buffer[..count]);
+            }
+        });
+        Written { bytes, reader }
+    }
+
+    /// All that was written so far.
+    fn so_far(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap().clone()
+    }
+
+    /// All of it, once the pipe is closed.
+    #[track_caller]
+    fn all(self, what: &str) -> Vec<u8> {
+        joined(what, self.reader);
+        std::mem::take(&mut self.bytes.lock().unwrap())
+    }
+}
+
+/// Waits for processes.
+pub trait Ending {
+    /// Waits for the end of the process.
+    fn end(&mut self) -> ExitStatus;
+
+    /// Closes its input, and waits for its end and the end of its output.
+    fn end_with_output(self) -> Output;
+
+    /// Closes its input, and waits for its end; kills its group if it does not end. For a `Drop`, as it does not panic.
+    fn stop(&mut self);
+}
+
+/// A process in words.
+fn name_of(child: &Child) -> String {
+    let words = std::fs::read(format!("/proc/{}/cmdline", child.id())).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    format!("process {} ends: {}", child.id(), words.trim_end())
+}
+
+/// Waits for the end of a process. One that does not end is killed, and the test fails with more words.
+#[track_caller]
+fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
+    drop(child.stdin.take());
+    let what = name_of(child);
+    let _waiting = Waiting::new(&what);
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("waited {} s for this: {what}{}", PATIENCE.as_secs(), more());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Ending for Child {
+    #[track_caller]
+    fn end(&mut self) -> ExitStatus {
+        end_or(self, String::new)
+    }
+
+    #[track_caller]
+    fn end_with_output(mut self) -> Output {
+        let (stdout, stderr) = (Written::to(self.stdout.take()), Written::to(self.stderr.take()));
+        let status = end_or(&mut self, || {
+            let text =
+                [stdout.so_far(), stderr.so_far()].map(|text| String::from_utf8_lossy(&text).into_owned());
+            format!("\n--- stdout\n{}\n--- stderr\n{}", text[0], text[1])
+        });
+        let closed = "a process that has ended leaves its output to no other";
+        Output { status, stdout: stdout.all(closed), stderr: stderr.all(closed) }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stdin.take());
+        let begun = Instant::now();
+        while matches!(self.try_wait(), Ok(None)) {
+            if begun.elapsed() > Duration::from_secs(30) {
+                let pid = Pid::from_child(self);
+                // One without a group of its own is killed alone.
+                let _ = kill_process_group(pid, Signal::KILL).or_else(|_| kill_process(pid, Signal::KILL));
+                let _ = self.wait();
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Runs programs to their end.
+pub trait Outcome {
+    /// Runs the command to its end, without input if none was set.
+    fn outcome(&mut self) -> Output;
+
+    /// Runs the command to its end with this input.
+    fn outcome_of(&mut self, input: &[u8]) -> Output;
+}
+
+impl Outcome for Command {
+    #[track_caller]
+    fn outcome(&mut self) -> Output {
+        started(self.stdout(Stdio::piped()).stderr(Stdio::piped())).end_with_output()
+    }
+
+    #[track_caller]
+    fn outcome_of(&mut self, input: &[u8]) -> Output {
+        let mut child = started(self.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
+        // A program that does not read its input closes it.
+        std::thread::spawn(move || pipe.write_all(&input));
+        child.end_with_output()
+    }
+}
+
+#[track_caller]
+fn started(command: &mut Command) -> Child {
+    command
+        .spawn()
+        .unwrap_or_else(|error| panic!("'{}' does not start: {error}", command.get_program().display()))
+}
+
+/// A name of the standard library in a test would start a program with what the test process inherited, or wait for ever.
+#[test]
+fn programs_start_and_waits_end_here() {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(tests).into_iter().flatten() {
+        // The scripted CPI is a program itself, which monopile starts.
+        let own = ["support/process.rs", "scripted/cpi.rs"].iter().any(|own| entry.path().ends_with(own));
+        if own || entry.path().extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let unbounded =
+                ["Command::new(", ".wait()", ".wait_with_output(", ".recv()", ".output()", "Barrier::new("];
+            if unbounded.iter().any(|name| line.contains(name)) {
+                found.push(format!("{}:{}: {}", entry.path().display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "use support::process instead:\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_wait_that_is_too_long_says_what_it_waits_for() {
+    let world = super::World::new();
+    let waited = std::panic::catch_unwind(|| answer_within(Duration::ZERO, "the moon rises", || None::<()>));
+    let said = waited.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(*said, "waited 0 s for this: the moon rises");
+    // Whatever this process ignores, a program does not, but for what it asked for itself.
+    let mut shell = prepare("sh");
+    let shell = world.enter(&mut shell).args(["-c", "grep SigIgn /proc/self/status; umask; env | sort"]);
+    let text = String::from_utf8(shell.outcome().stdout).unwrap();
+    assert!(text.starts_with("SigIgn:\t0000000000000000\n0022\n"), "{text}");
+    assert!(!text.contains("HTTP") && !text.contains("LC_") && text.contains("LANG=C.UTF-8\n"), "{text}");
+}
