@@ -76,7 +76,7 @@ fn the_example_release_compiles_and_its_service_counts() {
     assert!(job.templates.iter().any(|template| template.target == "bin/ctl"));
     compile(&release, &["hello"], dir);
 
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = crate::support::free_port();
     let store = dir.join("store");
     fs::create_dir(&store).unwrap();
     let config = dir.join("hello.conf");

@@ -296,7 +296,7 @@ impl Sshd {
             world.enter(&mut command).args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
             assert!(command.outcome().status.success());
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::support::free_port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
              PidFile none\nPasswordAuthentication no\nAllowTcpForwarding yes\n",

@@ -30,7 +30,7 @@ struct Cloud {
 impl Cloud {
     fn new() -> Cloud {
         let dir = crate::support::directory();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::support::free_port();
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();

@@ -28,10 +28,6 @@ fn old_stemcell(hello: Hello) -> Hello {
     hello
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// An ops file with a registry.
 fn registry(port: u16) -> String {
     format!(
@@ -53,7 +49,7 @@ impl Far {
         let subnet = crate::support::hello::far_subnet();
         let mut hello = old_stemcell(Hello::at(&subnet));
         let island = Island::new(&hello.world, &subnet);
-        let port = free_port();
+        let port = crate::support::free_port();
         hello.ops("registry.yml", &registry(port));
         hello.ops(
             "far.yml",
@@ -240,7 +236,7 @@ fn what_the_registry_holds_survives_a_kill() {
 #[test]
 fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut hello = v1();
-    let port = free_port();
+    let port = crate::support::free_port();
     // Each run makes up a password; the CPI knows that of its own.
     let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, port: PORT}\n";
     hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
@@ -396,7 +392,7 @@ fn a_passphrase_is_asked_for_before_anything_is_made() {
 #[test]
 fn a_vm_in_this_machine_s_network_needs_no_tunnel() {
     let mut hello = v1();
-    let port = free_port();
+    let port = crate::support::free_port();
     hello.ops("registry.yml", &registry(port));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
@@ -434,7 +430,7 @@ fn without_a_registry_a_v1_vm_has_its_settings_in_a_file() {
 #[test]
 fn under_v2_neither_is_started_and_a_note_says_so() {
     let mut hello = Hello::new();
-    let port = free_port();
+    let port = crate::support::free_port();
     hello.ops("registry.yml", &registry(port));
     hello.ops(
         "tunnel.yml",
@@ -462,7 +458,7 @@ fn what_cannot_work_is_told_before_anything_is_made() {
     assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);
     assert!(run.stderr.contains("192.0.2.1 is no loopback address"), "{}", run.stderr);
 
-    hello.ops("registry.yml", &registry(free_port()));
+    hello.ops("registry.yml", &registry(crate::support::free_port()));
     hello.ops(
         "tunnel.yml",
         "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \

@@ -56,7 +56,7 @@ impl Canary {
         let mut island = Island::new(world, &subnet);
         island.start_sshd("");
         canary.known.push(world.path("sshd"));
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::support::free_port();
         let properties = "/cloud_provider/cpi/properties/registry/port";
         canary.hello.ops(
             "far.yml",

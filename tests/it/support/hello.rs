@@ -3,11 +3,9 @@
 use super::process::Outcome;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -16,7 +14,7 @@ use super::bucket::Bucket;
 use super::proxy::{self, Listener, Proxy};
 use super::scripted;
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
-use super::{Run, World};
+use super::{Run, World, claim};
 
 /// A copy of the example in a world of its own.
 pub(crate) struct Hello {
@@ -44,19 +42,8 @@ pub(crate) fn far_subnet() -> String {
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
 }
 
-/// A number that no other test on this machine has: a socket without a file stands for it while this process lives.
 fn number() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number =
-            std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst)) % 51200;
-        let address =
-            std::os::unix::net::SocketAddr::from_abstract_name(format!("monopile-test-{number}")).unwrap();
-        if let Ok(socket) = UnixListener::bind_addr(&address) {
-            std::mem::forget(socket);
-            return number;
-        }
-    }
+    claim("network", 51200, |_| true)
 }
 
 impl Hello {

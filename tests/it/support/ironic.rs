@@ -3,7 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
-use super::process::{Ending, Outcome, PATIENCE, prepare};
+use super::process::{Ending, Outcome, PATIENCE, prepare, waiting};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::World;
 use super::keystone::Keystone;
+use super::{World, free_port};
 
 /// How long it may take to come up: it imports half of OpenStack, on a machine that is compiling.
 const START: Duration = PATIENCE;
@@ -74,7 +74,9 @@ impl Deref for Shared {
 pub(crate) fn shared() -> Shared {
     static SHARED: OnceLock<Ironic> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
+    let waiting = waiting("a turn with the Ironic that tests share");
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(waiting);
     Shared { ironic: SHARED.get_or_init(|| Ironic::start(&Answers::Anybody)), _turn: turn }
 }
 
@@ -82,10 +84,6 @@ pub(super) fn venv() -> PathBuf {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools/ironic");
     assert!(venv.join("bin/ironic").exists(), "no Ironic in '{}': tests/run installs it", venv.display());
     venv
-}
-
-pub(super) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Runs a service of the virtual environment until its standard input is closed.

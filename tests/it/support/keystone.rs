@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::ironic::{free_port, http, scratch, serve};
+use super::free_port;
+use super::ironic::{http, scratch, serve};
 
 const START: Duration = super::process::PATIENCE;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");

@@ -32,6 +32,7 @@ pub mod uml;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use process::{Outcome, prepare};
 
@@ -65,6 +66,31 @@ fn scratch_root() -> PathBuf {
 pub fn directory() -> tempfile::TempDir {
     process::watch();
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
+}
+
+/// Returns a number below `limit` that no other test of this or a parallel run has: in its network namespace, a socket
+/// without a file stands for the number while this process lives.
+fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
+    use std::os::linux::net::SocketAddrExt;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next = std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::SeqCst));
+        let address = format!("monopile-test-{kind}-{}", next % limit);
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(address).unwrap();
+        if let Ok(socket) = std::os::unix::net::UnixListener::bind_addr(&address)
+            && is_free(next % limit)
+        {
+            std::mem::forget(socket);
+            return next % limit;
+        }
+    }
+}
+
+/// Returns a port of loopback for a server that cannot choose its own. It is outside the range from which the kernel
+/// takes the ports of clients, so that it is still free when the server comes up.
+pub fn free_port() -> u16 {
+    let port = |number: u32| u16::try_from(10_000 + number).unwrap();
+    port(claim("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
 }
 
 impl World {

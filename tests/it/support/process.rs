@@ -119,10 +119,21 @@ fn remind() {
             if seconds >= PATIENCE.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
-                eprintln!("test {} has been running for {seconds} s, and waits for {wait}", watched.name);
+                // Not by a macro, whose output belongs to the test that happened to start this thread.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "test {} has been running for {seconds} s, and waits for {wait}",
+                    watched.name
+                );
             }
         }
     }
+}
+
+/// Names a wait until the result is dropped; for one whose end is up to other waits.
+#[track_caller]
+pub fn waiting(what: &str) -> Waiting {
+    Waiting::new(what)
 }
 
 /// A wait that goes on until this is dropped.

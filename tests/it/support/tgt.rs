@@ -15,8 +15,8 @@ pub(crate) struct Tgtd {
 }
 
 impl Tgtd {
-    pub(crate) fn start(directory: &Path) -> Tgtd {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    pub fn start(directory: &Path) -> Tgtd {
+        let port = super::free_port();
         let portal = format!("127.0.0.1:{port}");
         // Any number that is not too large will do, as the socket is the test's own.
         let control_port = port % 1000;
