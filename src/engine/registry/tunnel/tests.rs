@@ -12,7 +12,7 @@ use super::*;
 use net::ssh::{Key, KeyError};
 
 /// Runs sshd as a test may.
-const SSHD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/sshd/run");
+const SSHD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/support/sshd/run");
 
 /// An sshd on loopback that lets in whoever has one of the keys in its directory.
 struct Sshd {
