@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::Ending;
+use crate::support::process::{Ending, waiting};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -159,6 +159,7 @@ const PLANTED: [Planted; 20] = [
 #[test]
 fn each_planted_bug_is_found() {
     let next = std::sync::atomic::AtomicUsize::new(0);
+    let _waiting = waiting("the last planted bug is found");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

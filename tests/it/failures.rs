@@ -338,6 +338,7 @@ fn sweep(speaks: Speaks) {
     let begun = Instant::now();
     let next = AtomicUsize::new(0);
     let leaks = std::sync::Mutex::new(Vec::new());
+    let _waiting = crate::support::process::waiting("the last life");
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {

@@ -7,9 +7,12 @@ mod retries;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::process::waiting;
+
 /// Works through `cases`, a few at a time: most of a case is waiting for processes.
 fn in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
+    let _waiting = waiting("the last case");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

@@ -1,6 +1,6 @@
 //! Many lives at once, and what came of them.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{Outcome, prepare, waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -214,6 +214,7 @@ impl Sweep {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
         let at_once = if wanted().is_some() { AT_ONCE.1 } else { AT_ONCE.0 };
+        let _waiting = waiting("the last life of the sweep");
         std::thread::scope(|scope| {
             for _ in 0..at_once.min(self.lives.len()) {
                 scope.spawn(|| {
