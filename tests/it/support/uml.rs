@@ -42,6 +42,8 @@ impl Uml {
             .arg(format!("ubda={}", disk.display()))
             .arg(format!("init={init}"))
             .arg(format!("work={}", directory.display()))
+            // Its network needs one.
+            .env("HOME", directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
