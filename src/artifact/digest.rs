@@ -268,13 +268,13 @@ impl Hasher {
     pub fn finish(self) -> Digest {
         let mut parts = Vec::with_capacity(3);
         if let Some(hasher) = self.sha1 {
-            parts.push((Algorithm::Sha1, hex::encode(&hasher.finalize())));
+            parts.push((Algorithm::Sha1, hex::encode(hasher.finalize())));
         }
         if let Some(hasher) = self.sha256 {
-            parts.push((Algorithm::Sha256, hex::encode(&hasher.finalize())));
+            parts.push((Algorithm::Sha256, hex::encode(hasher.finalize())));
         }
         if let Some(hasher) = self.sha512 {
-            parts.push((Algorithm::Sha512, hex::encode(&hasher.finalize())));
+            parts.push((Algorithm::Sha512, hex::encode(hasher.finalize())));
         }
         Digest { parts }
     }

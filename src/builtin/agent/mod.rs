@@ -39,7 +39,7 @@ use self::blobs::Blobs;
 use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
-pub use self::process::SCRIPT_PATH;
+pub(crate) use self::process::SCRIPT_PATH;
 use self::settings::{Endpoint, Settings};
 use self::source::Source;
 use self::spec::SpecStore;

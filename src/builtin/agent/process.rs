@@ -15,7 +15,7 @@ use base::{Error, Result};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
-pub(super) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What a task runs, and the wish that it stop.
 #[derive(Clone, Default)]

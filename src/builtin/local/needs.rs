@@ -15,7 +15,7 @@ use crate::cpi::failure::{Failure, Kind, Outcome};
 const PROPERTY: &str = "needs";
 
 /// Fails if this machine lacks a program that the stemcell's cloud properties name.
-pub fn check(cloud_properties: &Hash) -> Outcome<()> {
+pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut missing = Vec::new();
     for (program, package) in needs(cloud_properties)? {
         if !SCRIPT_PATH.split(':').any(|directory| is_executable(&Path::new(directory).join(program))) {

@@ -178,7 +178,7 @@ impl SourceArgs {
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret.
-        let identity = hex::encode(&Sha256::digest(identity));
+        let identity = hex::encode(Sha256::digest(identity));
         Ok(OnBench { bench, name, identity, surroundings, opened, highest_api_version })
     }
 }

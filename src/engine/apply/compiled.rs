@@ -54,7 +54,7 @@ impl Key {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
-        Key(hex::encode(&hasher.finalize()))
+        Key(hex::encode(hasher.finalize()))
     }
 }
 

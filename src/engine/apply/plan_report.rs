@@ -249,7 +249,7 @@ impl Basis {
         let written = state.is_empty_of_resources() && state.current_manifest_sha.is_empty();
         let bytes = if written { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         Basis {
-            state: hex::encode(&Sha256::digest(bytes)),
+            state: hex::encode(Sha256::digest(bytes)),
             manifest: prepared.manifest_sha.clone(),
             artifacts,
         }

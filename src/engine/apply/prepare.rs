@@ -134,7 +134,7 @@ fn ingredients(deployment: &Deployment) -> VmSpec {
 
 /// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
 pub(super) fn manifest_sha(loaded: &Loaded) -> Result<String> {
-    Ok(hex::encode(&Sha512::digest(manifest::deploy_digest(loaded)?)))
+    Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
 }
 
 /// Everything in `cloud_provider` that opens doors.

@@ -70,7 +70,7 @@ pub(super) fn render(
     }
     let digest = packer.finish()?;
     let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();
-    let configuration_hash = hex::encode(&hash.finalize());
+    let configuration_hash = hex::encode(hash.finalize());
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 

@@ -94,7 +94,7 @@ impl World {
     }
 
     /// The agent's command line, in a mount namespace of its own; `under_init`: as the child of another process.
-    pub fn command(&self, under_init: bool) -> Command {
+    pub(crate) fn command(&self, under_init: bool) -> Command {
         let mut command = prepare("unshare");
         let root = rustix::process::geteuid().is_root();
         command.arg(if root { "-m" } else { "-rm" });

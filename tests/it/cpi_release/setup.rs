@@ -13,7 +13,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn new() -> Machine {
+    pub(crate) fn new() -> Machine {
         Machine { directory: crate::support::directory() }
     }
 
@@ -28,7 +28,7 @@ impl Machine {
     }
 
     /// Waits until the script of a package runs.
-    pub fn wait_for(&self, name: &str) {
+    pub(crate) fn wait_for(&self, name: &str) {
         until(&format!("the script of {name} runs"), || {
             self.compiled().iter().any(|compiled| compiled == name)
         });

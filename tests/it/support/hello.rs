@@ -191,7 +191,7 @@ impl Hello {
     }
 
     /// The command `render` with this environment's flags, of which it takes all but `--state`.
-    pub fn render_command(&self, more: &[&str]) -> std::process::Command {
+    pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
         let given = self.command("render", more);
         let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--state").unwrap();

@@ -51,7 +51,7 @@ fn long(part: &str, count: usize) -> Vec<u8> {
 }
 
 /// An absolute path at which nothing is.
-pub fn victim() -> String {
+pub(crate) fn victim() -> String {
     std::env::temp_dir().join(format!("monopile-victim-{}", std::process::id())).display().to_string()
 }
 

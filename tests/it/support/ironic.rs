@@ -110,7 +110,7 @@ pub(super) fn scratch() -> PathBuf {
 }
 
 /// A client that takes every answer.
-pub fn http() -> ureq::Agent {
+pub(crate) fn http() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0);
     config.proxy(None).timeout_global(Some(Duration::from_secs(60))).build().new_agent()
 }
@@ -299,7 +299,7 @@ impl Ironic {
 
     /// What OpenStack's own client prints.
     #[track_caller]
-    pub fn reference(&self, world: &World, arguments: &[&str]) -> String {
+    pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = prepare(venv().join("bin/baremetal"));
         world.enter(&mut command).args(arguments);
         command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());

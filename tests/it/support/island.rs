@@ -33,7 +33,7 @@ fn shell(what: &str, script: &str) {
 
 impl Island {
     /// One whose VM will have the address `<subnet>.2`, and this machine `<subnet>.1`. Files go into the world.
-    pub fn new(world: &World, subnet: &str) -> Island {
+    pub(crate) fn new(world: &World, subnet: &str) -> Island {
         let holder = prepare("unshare")
             .args(["--net", "sleep", "infinity"])
             .current_dir("/")

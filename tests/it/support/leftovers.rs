@@ -1,7 +1,6 @@
 //! What outlived the program: found by the test's directory, which every process, mount and file of a test
 //! names somewhere.
 
-use super::process::{Ending, prepare};
 use std::path::Path;
 
 pub(super) fn leftovers(root: &Path) -> Vec<String> {
@@ -45,6 +44,7 @@ fn processes(root: &Path) -> Vec<String> {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_and_a_file_are_found() {
+    use super::process::{Ending as _, prepare};
     let world = super::World::new();
     std::fs::write(world.root().join("tmp/forgotten"), "").unwrap();
     let mut sleep = prepare("sleep");

@@ -21,13 +21,13 @@ pub(crate) mod island;
 pub(crate) mod keystone;
 mod leftovers;
 mod normalise;
-pub mod process;
-pub mod proxy;
-pub mod pty;
-pub mod scripted;
-pub mod tarballs;
-pub mod tgt;
-pub mod uml;
+pub(crate) mod process;
+pub(crate) mod proxy;
+pub(crate) mod pty;
+pub(crate) mod scripted;
+pub(crate) mod tarballs;
+pub(crate) mod tgt;
+pub(crate) mod uml;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use process::{Outcome, prepare};
 
 /// The program under test.
-pub const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
+pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
 /// A directory tree of its own for one test, below `MONOPILE_TEST_ROOT` or `/tmp`; removed at its end, unless
 /// `MONOPILE_TEST_KEEP` is set.
 pub(crate) struct World {
@@ -63,7 +63,7 @@ fn scratch_root() -> PathBuf {
 }
 
 /// Makes an empty directory.
-pub fn directory() -> tempfile::TempDir {
+pub(crate) fn directory() -> tempfile::TempDir {
     process::watch();
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
 }
@@ -88,14 +88,14 @@ fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
 
 /// Returns a port of loopback for a server that cannot choose its own. It is outside the range from which the kernel
 /// takes the ports of clients, so that it is still free when the server comes up.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let port = |number: u32| u16::try_from(10_000 + number).unwrap();
     port(claim("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
 }
 
 impl World {
     /// An empty one. Its path is short, because sockets may lie in it.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let directory = directory();
         let root = directory.path().canonicalize().unwrap();
         let directory = match std::env::var_os("MONOPILE_TEST_KEEP") {
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Gives `command` this world's environment and working directory.
-    pub fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         process::clean(command);
         command
             .current_dir(self.root.join("work"))
@@ -156,7 +156,7 @@ impl World {
     }
 
     /// The program with these arguments, ready to be started here.
-    pub fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+    pub(crate) fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = prepare(MONOPILE);
         self.enter(&mut command).args(args);
         command
@@ -164,13 +164,13 @@ impl World {
 
     /// Runs the program with these arguments and no input.
     #[track_caller]
-    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Run {
         self.finish(self.monopile(args))
     }
 
     /// Runs a prepared command to its end.
     #[track_caller]
-    pub fn finish(&self, mut command: Command) -> Run {
+    pub(crate) fn finish(&self, mut command: Command) -> Run {
         let output = command.stdin(Stdio::null()).outcome();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Run {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The longest single wait of a test.
-pub const PATIENCE: Duration = Duration::from_secs(110);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(110);
 /// Time between two looks at something.
 const LOOK: Duration = Duration::from_millis(5);
 /// Time between two messages about a test that takes long.
@@ -29,7 +29,7 @@ const REMINDER: Duration = Duration::from_secs(30);
 const INHERITED: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
 /// Prepares a program with a clean environment. `World::enter` adds the directories of a test.
-pub fn prepare(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
     settle();
     let mut command = Command::new(program);
     clean(&mut command);
@@ -132,12 +132,12 @@ fn remind() {
 
 /// Names a wait until the result is dropped; for one whose end is up to other waits.
 #[track_caller]
-pub fn waiting(what: &str) -> Waiting {
+pub(crate) fn waiting(what: &str) -> Waiting {
     Waiting::new(what)
 }
 
 /// A wait that goes on until this is dropped.
-pub struct Waiting(());
+pub(crate) struct Waiting(());
 
 impl Waiting {
     #[track_caller]
@@ -169,7 +169,7 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
 
 /// Asks again and again until there is an answer, at most for `limit`. A test fails that gets none.
 #[track_caller]
-pub fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
     let begun = Instant::now();
     loop {
@@ -183,26 +183,26 @@ pub fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Op
 
 /// As [`answer_within`], with the longest limit there is.
 #[track_caller]
-pub fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     answer_within(PATIENCE, what, ask)
 }
 
 /// Waits for a condition that must come true.
 #[track_caller]
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     answer_within(Duration::from_secs(60), what, || condition().then_some(()));
 }
 
 /// Waits for the end of a thread.
 #[track_caller]
-pub fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
+pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
     until(what, || thread.is_finished());
     thread.join().unwrap()
 }
 
 /// Waits for the next message; none if no more will come.
 #[track_caller]
-pub fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
+pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
     match messages.recv_timeout(PATIENCE) {
         Ok(message) => Some(message),
@@ -212,12 +212,12 @@ pub fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
 }
 
 /// The lines that a program writes, as they come.
-pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     sent(BufReader::new(output).lines().map_while(Result::ok))
 }
 
 /// What a program writes, as it comes.
-pub fn pieces(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+pub(crate) fn pieces(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let mut buffer = [0; 4096];
     sent(std::iter::from_fn(move || {
         let count = output.read(&mut buffer).ok()?;
@@ -270,7 +270,7 @@ impl Written {
 }
 
 /// Waits for processes.
-pub trait Ending {
+pub(crate) trait Ending {
     /// Waits for the end of the process.
     fn end(&mut self) -> ExitStatus;
 
@@ -342,7 +342,7 @@ impl Ending for Child {
 }
 
 /// Runs programs to their end.
-pub trait Outcome {
+pub(crate) trait Outcome {
     /// Runs the command to its end, without input if none was set.
     fn outcome(&mut self) -> Output;
 

@@ -15,7 +15,7 @@ pub(crate) struct Tgtd {
 }
 
 impl Tgtd {
-    pub fn start(directory: &Path) -> Tgtd {
+    pub(crate) fn start(directory: &Path) -> Tgtd {
         let port = super::free_port();
         let portal = format!("127.0.0.1:{port}");
         // Any number that is not too large will do, as the socket is the test's own.

@@ -31,7 +31,7 @@ pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &st
         add(name.as_bytes());
         add(key.as_bytes());
     }
-    hex::encode(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 /// What a compiled program depends on, besides its source: processor, operating system and its release. A home

@@ -32,7 +32,7 @@ pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// The digest in hexadecimal.
 pub(crate) fn hex(algorithm: &str, bytes: &[u8]) -> String {
-    hex::encode(&digest(algorithm, bytes))
+    hex::encode(digest(algorithm, bytes))
 }
 
 fn binary(bytes: &[u8]) -> Value {
@@ -117,7 +117,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         _ => digest(algorithm, bytes),
     };
     Ok(match name {
-        "to_s" => Some(Value::str(hex::encode(&sum))),
+        "to_s" => Some(Value::str(hex::encode(sum))),
         "digest_length" | "length" | "size" => Some(Value::Int(sum.len() as i64)),
         _ => shown(name, &sum),
     })

@@ -14,7 +14,7 @@
 
 pub(crate) mod cpi;
 
-pub use super::process::until;
+pub(crate) use super::process::until;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
