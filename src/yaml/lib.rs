@@ -1,12 +1,13 @@
-//! YAML as BOSH reads it: a loader that keeps positions and resolves plain scalars the YAML 1.1 way,
-//! and an emitter whose output equals upstream's.
+//! YAML 1.1 as BOSH reads and writes it: a loader that keeps positions and resolves plain scalars as upstream
+//! does, and an emitter whose output equals upstream's byte for byte.
 //!
-//! It uses no other crate of this workspace. Entry points: [`load`] (text to [`Node`]), [`emit()`] (back), and [`tree`],
-//! the document before aliases, tags and scalars are resolved.
+//! Uses no other crate of this workspace.
+//!
+//! Entry points: [`load()`], text to [`Node`]; [`emit()`], the way back; [`Error`], with file, line and
+//! column; [`tree::parse`], the document before aliases, tags and scalars are resolved.
 
 mod emit;
 mod error;
-mod key;
 mod load;
 mod node;
 mod order;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::key::Key;
+use super::node::Key;
 use super::position::Place;
 use super::scalar::{self, Plain};
 use super::tree::{self, Id, Kind, MAX_DEPTH, Raw, Tree};

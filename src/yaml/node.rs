@@ -1,8 +1,11 @@
 //! The tree a YAML document loads into: values as BOSH's YAML library resolves them, each with the
 //! place it came from.
 
-use super::key::Key;
+mod key;
+
 use super::{Error, Position};
+
+pub(crate) use key::Key;
 
 /// A value with its position.
 ///

@@ -6,7 +6,7 @@ use super::Data;
 
 /// A scalar as a hash key.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) enum Key<'t> {
+pub(crate) enum Key<'t> {
     Null,
     Bool(bool),
     Int(i64),
@@ -17,7 +17,7 @@ pub(super) enum Key<'t> {
 
 impl<'t> Key<'t> {
     /// None for collections, and for NaN, which equals nothing.
-    pub(super) fn of(data: &'t Data) -> Option<Self> {
+    pub(crate) fn of(data: &'t Data) -> Option<Self> {
         Some(match data {
             Data::Null => Key::Null,
             Data::Bool(flag) => Key::Bool(*flag),
@@ -31,7 +31,7 @@ impl<'t> Key<'t> {
         })
     }
 
-    pub(super) fn into_owned(self) -> Key<'static> {
+    pub(crate) fn into_owned(self) -> Key<'static> {
         match self {
             Key::Null => Key::Null,
             Key::Bool(flag) => Key::Bool(flag),
