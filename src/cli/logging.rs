@@ -23,6 +23,10 @@ use super::run_log::RunLog;
 use crate::ui::Renderer;
 use base::redact::Redactor;
 
+/// The targets that the log of a run contains: the crates of the workspace, and the log lines of CPIs.
+const OWN_TARGETS: [&str; 11] =
+    ["artifact", "base", "builtin", "cpi", "engine", "erb", "ironic", "manifest", "monopile", "net", "yaml"];
+
 /// Installs the log for a run, and what goes into the run's own log, if it has one.
 pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
     let level = match globals.verbose {
@@ -47,9 +51,8 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     let asked_for =
         (level != LevelFilter::OFF).then(|| lines(globals.log_format, writer(target)).with_filter(level));
     let own = own.map(|log| {
-        // What other crates log tells nothing about the environment.
-        let ours =
-            Targets::new().with_target("monopile", LevelFilter::DEBUG).with_target("cpi", LevelFilter::DEBUG);
+        // Third-party crates log nothing about the environment.
+        let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
         lines(LogFormat::Text, writer(Target::Own(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(asked_for).with(own);
@@ -160,6 +163,21 @@ impl Drop for LogLine<'_> {
             Target::Renderer(renderer) => renderer.log_line(&text),
             // A log that cannot be written must not stop the run.
             Target::File(file) => drop(file.as_ref().write_all(format!("{text}\n").as_bytes())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OWN_TARGETS;
+
+    #[test]
+    fn the_log_of_a_run_contains_every_crate_of_the_workspace() {
+        let manifest = include_str!("../../Cargo.toml");
+        let members = manifest.lines().find(|line| line.starts_with("members = ")).unwrap();
+        let names = members.split('"').skip(1).step_by(2).map(|folder| folder.trim_start_matches("src/"));
+        for name in names.chain(["monopile"]) {
+            assert!(OWN_TARGETS.contains(&name), "{name}");
         }
     }
 }
