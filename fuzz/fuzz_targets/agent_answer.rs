@@ -2,8 +2,8 @@
 
 #![no_main]
 
+use engine::agent::{self, Blob};
 use libfuzzer_sys::fuzz_target;
-use monopile::agent::{self, Blob};
 
 fuzz_target!(|bytes: &[u8]| {
     match agent::parse_answer(bytes, "fetch_logs") {
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = serde_json::from_value::<Blob>(value);
         }
         Err(error) => {
-            let chain = monopile::Error::from(error).chain();
+            let chain = base::Error::from(error).chain();
             assert!(chain.iter().map(String::len).sum::<usize>() < 256 << 10);
         }
     }

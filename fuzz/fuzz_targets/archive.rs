@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
+use artifact::archive::{self, Limits, Links, Options};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use monopile::artifact::archive::{self, Limits, Links, Options};
 
 /// An entry whose header is right in all that it takes to be looked at.
 type Entry<'a> = (&'a [u8], &'a [u8], u8, Option<[u8; 12]>, u16, &'a [u8]);

@@ -3,8 +3,9 @@
 
 #![no_main]
 
+use engine::cpi::{Answer, Method, read_answer};
+use engine::protocol::{Contract, Terms};
 use libfuzzer_sys::fuzz_target;
-use monopile::cpi::{Answer, Contract, Method, Terms, read_answer};
 
 fuzz_target!(|bytes: &[u8]| {
     for (api_version, contract) in [(1, Contract::V1), (2, Contract::V2)] {
@@ -15,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
                 Ok(Answer::Info(info)) => assert!(info.api_version > 0),
                 Ok(_) => {}
                 Err(error) => {
-                    let chain = monopile::Error::from(error).chain();
+                    let chain = base::Error::from(error).chain();
                     assert!(chain.iter().map(String::len).sum::<usize>() < 64 << 10);
                 }
             }

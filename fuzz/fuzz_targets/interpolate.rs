@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use monopile::manifest::variables::{Definitions, Resolver, Sources, syntax};
-use monopile::manifest::vars_store::Spec;
-use monopile::manifest::yaml;
+use manifest::variables::{Definitions, Resolver, Sources, syntax};
+use manifest::vars_store::Spec;
 
 fuzz_target!(|input: (&str, &str)| {
     let (manifest, variables) = input;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use monopile::manifest::ops::{self, Ops};
-use monopile::manifest::yaml::{self, Node};
+use manifest::ops::{self, Ops};
+use yaml::Node;
 
 static DOCUMENT: LazyLock<Node> = LazyLock::new(|| {
     let text = "a: {b: [1, {name: x, c: [y]}, {name: z}]}\n'': ~\nlist: [1, 2, 3]\n";

@@ -3,8 +3,8 @@
 
 #![no_main]
 
+use engine::state::State;
 use libfuzzer_sys::fuzz_target;
-use monopile::state::State;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(state) = State::parse(bytes) else { return };

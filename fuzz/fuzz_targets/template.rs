@@ -4,9 +4,9 @@
 
 use std::sync::OnceLock;
 
+use erb::native::{Limits, NativeRenderer};
+use erb::{Context, RenderError, Renderer};
 use libfuzzer_sys::fuzz_target;
-use monopile::template::native::{Limits, NativeRenderer};
-use monopile::template::{Context, RenderError, Renderer};
 
 /// The context of the differential test: its corpus is the seed.
 const CONTEXT: &str = include_str!("../../tests/templates/context.json");

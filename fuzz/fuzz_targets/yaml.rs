@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use monopile::manifest::yaml::{self, Data, Node};
+use yaml::{Data, Node};
 
 fuzz_target!(|text: &str| {
     let source = Path::new("fuzz.yml");
