@@ -6,7 +6,7 @@ use base::encryption::Encryption;
 use yaml::Node;
 
 /// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
-/// caller; nothing here is read before [`super::load`].
+/// caller; nothing here is read before [`super::load()`].
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
     /// The manifest.

@@ -53,7 +53,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// The sink for a [`super::Reporter`].
+    /// Returns the sink for a [`Reporter`](base::events::Reporter).
     pub fn sink(&self) -> Arc<dyn Sink> {
         Arc::new(self.clone())
     }

@@ -1,6 +1,6 @@
 # Renders the corpus with Ruby's own ERB, for the differential test: reads cases as JSON from standard input,
 # writes one result for each. The evaluation context below says in its own words what upstream's offers. It is not
-# that of src/template/driver.rb, which is tested itself: what is wrong there must not be expected here.
+# that of src/erb/driver.rb, which is tested itself: what is wrong there must not be expected here.
 require "erb"
 require "json"
 require "yaml"

@@ -115,7 +115,7 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
 }
 
 impl PlanReport {
-    /// What comes of an intention.
+    /// Describes a draft plan.
     pub(super) fn of(draft: &DraftPlan, state: &State, packages: Option<Supply>) -> Self {
         let plan = &draft.plan;
         let known = state.monopile.manifest.as_ref();

@@ -1,6 +1,6 @@
 //! SSH as a client: private keys in every form people keep them in, and sessions.
 //!
-//! A session serves a jumpbox (`artifact::fetch`) or the reverse tunnel to a VM (`agent::tunnel`); both are
+//! A session serves a jumpbox (`artifact::fetch`) or the reverse tunnel to a VM (`engine::registry::tunnel`); both are
 //! async and bring a runtime of their own.
 
 mod error;
