@@ -1,7 +1,10 @@
 //! The command line of monopile: arguments in, text and exit codes out.
 //!
-//! `cli` turns arguments into one call of the crate `engine` and its result into an exit code, `ui` renders the events
-//! of a run, and `conformance` puts a CPI to the test. See `docs/architecture.md` for the crates below this one.
+//! Uses every other crate of the workspace except `net`. `docs/architecture.md` has the map.
+//!
+//! Entry points: [`cli::main`], the whole program; [`cli::command`], its grammar, from which man pages and
+//! completions are generated; [`ui::renderer()`], which shows the events of a run; [`conformance::check()`],
+//! which tests a CPI.
 
 pub mod cli;
 pub mod conformance;

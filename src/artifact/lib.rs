@@ -1,13 +1,16 @@
-//! Locates, verifies and unpacks stemcells and releases; digests; the rules for hostile archives.
+//! Stemcells and releases: downloads, digests, the cache, and safe unpacking of archives that nothing vouches
+//! for.
 //!
-//! A manifest's `url` becomes a [`Location`]; a [`Fetcher`] makes a [`Source`] of it, a file or a directory on
-//! this machine, downloading into the [`Cache`] where necessary. [`Cache::identify`] says what a source is and
-//! checks its digest, without reading a file that it knows, which is enough to see that nothing changed.
-//! [`stemcell::open`] and [`release::open`] verify and unpack it.
+//! Uses `base`, `net` and `yaml`.
+//!
+//! Entry points, in the order of use: [`Location::parse`] reads the `url` of a manifest. [`Fetcher::obtain`]
+//! makes a [`Source`] of it, a file or directory on this machine, and downloads into the [`Cache`] where
+//! necessary. [`Cache::identify`] finds name, version and digest, and does not read a file again that has not
+//! changed since the last time. [`stemcell::open`] and [`release::open`] verify and unpack.
 //!
 //! ```no_run
-//! # fn f(reporter: &monopile::ui::Reporter, work: &std::path::Path) -> monopile::Result<()> {
-//! use monopile::artifact::{Cache, Digest, Fetcher, Kind, Location, release};
+//! # fn f(reporter: &base::events::Reporter, work: &std::path::Path) -> base::Result<()> {
+//! use artifact::{Cache, Digest, Fetcher, Kind, Location, release};
 //! let cache = Cache::open(&work.join("cache"))?;
 //! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
 //! let location = Location::parse("https://example.com/hello.tgz", work, None)?;

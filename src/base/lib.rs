@@ -1,7 +1,10 @@
-//! What the other crates stand on: errors, encodings, durable files, events and redaction.
+//! What every other crate needs: errors, events, redaction, durable files, encryption, encodings.
 //!
-//! It uses `yaml` only to turn that crate's errors into [`Error`]. Entry points: [`Error`] with its kinds and hints,
-//! [`events::Reporter`], [`redact::Redactor`], and [`files`].
+//! Uses only `yaml`, whose errors it converts.
+//!
+//! Entry points: [`Error`], whose [`ErrorKind`] decides the exit code; [`events::Reporter`], the one way to
+//! report what happens; [`redact::Redactor`], the secrets of a run; [`files::durable`], files that survive a
+//! crash.
 
 pub mod encoding;
 pub mod encryption;

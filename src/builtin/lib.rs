@@ -1,4 +1,11 @@
-//! What ships inside the binary: the `local` CPI and the agent its VMs run, and the `ironic` CPI.
+//! The CPIs that ship inside the binary: `local`, with the agent that its VMs run, and `ironic`.
+//!
+//! Uses `artifact`, `base`, `ironic` and `net`, and nothing of the engine: a built-in CPI is a process of its
+//! own that speaks the CPI protocol, like any other CPI.
+//!
+//! Entry points: [`local::run`] and [`ironic::run`] serve one request; [`local::boot::run`] is the first
+//! process of a `local` VM; [`agent::run`] is the agent in it. The internal commands of `src/cli/internal.rs`
+//! call them.
 
 #[cfg(target_os = "linux")]
 pub mod agent;

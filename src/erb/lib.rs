@@ -1,9 +1,13 @@
-//! Job templates (ERB): the evaluation context and the renderer behind one trait.
+//! BOSH job templates (ERB), rendered with or without Ruby.
 //!
-//! A [`Context`] is what upstream hands to its renderer as JSON. A [`Renderer`] makes a file's content of a
-//! template and a context: [`native::NativeRenderer`] evaluates the Ruby in it here, without Ruby, without
-//! file, process, network or environment access, and within limits of steps, memory and depth;
-//! [`ruby::RubyRenderer`] leaves it to a Ruby process, and [`ModeRenderer`] chooses as the user wants it.
+//! Uses only `yaml` of this workspace. `README.md` says what is supported, `ADDING_METHODS.md` how to add a
+//! method.
+//!
+//! Entry points: [`Context`], the evaluation context as upstream hands it to its renderer in JSON;
+//! [`Renderer`], which turns a template and a context into a file's content, and its three implementations.
+//! [`native::NativeRenderer`] evaluates the Ruby itself, without access to files, processes, network or
+//! environment, and within limits of steps, memory and depth. [`ruby::RubyRenderer`] leaves it to a Ruby
+//! process. [`ModeRenderer`] chooses between them.
 //!
 //! ```
 //! use erb::{Context, Renderer, native::NativeRenderer};
@@ -29,6 +33,11 @@ mod scanner;
 pub use context::Context;
 pub use error::{ContextError, RenderError, StartError, TemplateError};
 pub use mode::{Mode, ModeRenderer};
+
+/// Compiles and runs the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+struct Readme;
 
 /// Makes the content of a file of a template and a context.
 pub trait Renderer {

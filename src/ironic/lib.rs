@@ -1,9 +1,15 @@
-//! A client of Ironic's bare metal API (docs.openstack.org, `ironic/latest/contributor/webapi.html` and
-//! "Bare Metal API v1 reference").
+//! A client of the bare metal API of a standalone Ironic (docs.openstack.org,
+//! `ironic/latest/contributor/webapi.html` and "Bare Metal API v1 reference").
+//!
+//! Uses `base` and `net`.
+//!
+//! Entry points: [`Settings::access`], which makes an endpoint and credentials of settings;
+//! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
+//! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.
 //!
 //! ```no_run
-//! # use monopile::ironic::{Client, Collection, Filter, Settings};
-//! # fn main() -> monopile::Result<()> {
+//! # use ironic::{Client, Collection, Filter, Settings};
+//! # fn main() -> base::Result<()> {
 //! let settings = Settings { endpoint: Some("http://127.0.0.1:6385".into()), ..Settings::default() };
 //! let ironic = Client::connect(settings.access()?)?;
 //! let targets = ironic.list(Collection::Targets, &Filter::default())?;
@@ -11,15 +17,15 @@
 //! # }
 //! ```
 //!
-//! Things of the API are JSON objects as the server sends them. The volume API differs from node to node of the
-//! documentation; what a real server does and this client relies on:
+//! Objects of the API are JSON objects, as the server sends them. The documentation leaves much open, or says
+//! otherwise; this client relies on what a real server does:
 //!
 //! - An error is JSON in a string in JSON, in two shapes. See `error.rs`.
-//! - 409 stands for "exists already" and for "the node is locked"; only the latter passes, and is waited for.
-//! - The `next` link of a list forgets the filter and is there even when nothing follows, so page addresses are
-//!   made here.
-//! - Passwords come masked (`******`), and a written mask would replace the password. So single keys are
-//!   changed, and a mask is never written.
+//! - 409 means "exists already" or "the node is locked". Only the latter passes, and is waited for.
+//! - The `next` link of a list drops the filter, and is present even if nothing follows. So the client makes
+//!   page addresses itself.
+//! - Passwords come masked (`******`), and writing the mask would replace the password. So the client changes
+//!   single keys and never writes a mask.
 //! - What is in a volume target goes into the boot script verbatim: control characters are refused.
 
 mod access;

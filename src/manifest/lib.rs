@@ -1,7 +1,11 @@
-//! From the files a person wrote to what is wanted: YAML, ops files, variables, and the typed,
-//! validated manifest. No I/O except reading the files it is given, and writing the vars store.
+//! From manifest, ops files and variables to a validated deployment.
 //!
-//! [`load`] is what commands that deploy use; [`load_with`] is what `interpolate` uses.
+//! Uses `base` and `yaml`. It reads the files that it is given and writes the vars store; it does no other
+//! I/O.
+//!
+//! Entry points: [`load()`], for commands that deploy; [`interpolate`], the manifest as text; [`Deployment`],
+//! the typed manifest, which [`Loaded::deployment`] returns; [`vars::command::run`], the operations on a vars
+//! store.
 
 pub mod cpi_config;
 mod deploy_digest;

@@ -1,6 +1,10 @@
-//! Connections: SSH as a client, an HTTPS server, and the certificate authorities that TLS trusts.
+//! Connections that more than one crate needs: SSH as a client, serving HTTP, and the certificate authorities
+//! to trust.
 //!
-//! It uses `base`. Entry points: [`ssh::connect`], [`http_server::serve_connection`], [`tls_roots::system_roots`].
+//! Uses only `base`.
+//!
+//! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`http_server::serve_connection`], for the
+//! registry and the built-in agent; [`tls_roots::system_roots`].
 
 pub mod http_server;
 pub mod ssh;
