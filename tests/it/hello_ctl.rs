@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
+use crate::support::process::{Ending as _, prepare};
 use crate::support::scripted::until;
 
 const MONIT_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
@@ -55,7 +56,7 @@ impl Job {
     }
 
     fn ctl(&self, action: &str) -> Command {
-        let mut command = Command::new(self.vcap.join("jobs/hello/bin/ctl"));
+        let mut command = prepare(self.vcap.join("jobs/hello/bin/ctl"));
         command
             .arg(action)
             .env_clear()
@@ -150,7 +151,7 @@ fn finish(child: Child) {
 }
 
 fn outcome(child: Child) -> (ExitStatus, String) {
-    let output = child.wait_with_output().unwrap();
+    let output = child.end_with_output();
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -239,7 +240,7 @@ fn a_stop_that_comes_while_the_service_starts_stops_it() {
     let mut start = job.spawn_and_wait_for_turn("start");
     until("the service is starting", || !job.processes().is_empty());
     start.kill().unwrap();
-    start.wait().unwrap();
+    start.end();
     job.run("stop");
     job.assert_stopped();
 }
@@ -257,7 +258,7 @@ fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
 
     // The number now belongs to another process, whose command line even names the job's configuration.
     let config = job.vcap.join("jobs/hello/config/hello.conf");
-    let mut other = Command::new("sh").args(["-c", "sleep 60; :"]).arg(&config).spawn().unwrap();
+    let mut other = prepare("sh").args(["-c", "sleep 60; :"]).arg(&config).spawn().unwrap();
     let stale = format!("{}\n", other.id());
     for actions in [["start", "stop"].as_slice(), &["stop"]] {
         fs::write(job.pid_file(), &stale).unwrap();
@@ -272,7 +273,7 @@ fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
         assert!(other.try_wait().unwrap().is_none(), "another process was killed");
     }
     other.kill().unwrap();
-    other.wait().unwrap();
+    other.end();
 }
 
 #[test]
@@ -368,7 +369,7 @@ impl Monit {
 }
 
 fn monit(config: &Path) -> Command {
-    let mut command = Command::new("monit");
+    let mut command = prepare("monit");
     command.arg("-c").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -376,7 +377,7 @@ fn monit(config: &Path) -> Command {
 impl Drop for Monit {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.daemon), Signal::TERM);
-        let _ = self.daemon.wait();
+        self.daemon.stop();
     }
 }
 

@@ -65,7 +65,7 @@ fn server(service: Service) -> &'static Server {
                 python
             }
             Service::Azure => {
-                let mut node = Command::new(tool("azure", "node").join("node"));
+                let mut node = prepare(tool("azure", "node").join("node"));
                 node.arg(support.join("azure/serve.js"))
                     .arg(tool("azure", "node_modules"))
                     .args([ACCOUNT, SECRET]);
