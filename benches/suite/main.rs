@@ -136,7 +136,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Cargo's target directory: this program is `<target>/release/deps/suite-…`.
+/// Cargo's target directory: this program is `<target>/dist/deps/suite-…`.
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program.ancestors().nth(3).unwrap().to_owned()
