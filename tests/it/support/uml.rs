@@ -61,7 +61,7 @@ impl Uml {
         let mut said = Vec::new();
         loop {
             let line = next(&format!("the kernel says '{beginning}', after {said:?}"), &self.console);
-            let line = line.unwrap_or_else(|| panic!("the kernel ended: {said:?}"));
+            let line = line.unwrap_or_else(|| panic!("linux.uml ended: {said:?}"));
             if let Some(rest) = line.trim_end().strip_prefix(beginning) {
                 return rest.trim().to_owned();
             }
