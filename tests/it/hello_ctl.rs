@@ -356,8 +356,11 @@ impl Monit {
             ),
             0o600,
         );
-        let daemon =
-            monit(&config).arg("-I").env("MONOPILE_TEST_WORLD", job.hello.world.root()).spawn().unwrap();
+        let daemon = monit(&config)
+            .arg("-I")
+            .env("MONOPILE_TEST_WORLD", job.hello.world.root())
+            .spawn()
+            .expect("monit runs: tests/run installs it");
         let monit = Monit { config, daemon };
         until("monit answers", || monit.tell(&["status"]));
         monit
