@@ -55,7 +55,7 @@ fn manifests() {
         (
             "port: 8580",
             "port: ((a)) ((b.c))",
-            &["2 variables have no value", "((a))", "((b))", "manifest.yml:53:13"],
+            &["2 variables have no value", "((a))", "((b))", "manifest.yml:54:13"],
         ),
     ] {
         let hello = with(from, to);
