@@ -44,7 +44,7 @@ struct State {
 }
 
 /// What an event leaves above the live part, in lines. Further ones of the same text are indented by so much.
-type StoredForm = Vec<(Styled, usize)>;
+type KeptLines = Vec<(Styled, usize)>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,7 +96,7 @@ impl Progress {
 
     /// Lines that stay, above the live part, to standard output or, as `trouble`, to standard error. They are broken
     /// where words are, for a terminal; a file gets them whole.
-    fn keep(&self, kept: &StoredForm, trouble: bool) {
+    fn keep(&self, kept: &KeptLines, trouble: bool) {
         if kept.is_empty() {
             return;
         }
@@ -114,8 +114,8 @@ impl Progress {
         });
     }
 
-    fn start(&self, state: &mut State, event: &Event) -> StoredForm {
-        let Event::StageStarted { id, parent, name, usual } = event else { return StoredForm::new() };
+    fn start(&self, state: &mut State, event: &Event) -> KeptLines {
+        let Event::StageStarted { id, parent, name, usual } = event else { return KeptLines::new() };
         let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
         if !self.live {
@@ -130,17 +130,17 @@ impl Progress {
     }
 
     /// A stage that gets stages of its own becomes a heading above them.
-    fn heading(&self, state: &mut State, id: StageId) -> StoredForm {
+    fn heading(&self, state: &mut State, id: StageId) -> KeptLines {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
-            return StoredForm::new();
+            return KeptLines::new();
         };
         let headline = self.live.then(|| self.headline(stage.depth, &stage.name));
         state.heading = Some(id);
         headline.into_iter().collect()
     }
 
-    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> StoredForm {
-        let Some(stage) = state.tree.finish(id) else { return StoredForm::new() };
+    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> KeptLines {
+        let Some(stage) = state.tree.finish(id) else { return KeptLines::new() };
         if stage.parent.is_none() {
             state.step = None;
         }
@@ -170,7 +170,7 @@ impl Progress {
     }
 
     /// The whole of a text that may have lines of its own.
-    fn text(&self, text: &str) -> StoredForm {
+    fn text(&self, text: &str) -> KeptLines {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
     }
 
@@ -223,7 +223,7 @@ impl Sink for Progress {
                 if let Some(stage) = state.tree.get_mut(*id) {
                     stage.advance(*done, *total, *unit, Instant::now());
                 }
-                StoredForm::new()
+                KeptLines::new()
             }
             Event::StageLog { id, line } => {
                 let line = base::text::clean_line(line);
@@ -231,15 +231,15 @@ impl Sink for Progress {
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
                 let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
-                if self.options.verbose { vec![(shown, indent + 2)] } else { StoredForm::new() }
+                if self.options.verbose { vec![(shown, indent + 2)] } else { KeptLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepBegun { number, count, what, .. } => {
                 state.step =
                     Some(StepOn { number: *number, count: *count, what: base::text::clean_line(what) });
-                StoredForm::new()
+                KeptLines::new()
             }
-            Event::Planned { .. } => StoredForm::new(),
+            Event::Planned { .. } => KeptLines::new(),
             Event::Note { text } => self.text(text),
             Event::Warning { text } => {
                 drop(state);

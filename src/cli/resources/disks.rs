@@ -26,7 +26,7 @@ impl DisksArgs {
             let (status, what_next) = match disk.status {
                 DiskUse::Attached => ("attached", ""),
                 DiskUse::Waiting => ("waiting", "the next create-env attaches it"),
-                DiskUse::StoredForm => ("kept", "delete-disk deletes it"),
+                DiskUse::Kept => ("kept", "delete-disk deletes it"),
                 DiskUse::Orphaned => ("orphaned", "the next create-env deletes it"),
             };
             let note = disk.undeleted.map(|said| format!("to be deleted: {said}"));

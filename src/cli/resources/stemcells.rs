@@ -22,7 +22,7 @@ impl StemcellsArgs {
         if session.globals.json {
             return Finished::json(&listed);
         }
-        let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "StoredForm", "Note"]);
+        let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
         for one in listed {
             let note = one.undeleted.map(|said| format!("to be deleted: {said}")).unwrap_or_default();
             let cpi = one.cpi.unwrap_or_default();

@@ -35,7 +35,7 @@ pub(super) struct Key(String);
 
 /// A compiled package of the shelf, its content verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StoredForm {
+pub(super) struct CompiledArchive {
     /// The archive.
     pub(super) archive: PathBuf,
     /// Its digest.
@@ -65,7 +65,7 @@ impl PackageStore {
     }
 
     /// The package of this key, if it was there at the first search and its content is what its name says.
-    pub(super) fn find(&self, key: &Key) -> Option<StoredForm> {
+    pub(super) fn find(&self, key: &Key) -> Option<CompiledArchive> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
         let first = names.partition_point(|name| *name < prefix);
@@ -82,7 +82,7 @@ impl PackageStore {
                     {
                         tracing::debug!(path = %archive.display(), %error, "its time of use cannot be noted");
                     }
-                    return Some(StoredForm { archive, digest });
+                    return Some(CompiledArchive { archive, digest });
                 }
                 Ok(_) => {
                     tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown away");
@@ -108,7 +108,7 @@ impl PackageStore {
         key: &Key,
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
-    ) -> Result<StoredForm> {
+    ) -> Result<CompiledArchive> {
         let failed = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
         fs::create_dir_all(&self.directory).map_err(failed)?;
         let mut file =
@@ -124,7 +124,7 @@ impl PackageStore {
         let archive = self.directory.join(name);
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&archive).map_err(|error| failed(error.error))?;
-        Ok(StoredForm { archive, digest })
+        Ok(CompiledArchive { archive, digest })
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         Digest::of(content, &[Algorithm::Sha1])
     }
 
-    fn put(package_store: &PackageStore, key: &Key, content: &[u8]) -> StoredForm {
+    fn put(package_store: &PackageStore, key: &Key, content: &[u8]) -> CompiledArchive {
         package_store
             .keep(key, &digest(content), &mut |into| {
                 into.write_all(content).map_err(|error| Error::io("x", error))

@@ -36,7 +36,7 @@ pub enum DiskUse {
     /// The next create-env attaches it.
     Waiting,
     /// Nothing uses it; it stays until `delete-disk`.
-    StoredForm,
+    Kept,
     /// Nothing uses it; the next create-env deletes it.
     Orphaned,
 }
@@ -96,7 +96,7 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
         status: match disk.id == state.current_disk_id {
             true if state.vm_cid().is_some() && state.disk_left_on_vm().is_none() => DiskUse::Attached,
             true => DiskUse::Waiting,
-            false if disk.is_kept() => DiskUse::StoredForm,
+            false if disk.is_kept() => DiskUse::Kept,
             false => DiskUse::Orphaned,
         },
         undeleted: said(&state, Kind::Disk, &disk.handle()),
