@@ -1,4 +1,4 @@
-//! What every other crate needs: errors, events, redaction, durable files, encryption, encodings.
+//! The foundation of the other crates: errors, events, redaction, durable files, encryption, encodings.
 //!
 //! Uses only `yaml`, whose errors it converts.
 //!

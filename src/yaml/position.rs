@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use granit_parser::Marker;
 
-/// Where in which input a node stands. Lines and columns count from 1.
+/// The place of a node in its input. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
     /// The file, or a name for what is not a file (`--var`); none for generated nodes.

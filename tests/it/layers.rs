@@ -199,7 +199,7 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
     found
 }
 
-/// What breaks the table, one sentence each.
+/// Lists what violates the table, one sentence each.
 fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
     let mut wrong = Vec::new();
     let place = |name: &str| layers.iter().position(|layer| layer.name == name);

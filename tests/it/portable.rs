@@ -52,7 +52,7 @@ fn hello() -> Hello {
     hello
 }
 
-/// What `render-template` makes of a template in a context.
+/// Renders a template in a context with `render-template`.
 fn render_template(hello: &Hello, context: &Value, template: &Path) -> String {
     hello.world.write("context.json", context.to_string());
     let template = template.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! What happens during a run, as data.
+//! The events of a run, as data.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::timing::Timings;
 
-/// A step as it is told: to a person, to a program, and in the record of a run.
+/// A step of a plan as it is shown: on the terminal, in JSON, and in the record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnnouncedStep {
-    /// What steps of its kind are called.
+    /// The name of its kind: `create_vm`.
     pub step: String,
-    /// What it does, for a person.
+    /// A description for people.
     pub what: String,
-    /// Why.
+    /// The reason for it.
     pub reason: String,
 }
 

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 pub use event::{AnnouncedStep, Event, Outcome, Report, StageId, StageTaken, StepTaken, Unit};
 use habits::Habits;
 
-/// What receives events. Implementations must not block for long.
+/// A receiver of events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
     /// Takes one event.
     fn emit(&self, event: &Event);
 }
 
-/// The library's one way to say something. Cheap to clone; clones share the sink.
+/// Emits events: the only way in which library code reports anything. Cheap to clone; clones share the sink.
 #[derive(Clone)]
 pub struct Reporter {
     sink: Arc<dyn Sink>,
@@ -28,7 +28,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter that feeds `sink`.
+    /// Creates a reporter that emits to `sink`.
     pub fn new(sink: Arc<dyn Sink>) -> Self {
         Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None, habits: Habits::default() }
     }
@@ -38,17 +38,17 @@ impl Reporter {
         self.sink.emit(&event);
     }
 
-    /// Something the operator should know that is neither a stage nor a failure.
+    /// Emits a note: information that is neither a stage nor a failure.
     pub fn note(&self, text: impl Into<String>) {
         self.emit(Event::Note { text: text.into() });
     }
 
-    /// Something the operator should look at, although the run goes on.
+    /// Emits a warning: the run goes on, but the operator should look at it.
     pub fn warn(&self, text: impl Into<String>) {
         self.emit(Event::Warning { text: text.into() });
     }
 
-    /// What is going to be done.
+    /// Announces the steps of a plan.
     pub fn planned(&self, headline: impl Into<String>, steps: Vec<AnnouncedStep>) {
         self.emit(Event::Planned { headline: headline.into(), steps });
     }
@@ -88,14 +88,14 @@ impl Reporter {
         self.habits.expect(usual);
     }
 
-    /// How long the stages of each kind took that were done so far.
+    /// Returns the time that the finished stages of each kind took.
     pub fn took(&self) -> BTreeMap<String, Duration> {
         self.habits.took()
     }
 }
 
 impl Reporter {
-    /// One that nobody hears.
+    /// Creates a reporter that drops all events.
     pub fn silent() -> Self {
         struct Silence;
         impl Sink for Silence {
@@ -120,22 +120,22 @@ impl Stage {
         &self.reporter
     }
 
-    /// How far the stage has come; `total` is `None` while unknown.
+    /// Reports progress; `total` is `None` while unknown.
     pub fn progress(&self, done: u64, total: Option<u64>, unit: Unit) {
         self.reporter.emit(Event::StageProgress { id: self.id, done, total, unit });
     }
 
-    /// The newest line of the log of whatever this stage waits for.
+    /// Reports the newest log line of the process that this stage waits for.
     pub fn log_line(&self, line: impl Into<String>) {
         self.reporter.emit(Event::StageLog { id: self.id, line: line.into() });
     }
 
-    /// The stage did its work.
+    /// Ends the stage as done.
     pub fn finish(mut self) {
         self.end(Outcome::Done);
     }
 
-    /// The stage had nothing to do.
+    /// Ends the stage as skipped.
     pub fn skip(mut self, reason: impl Into<String>) {
         self.end(Outcome::Skipped { reason: reason.into() });
     }

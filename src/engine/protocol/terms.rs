@@ -2,17 +2,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Contract;
 
-/// What was in force for a call. Its answer is read by it, maybe in another run.
+/// The API version and contract of one CPI call. Its answer is read by them, maybe in a later run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The `api_version` of the request.
     pub api_version: u32,
-    /// The contract with the stemcell the call is about; what the CPI alone allows where there is none.
+    /// The contract with the stemcell of the call, or the highest that the CPI allows if the call has no stemcell.
     pub contract: Contract,
 }
 
 impl Terms {
-    /// The terms of a request with this `api_version`, about a stemcell of this one.
+    /// Negotiates the terms from the versions of the request and of the stemcell.
     pub fn new(api_version: u32, stemcell: Option<u32>) -> Self {
         Terms { api_version, contract: Contract::negotiate(api_version, stemcell.unwrap_or(u32::MAX)) }
     }

@@ -216,7 +216,7 @@ pub(crate) fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     sent(BufReader::new(output).lines().map_while(Result::ok))
 }
 
-/// What a program writes, as it comes.
+/// Returns the output of a program in pieces as they arrive.
 pub(crate) fn pieces(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let mut buffer = [0; 4096];
     sent(std::iter::from_fn(move || {
@@ -236,7 +236,7 @@ fn sent<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Rec
     messages
 }
 
-/// What a program writes until all who have the pipe have closed it.
+/// The output of a program until every process has closed the pipe.
 struct Written {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
