@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::process::{Ending, lines, next, prepare};
 use crate::support::{MONOPILE, World};
@@ -86,6 +86,38 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
     (if said.is_empty() { -1 } else { code }, said)
 }
 
+/// A network with a loopback interface alone. The addresses of the examples are free in it, even on a machine where
+/// README's first command has deployed one of them.
+struct Network(Child);
+
+impl Network {
+    fn new() -> Network {
+        let mut unshare = prepare("unshare");
+        unshare.args(["--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"]);
+        let mut holder =
+            unshare.current_dir("/").stdout(Stdio::piped()).spawn().expect("unshare of util-linux");
+        let output = lines(holder.stdout.take().unwrap());
+        let network = Network(holder);
+        let up = next("a network of its own is up", &output);
+        assert!(up.is_some(), "this test needs root, network namespaces and iproute2");
+        network
+    }
+
+    /// Prepares a program that runs in it.
+    fn command(&self, program: &str) -> Command {
+        let mut command = prepare("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.0.id())).args(["--", program]);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        self.0.stop();
+    }
+}
+
 #[test]
 fn every_command_runs() {
     let mut ran = 0;
@@ -102,6 +134,7 @@ fn every_command_runs() {
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(MONOPILE, bin.join("monopile")).unwrap();
         copy(&repository().join("examples"), &world.path("examples"));
+        let network = Network::new();
         for block in blocks {
             let place = format!("{}:{}", path.display(), block.line);
             let Some(rest) = block.mark.strip_prefix("sh") else {
@@ -112,7 +145,7 @@ fn every_command_runs() {
                 assert!(needs.len() > 3, "{place}: needs what?");
                 continue;
             }
-            let mut command = prepare("sh");
+            let mut command = network.command("sh");
             let (text, endless) = match rest.trim() {
                 "" => (block.text.clone(), false),
                 "until=Ctrl-C" => (format!("exec {}", block.text), true),
@@ -123,8 +156,11 @@ fn every_command_runs() {
             let (code, said) = if endless { until_interrupted(command) } else { finished(&world, command) };
             if code != 0 {
                 // The page would have deleted it further down.
+                let mut command = network.command(MONOPILE);
                 let manifest = "examples/hello/manifest.yml";
-                world.run(["delete-env", manifest, "--no-env-file", "--skip-drain", "--allow-missing"]);
+                command.args(["delete-env", manifest, "--no-env-file", "--skip-drain", "--allow-missing"]);
+                world.enter(&mut command);
+                world.finish(command);
             }
             assert_eq!(code, 0, "{place}:\n{}\n{said}", block.text);
             ran += 1;
