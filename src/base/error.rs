@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::exit_code;
+
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -31,13 +33,13 @@ impl ErrorKind {
     /// The process exit code that stands for this kind.
     pub fn exit_code(self) -> u8 {
         match self {
-            ErrorKind::Environment => 1,
-            ErrorKind::Usage => 2,
-            ErrorKind::InvalidInput => 3,
-            ErrorKind::Locked => 4,
-            ErrorKind::AgentUnreachable => 5,
-            ErrorKind::Drift => 6,
-            ErrorKind::Interrupted(signal) => 128 + signal,
+            ErrorKind::Environment => exit_code::ENVIRONMENT,
+            ErrorKind::Usage => exit_code::USAGE,
+            ErrorKind::InvalidInput => exit_code::INVALID_INPUT,
+            ErrorKind::Locked => exit_code::LOCKED,
+            ErrorKind::AgentUnreachable => exit_code::AGENT_UNREACHABLE,
+            ErrorKind::Drift => exit_code::DRIFT,
+            ErrorKind::Interrupted(signal) => exit_code::SIGNAL + signal,
         }
     }
 }

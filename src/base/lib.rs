@@ -10,6 +10,7 @@ pub mod encoding;
 pub mod encryption;
 pub mod error;
 pub mod events;
+pub mod exit_code;
 pub mod files;
 pub mod redact;
 pub mod task_graph;

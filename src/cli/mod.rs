@@ -70,6 +70,7 @@ use clap::{Parser, Subcommand};
 
 use artifact::Algorithm;
 use base::Result;
+use base::exit_code;
 use engine::state::Kind;
 use env_file::CommandLine;
 use finish::Finished;
@@ -96,9 +97,7 @@ pub use stopping_args::StoppingArgs;
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 110,
-    after_help = "Exit codes: 0 success, 1 failure of the environment (CPI, agent, VM), 2 usage, 3 invalid input, \
-                  4 state locked by another run, 5 agent not reachable, 6 the world is not as recorded, 7 something is to do \
-                  (plan --detailed-exitcode), 130/143 interrupted with the state saved."
+    after_help = exit_codes()
 )]
 pub struct Cli {
     /// Show the version
@@ -111,6 +110,12 @@ pub struct Cli {
 
     #[command(subcommand)]
     command: Command,
+}
+
+/// The exit codes in one sentence.
+fn exit_codes() -> String {
+    let codes = exit_code::TABLE.map(|(code, meaning)| format!("{code} {meaning}"));
+    format!("Exit codes: {}.", codes.join("; "))
 }
 
 #[derive(Debug, Subcommand)]

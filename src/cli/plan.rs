@@ -7,12 +7,10 @@ use clap::{Args, ValueHint};
 use super::DeployArgs;
 use super::finish::Finished;
 use super::session::Session;
+use base::exit_code;
 use base::files::durable::write_atomically;
 use base::{Error, Result};
 use engine::apply::{self, Action, PlanReport};
-
-/// The exit code of `plan --detailed-exitcode` when there is something to do.
-pub(super) const CHANGES: u8 = 7;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlanArgs {
@@ -40,7 +38,7 @@ impl PlanArgs {
         }
         let finished = show(&plan_report, session)?;
         let changes = self.detailed_exitcode && plan_report.action != Action::Nothing;
-        Ok(if changes { finished.with_exit_code(CHANGES) } else { finished })
+        Ok(if changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
     }
 }
 

@@ -56,6 +56,24 @@ fn the_man_pages_are_not_stale() {
 }
 
 #[test]
+fn the_exit_codes_in_readme_are_not_stale() {
+    let path = docs().with_file_name("README.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = ("<!-- exit codes -->\n", "<!-- /exit codes -->");
+    let (before, rest) = text.split_once(start).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let rows = base::exit_code::TABLE.map(|(code, meaning)| format!("| {code} | {meaning} |\n"));
+    let made = format!("{before}{start}| code | |\n|---|---|\n{}{end}{after}", rows.concat());
+    if updating() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    assert!(
+        made == std::fs::read_to_string(&path).unwrap(),
+        "README.md is stale: run MONOPILE_UPDATE=1 cargo test --test it generated"
+    );
+}
+
+#[test]
 fn the_reference_is_not_stale() {
     let mut grammar = monopile::cli::command();
     let mut text = String::from(

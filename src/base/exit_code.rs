@@ -1,0 +1,47 @@
+//! The exit codes of the program. README, `--help` and the man pages get their tables from [`TABLE`].
+
+/// The command did what it was asked to do.
+pub const SUCCESS: u8 = 0;
+/// The environment failed: CPI, agent, VM, file system.
+pub const ENVIRONMENT: u8 = 1;
+/// The command line is wrong, or the operator answered no.
+pub const USAGE: u8 = 2;
+/// The input is invalid.
+pub const INVALID_INPUT: u8 = 3;
+/// Another run holds the state.
+pub const LOCKED: u8 = 4;
+/// The agent cannot be reached.
+pub const AGENT_UNREACHABLE: u8 = 5;
+/// The cloud is not as the state says.
+pub const DRIFT: u8 = 6;
+/// `plan --detailed-exitcode` found something to do.
+pub const CHANGES_PENDING: u8 = 7;
+/// Added to the number of the signal that interrupted a run.
+pub const SIGNAL: u8 = 128;
+
+/// Each code, as text, with its meaning.
+pub const TABLE: [(&str, &str); 9] = [
+    ("0", "success"),
+    ("1", "failure of the environment: CPI, agent, VM, file system"),
+    ("2", "the command line is wrong, or a question was answered with no"),
+    ("3", "invalid input: manifest, variables, release, stemcell, digest, state file"),
+    ("4", "another run holds the state"),
+    ("5", "the agent cannot be reached"),
+    ("6", "drift: the cloud is not as the state says (state verify, status, cloud-check)"),
+    ("7", "changes are pending (plan --detailed-exitcode)"),
+    ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to go on"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_code() {
+        let listed: Vec<u8> =
+            TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
+        let known =
+            [SUCCESS, ENVIRONMENT, USAGE, INVALID_INPUT, LOCKED, AGENT_UNREACHABLE, DRIFT, CHANGES_PENDING];
+        assert_eq!(listed, [&known[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
+    }
+}
