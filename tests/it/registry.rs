@@ -1,6 +1,7 @@
 //! Contract v1: the registry, and the ssh tunnel through which a VM that has no other way reaches it. The sshd is a
 //! real one; the VM is one of the `local` CPI, in a network namespace of its own.
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -233,6 +234,17 @@ fn what_the_registry_holds_survives_a_kill() {
     far.gone();
 }
 
+/// Returns true if an HTTP server answers at this port of the loopback interface.
+fn answers(port: u16) -> bool {
+    let asked = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"GET /instances/none/settings HTTP/1.0\r\n\r\n")?;
+        stream.read(&mut [0; 16])
+    };
+    asked().is_ok_and(|read| read > 0)
+}
+
 #[test]
 fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut hello = v1();
@@ -257,7 +269,8 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
             drop(held);
             // It is not waited for for ever: without it, the call fails.
             let end = Instant::now() + Duration::from_secs(20);
-            while TcpStream::connect(("127.0.0.1", port)).is_err() && Instant::now() < end {
+            // A program that is just being started may hold the port for an instant: only a registry answers.
+            while !answers(port) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
             }
             hello.go();
