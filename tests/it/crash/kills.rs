@@ -6,7 +6,7 @@ use crate::support::scripted::When;
 #[test]
 fn killed_at_a_cpi_call_nothing_is_lost() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
-    for (contract, sample) in [(Contract::V2, 3), (Contract::OldCpi, 2), (Contract::OldStemcell, 1)] {
+    for (contract, sample) in [(Contract::V2, 2), (Contract::OldCpi, 1), (Contract::OldStemcell, 1)] {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];

@@ -89,7 +89,7 @@ fn killed_while_it_moves_nothing_is_lost() {
     let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
     let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
     // A sample that is spread over the move, with each way to be killed.
-    let points: Vec<(usize, When)> = if full() { every.collect() } else { every.step_by(11).collect() };
+    let points: Vec<(usize, When)> = if full() { every.collect() } else { every.step_by(17).collect() };
     let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
     eprintln!(
         "kill sweep of a move: {} points, of which {met} kept the run from its end; no leaks",

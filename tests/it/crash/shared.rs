@@ -7,7 +7,7 @@ use crate::support::scripted::When;
 #[test]
 fn killed_at_a_cpi_call_another_machine_goes_on() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
-    for (contract, sample) in [(Contract::Shared, 2), (Contract::SharedOldCpi, 1)] {
+    for (contract, sample) in [(Contract::Shared, 1), (Contract::SharedOldCpi, 1)] {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
