@@ -1,8 +1,9 @@
 //! A cheap look at the VM on record: is its agent there? One message to it, and no CPI process, while it answers.
 
+use super::connect::connect;
+use super::environment::Environment;
 use super::identity::Stranger;
-use super::request::{AGENT_PATIENCE, Environment};
-use super::run::connect;
+use super::request::AGENT_PATIENCE;
 use crate::agent::{Agent, AgentError, Endpoint};
 use crate::state::State;
 use base::{Error, Result};

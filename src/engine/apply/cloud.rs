@@ -4,14 +4,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use super::connection::{Connection, Presence, Retries};
-use super::cpis::{Cpis, of_cpi};
+use super::connection::{Connection, Presence, Retries, of_cpi};
+use super::cpis::Cpis;
 use super::effect::Effect;
-use super::request::Environment;
-use super::{signals, suspects};
+use super::environment::Environment;
+use super::open_call_errors::{still_at_work, unknown_outcome};
+use super::signals;
 use crate::cpi::{Answer, Call, CpiError, Files, Method};
 use crate::protocol::RegistryEndpoint;
-use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store};
+use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store, Suspect};
 use base::events::Stage;
 use base::task_graph::{self, Task};
 use base::{Error, Result};
@@ -224,11 +225,11 @@ fn announced(
         match error {
             // Its process is still at work: the next run reads what it answers.
             CpiError::Abandoned { .. } => {
-                return Err(super::resume::still_at_work(of_cpi(cpi, error), &open));
+                return Err(still_at_work(of_cpi(cpi, error), &open));
             }
             CpiError::NoAnswer { .. } if effect.creates() => {
                 open.redact(&|text| environment.redactor.apply(text).into_owned());
-                return Err(super::resume::unknown_outcome(effect, &open, of_cpi(cpi, error)));
+                return Err(unknown_outcome(effect, &open, of_cpi(cpi, error)));
             }
             _ => {
                 keep_in_sight(environment, &mut hold(store), effect, &error)?;
@@ -272,9 +273,19 @@ fn failed(effect: &Effect, error: CpiError) -> Error {
     let suspect = effect.suspect(&error, &|text| text.to_owned());
     let failed = of_cpi(effect.cpi(), error);
     match suspect {
-        Some(suspect) => failed.with_hint(suspects::hint(&suspect)),
+        Some(suspect) => failed.with_hint(hint(&suspect)),
         None => failed,
     }
+}
+
+/// What an operator can do about one that was just recorded.
+fn hint(suspect: &Suspect) -> String {
+    format!(
+        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
+         forget --call {}`",
+        suspect.how_to_find(),
+        suspect.request_id
+    )
 }
 
 /// Makes an announced call, so that another run could read its answer.

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::cpi_source::Located;
-use super::cpis::of_cpi;
-use super::request::Environment;
+use super::environment::Environment;
 use super::{prepare, signals};
 use crate::cpi::install::Installed;
 use crate::cpi::{Answer, Call, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
@@ -281,4 +280,12 @@ fn show(environment: &Environment, stage: &Stage, line: &str) {
     let line = environment.redactor.line(line);
     tracing::debug!(target: "cpi", "{line}");
     stage.log_line(line);
+}
+
+/// Says which CPI an error is of, where it has a name.
+pub(super) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
+    match name {
+        None => error.into(),
+        Some(name) => error.into().context(format!("CPI '{name}'")),
+    }
 }

@@ -1,6 +1,6 @@
 //! The names of CPIs in manifest, CPI config and state: whether they fit together, and what was renamed.
 
-use super::request::Environment;
+use super::environment::Environment;
 use crate::state::{Change, State, Store};
 use base::{Error, Result};
 use manifest::CpiConfig;

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use super::connection::Connection;
 use super::cpi_source::{Located, Parts, Sources};
-use super::request::Environment;
+use super::environment::Environment;
 use crate::state::State;
+use base::Result;
 use base::events::Stage;
-use base::{Error, Result};
 
 /// A CPI's name; none for the default CPI, that of `cloud_provider`.
 type Name = Option<String>;
@@ -114,13 +114,5 @@ pub(super) fn asking(name: Option<&str>) -> String {
     match name {
         None => "Asking the CPI what it is".to_owned(),
         Some(name) => format!("Asking CPI '{name}' what it is"),
-    }
-}
-
-/// Says which CPI an error is of, where it has a name.
-pub(super) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
-    match name {
-        None => error.into(),
-        Some(name) => error.into().context(format!("CPI '{name}'")),
     }
 }

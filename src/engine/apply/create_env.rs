@@ -4,9 +4,11 @@ use super::cloud::Cloud;
 use super::connection::Presence;
 use super::cpis::{Cpis, asking};
 use super::draft_plan::DraftPlan;
+use super::environment::Environment;
+use super::formats::check_formats;
 use super::plan_report::PlanReport;
 use super::registry::Registry;
-use super::request::{CreateEnv, Environment};
+use super::request::CreateEnv;
 use super::run::Run;
 use super::{cpi_names, cpi_source, lock, prepare, resume, signals, suspects};
 use crate::protocol::Contract;
@@ -139,35 +141,4 @@ fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract 
 
 fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
-}
-
-/// Checks that the CPI takes the stemcell, as far as both say so.
-pub(super) fn check_formats(
-    environment: &Environment,
-    name: Option<&str>,
-    cpi: Option<&[String]>,
-    stemcell: &[String],
-) -> Result<()> {
-    let known = cpi.filter(|known| !known.is_empty());
-    match (known, name) {
-        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
-            Ok(())
-        }
-        (Some(known), name) => {
-            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
-            Err(Error::invalid(format!(
-                "{who} takes stemcells in the formats {}, and this one comes as {}",
-                known.join(", "),
-                stemcell.join(", ")
-            ))
-            .with_hint("use the stemcell made for this IaaS"))
-        }
-        (None, Some(name)) => {
-            environment
-                .reporter
-                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
-            Ok(())
-        }
-        (None, None) => Ok(()),
-    }
 }

@@ -1,12 +1,14 @@
 //! `delete-env`: takes down everything that the state records.
 
 use super::cloud::Cloud;
+use super::connect::endpoint;
 use super::cpi_source::Alone;
 use super::cpis::Cpis;
 use super::effect::Effect;
+use super::environment::Environment;
 use super::registry::Registry;
-use super::request::{DeleteEnv, Environment};
-use super::run::{Teardown, endpoint};
+use super::request::DeleteEnv;
+use super::run::Teardown;
 use super::{cpi_names, lock, prepare, resume, suspects};
 use crate::agent::Before;
 use crate::plan;

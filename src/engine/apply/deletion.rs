@@ -11,8 +11,7 @@
 use serde_json::json;
 
 use super::cloud::Cloud;
-use super::connection::Presence;
-use super::cpis::of_cpi;
+use super::connection::{Presence, of_cpi};
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::state::{Change, Handle, Kind, Undeleted};

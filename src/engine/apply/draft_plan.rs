@@ -1,9 +1,10 @@
 //! What a `create-env` is going to do, as far as that can be known without a CPI.
 
 use super::alive::{self, Seen};
+use super::connect::endpoint;
+use super::environment::Environment;
 use super::prepare::Prepared;
-use super::request::{CreateEnv, Environment};
-use super::run::endpoint;
+use super::request::CreateEnv;
 use super::suspects;
 use crate::agent::Endpoint;
 use crate::plan::{self, Options, Plan};

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::identity::Stranger;
+use super::connect::{contact, endpoint};
+use super::environment::Environment;
 use super::lifecycle::Jobs;
-use super::lock;
-use super::prepare;
-use super::request::Environment;
-use super::run::{connect, endpoint};
-use crate::agent::{Agent, Endpoint};
-use crate::state::{State, Store};
+use super::{lock, prepare};
+use crate::agent::Agent;
+use crate::state::Store;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
@@ -53,26 +51,4 @@ impl Existing {
     pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
         Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
     }
-}
-
-/// The agent of the VM on record, once it answers and is known to be that VM's own.
-pub(super) fn contact(
-    environment: &Environment,
-    endpoint: Endpoint,
-    state: &State,
-    patience: Duration,
-) -> Result<Agent> {
-    let Some(vm) = state.vm_handle() else {
-        return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
-    };
-    let agent = connect(environment, endpoint, state);
-    let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
-    agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
-    if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && let Some(stranger) = Stranger::ask(&agent, expected)?
-    {
-        return Err(stranger.error(&agent, state));
-    }
-    waiting.finish();
-    Ok(agent)
 }

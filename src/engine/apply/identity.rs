@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::suspects;
 use crate::agent::{Agent, AgentError};
-use crate::state::State;
+use crate::state::{State, Suspect};
 use base::{Error, ErrorKind};
 
 /// An agent that is not the one expected.
@@ -49,7 +48,7 @@ impl Stranger {
             ),
         );
         match state.suspected_vm(&self.id) {
-            Some(suspect) => error.with_hint(suspects::met(suspect)),
+            Some(suspect) => error.with_hint(met(suspect)),
             None => error.with_hint(
                 "another VM has this address; find and remove it in the IaaS, then run the same command again",
             ),
@@ -60,4 +59,15 @@ impl Stranger {
 /// The id in the answer to `get_state`; empty where there is none.
 pub(super) fn id(seen: &Value) -> &str {
     seen.get("agent_id").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What to do about one whose agent was met.
+pub(super) fn met(suspect: &Suspect) -> String {
+    format!(
+        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
+         command again",
+        suspect.how_to_find(),
+        suspect.request_id,
+        suspect.said
+    )
 }

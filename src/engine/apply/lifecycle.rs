@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::logs;
-use super::request::Environment;
-use super::signals;
+use super::environment::Environment;
+use super::{logs, signals};
 use crate::agent::{Agent, AgentError, Backoff, Before, Drained};
 use base::events::Stage;
 use base::text;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::request::Environment;
+use super::environment::Environment;
 use super::signals;
-use crate::state::{Holder, Store};
+use crate::state::{Holder, Storage, Store};
 use base::text;
 use base::{Error, Result};
 
@@ -42,4 +42,10 @@ pub(super) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<
         let interval = if environment.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
         signals::pause(environment, interval.min(left))
     }
+}
+
+/// The error for a command that needs a state and finds none.
+pub(super) fn no_state(storage: &Storage) -> Error {
+    Error::invalid(format!("there is no state '{storage}'"))
+        .with_hint("name the state file with --state if it is elsewhere")
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use super::prepare::create_directory;
-use super::request::Environment;
+use super::environment::Environment;
 use super::signals;
 use crate::state::State;
 use artifact::{Cache, Digest, Fetcher, Identity, Kind, Location, Source, Stemcell, stemcell};
@@ -219,4 +218,8 @@ fn obtain(
         .collect::<Result<Vec<_>>>()?;
     obtained.sort_by_key(|(index, _)| *index);
     Ok(obtained.into_iter().map(|(_, obtained)| obtained).collect())
+}
+
+pub(super) fn create_directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::cpi_source::{Alone, Located, Sources};
-use super::request::Environment;
-use super::{cpi_names, prepare, registry};
+use super::environment::Environment;
+use super::{cpi_names, obtain, prepare};
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
+use crate::registry::ForCalls;
 use crate::state::State;
 use artifact::{self, Source, Stemcell};
 use base::Result;
@@ -47,7 +48,7 @@ pub struct OpenedCpi {
     /// What `create_vm` and `create_disk` take.
     pub life: Option<LifeOf>,
     /// Contract v1 needs it while CPI calls are made.
-    _registry: Option<registry::ForCalls>,
+    _registry: Option<ForCalls>,
     _installed: Option<Arc<Installed>>,
 }
 
@@ -94,10 +95,9 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     let sources = Sources::find(environment, alone.parts())?;
     let Located { executable, context, installed } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
-        Some(config) if request.life => Some(registry::ForCalls::start(
-            config,
-            environment.paths.work.join("registry.json").as_path().into(),
-        )?),
+        Some(config) if request.life => {
+            Some(ForCalls::start(config, environment.paths.work.join("registry.json").as_path().into())?)
+        }
         _ => None,
     };
     opening.finish();
@@ -117,7 +117,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
 pub fn open_stemcell(environment: &Environment, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
     let directory = environment.paths.work.join("stemcell");
-    prepare::create_directory(&directory)?;
+    obtain::create_directory(&directory)?;
     let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
     unpacking.finish();
     Ok(stemcell)

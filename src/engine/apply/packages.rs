@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::compiled::{Key, PackageStore};
+use super::environment::Environment;
 use super::prepare::find;
-use super::request::Environment;
 use super::signals;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use artifact::release::Package;

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::DraftPlan;
+use super::environment::Environment;
 use super::packages::Supply;
-use super::request::{CreateEnv, Environment};
+use super::request::CreateEnv;
 use super::run::Run;
 use super::{cpi_names, prepare, suspects};
 use crate::plan::{Alteration, Difference, differences};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
+use super::environment::Environment;
 use super::obtain::{self, Obtained, Unknown};
-use super::request::Environment;
 use crate::plan::{Leaf, Wanted};
 use crate::state::{State, VmSpec};
 use artifact::{Identity, Release, Stemcell, release};
@@ -198,7 +198,7 @@ pub(super) fn open_stemcell(
 fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
     let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
-    create_directory(&directory)?;
+    obtain::create_directory(&directory)?;
     let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
     Ok(release)
@@ -248,8 +248,4 @@ pub(super) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Releas
         .iter()
         .find(|release| release.name == name)
         .ok_or_else(|| Error::invalid(format!("there is no release '{name}' in `releases`")))
-}
-
-pub(super) fn create_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

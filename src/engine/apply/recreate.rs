@@ -1,8 +1,9 @@
 //! `recreate`: a new VM for what is deployed, and nothing else that is new.
 
 use super::create_env::create_env;
-use super::records::no_state;
-use super::request::{CreateEnv, Environment};
+use super::environment::Environment;
+use super::lock::no_state;
+use super::request::CreateEnv;
 use super::{cpi_names, prepare};
 use crate::state::State;
 use base::{Error, Result};

@@ -1,26 +1,24 @@
 //! Contract v1 in a run: the registry for the CPI, and the ssh tunnel through which the VM's agent reaches it.
 
 use std::cell::RefCell;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
 use super::cloud::Cloud;
-use super::request::Environment;
+use super::environment::Environment;
 use super::signals;
 use crate::agent::{Agent, AgentError};
 use crate::protocol::Contract;
-use crate::protocol::RegistryEndpoint;
 use crate::registry::tunnel::Tunnel;
-use crate::registry::{Credentials, Registry as Server};
-use crate::state::{Change, Document, State};
+use crate::registry::{Registry as Server, loopback, serve};
+use crate::state::{Change, State};
 use artifact::Location;
 use base::events::Stage;
 use base::timing::Activity;
 use base::{Error, Result};
-use manifest::deployment::{CloudProvider, RegistryConfig, SshTunnel};
+use manifest::deployment::{CloudProvider, SshTunnel};
 use net::ssh::{self, Key, KeyError};
 
 /// How long to wait for the agent before looking whether the tunnel has failed for good.
@@ -122,44 +120,6 @@ impl<'a> Registry<'a> {
     }
 }
 
-/// A registry for CPI calls alone; it answers while this lives, and no VM reaches it.
-pub(super) struct ForCalls {
-    _server: Server,
-    /// Last, because the other lives in it.
-    _runtime: Runtime,
-}
-
-impl ForCalls {
-    /// Starts the registry that the manifest configures, with what is in `content`.
-    pub(super) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
-        let (runtime, server) = serve(config, loopback(config)?, content)?;
-        Ok(ForCalls { _server: server, _runtime: runtime })
-    }
-
-    /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
-    pub(super) fn start_again(entrance: RegistryEndpoint, content: Document) -> Result<Self> {
-        let runtime = runtime()?;
-        let server = Server::start_again(runtime.handle(), entrance, content)?;
-        Ok(ForCalls { _server: server, _runtime: runtime })
-    }
-}
-
-fn serve(config: &RegistryConfig, address: SocketAddr, content: Document) -> Result<(Runtime, Server)> {
-    let runtime = runtime()?;
-    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
-    let server = Server::start(runtime.handle(), address, &credentials, content)?;
-    Ok((runtime, server))
-}
-
-fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("registry")
-        .enable_all()
-        .build()
-        .map_err(|error| Error::io("starting the registry", error))
-}
-
 fn no_longer_needed(provider: &CloudProvider) -> String {
     let place = |place: &str| place.rsplit(": ").next().unwrap_or(place).to_owned();
     let mut places: Vec<String> = provider.registry.iter().map(|registry| place(&registry.place)).collect();
@@ -170,23 +130,6 @@ fn no_longer_needed(provider: &CloudProvider) -> String {
         "{} {verb} no longer needed: with contract v2 the agent needs no registry, and none is started",
         places.join(" and ")
     )
-}
-
-fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
-    let wrong = |why: String| {
-        Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
-            "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches it through `cloud_provider.ssh_tunnel`",
-        )
-    };
-    let host = config.host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, config.port)
-        .to_socket_addrs()
-        .map_err(|error| wrong(format!("the host '{host}' does not resolve (DNS): {error}")))?;
-    match found.next() {
-        Some(address) if address.ip().is_loopback() => Ok(address),
-        Some(address) => Err(wrong(format!("{} is no loopback address", address.ip()))),
-        None => Err(wrong(format!("the host '{host}' stands for no address"))),
-    }
 }
 
 fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::Server> {

@@ -2,11 +2,13 @@
 
 use std::fs;
 
-use super::request::{Environment, RenderJob};
+use super::environment::Environment;
 use super::{cpi_source, prepare, render};
 use crate::templates;
 use base::error::ResultExt;
 use base::{Error, Result};
+use erb::Mode;
+use manifest::Inputs;
 use manifest::deployment::CpiSource;
 
 /// A file of a job.
@@ -18,6 +20,17 @@ pub struct File {
     pub content: Vec<u8>,
     /// Whether it is to be run.
     pub executable: bool,
+}
+
+/// `render`.
+#[derive(Debug, Clone)]
+pub struct RenderJob {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// The job, of the instance group or of the CPI.
+    pub job: String,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
 }
 
 /// The instance's ID, which a deployment would draw.

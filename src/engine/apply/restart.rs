@@ -1,7 +1,8 @@
 //! `restart`: stops the jobs and starts them again, in one go.
 
+use super::environment::Environment;
 use super::existing::Existing;
-use super::request::{Environment, OnJobs, Stopping};
+use super::request::{OnJobs, Stopping};
 use crate::agent::Before;
 use base::Result;
 

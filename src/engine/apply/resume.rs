@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::effect::Effect;
-use super::registry::ForCalls;
-use super::request::Environment;
+use super::environment::Environment;
+use super::open_call_errors::{still_at_work, unknown_outcome};
 use super::{prepare, signals, suspects};
 use crate::agent::Backoff;
 use crate::cpi::{self, CpiError, Stop, read_answer};
+use crate::registry::ForCalls;
 use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store};
 use base::events::{Reporter, Stage};
 use base::timing::Activity;
@@ -214,16 +215,6 @@ fn open_registry(
     }
 }
 
-/// The error for a call whose process was left at work.
-pub(super) fn still_at_work(error: Error, call: &OpenCall) -> Error {
-    error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
-        format!(
-            "if it hangs, end its process: `fuser '{}'` names it; then what it did has to be looked for",
-            call.answer_path().display()
-        ),
-    )
-}
-
 /// The changes an answer means, if the state can take them.
 fn fitting_changes(
     environment: &Environment,
@@ -240,19 +231,4 @@ fn fitting_changes(
         trial.apply(change.clone()).map_err(|rejected| rejected.to_string())?;
     }
     Ok(changes)
-}
-
-/// The error for a call that may have made something nobody has a CID of.
-pub(super) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
-    let unknown = cause
-        .context(format!("what the CPI's `{}` did is not known", effect.method()))
-        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
-    // Where another machine made the call, its log is there.
-    let unknown = match call.log_path() {
-        log if log.exists() => {
-            unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))
-        }
-        _ => unknown,
-    };
-    unknown.with_hint("delete it there, then run the same command again with --forget-open-calls")
 }

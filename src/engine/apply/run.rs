@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::cloud::Cloud;
-use super::jobs;
+use super::connect::connect;
+use super::environment::Environment;
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
 use super::render::{self, RenderedJobs};
-use super::request::{AGENT_PATIENCE, CreateEnv, Environment, Stopping};
+use super::request::{AGENT_PATIENCE, CreateEnv, Stopping};
 use super::step_timer::StepTimer;
-use super::{deletion, disk, signals, vm};
+use super::{deletion, disk, jobs, signals, vm};
 use crate::agent::{Agent, Before, Endpoint};
 use crate::plan::{DiskRef, Plan, Planned, Step};
 use crate::protocol::Contract;
@@ -18,7 +19,6 @@ use crate::state::{Change, Handle, Kind, Leaves, Release, State};
 use base::events::{Event, Stage};
 use base::{Error, Result};
 use erb::Renderer;
-use manifest::deployment::CloudProvider;
 
 /// A `create-env` under way.
 pub(super) struct Run<'a> {
@@ -310,26 +310,4 @@ impl<'a> Teardown<'a> {
             other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
         }
     }
-}
-
-/// Where the agent is, and what vouches for it. Without that, `--insecure-agent` must have been given.
-pub(super) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<Endpoint> {
-    let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
-    match ca {
-        None if environment.insecure_agent => {
-            environment.reporter.warn(
-                "`cloud_provider.cert.ca` is missing: whoever answers at the address of `cloud_provider.mbus` is \
-                 taken for the agent, and gets its password (--insecure-agent)",
-            );
-            Endpoint::unverified(&provider.mbus)
-        }
-        ca => Endpoint::new(&provider.mbus, ca),
-    }
-}
-
-/// A client of the agent that a signal can interrupt and the run's clock measures.
-pub(super) fn connect(environment: &Environment, endpoint: Endpoint, state: &State) -> Agent {
-    let signalled = environment.clone();
-    let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
-    Agent::new(endpoint, &state.director_id, interrupted, environment.clock.clone())
 }

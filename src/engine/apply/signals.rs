@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::request::Environment;
+use super::environment::Environment;
 use base::{Error, ErrorKind, Result};
 
 /// The first signal, if one came.

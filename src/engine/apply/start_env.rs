@@ -1,7 +1,8 @@
 //! `start-env`: starts the jobs that `stop-env` stopped.
 
+use super::environment::Environment;
 use super::existing::Existing;
-use super::request::{Environment, OnJobs};
+use super::request::OnJobs;
 use base::Result;
 
 /// Starts the jobs of the environment; returns one sentence that says what came of it.

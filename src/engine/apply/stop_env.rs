@@ -1,7 +1,8 @@
 //! `stop-env`: stops the jobs and leaves VM and disks as they are.
 
+use super::environment::Environment;
 use super::existing::Existing;
-use super::request::{Environment, OnJobs, Stopping};
+use super::request::{OnJobs, Stopping};
 use crate::agent::Before;
 use base::Result;
 

@@ -2,9 +2,9 @@
 //! so no run stops for it; but it stays on record, is told by every run, and is looked for where anybody can be asked:
 //! a VM by its agent. No CPI can be asked about a disk or an image without its CID.
 
+use super::connect::{connect, endpoint};
 use super::effect::Effect;
-use super::request::Environment;
-use super::run::{connect, endpoint};
+use super::environment::Environment;
 use super::{identity, prepare};
 use crate::agent::{AgentError, Endpoint};
 use crate::state::{Kind, State, Suspect};
@@ -17,27 +17,6 @@ const TOLD: usize = 3;
 /// One of them in words: what to look for, and by which request.
 pub(super) fn describe(suspect: &Suspect) -> String {
     format!("{} (request {}, {})", suspect.how_to_find(), suspect.request_id, suspect.since)
-}
-
-/// What an operator can do about one that was just recorded.
-pub(super) fn hint(suspect: &Suspect) -> String {
-    format!(
-        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
-         forget --call {}`",
-        suspect.how_to_find(),
-        suspect.request_id
-    )
-}
-
-/// What to do about one whose agent was met.
-pub(super) fn met(suspect: &Suspect) -> String {
-    format!(
-        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
-         command again",
-        suspect.how_to_find(),
-        suspect.request_id,
-        suspect.said
-    )
 }
 
 /// Tells what is on record.
@@ -67,7 +46,7 @@ pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
-    .with_hint(met(suspect)))
+    .with_hint(identity::met(suspect)))
 }
 
 /// As [`look`], with what was found for the caller to judge.

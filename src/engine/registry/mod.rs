@@ -11,7 +11,9 @@
 //! them for everything.
 
 mod content;
+mod for_calls;
 mod server;
 pub(crate) mod tunnel;
 
+pub(crate) use for_calls::{ForCalls, loopback, serve};
 pub use server::{Credentials, Registry};

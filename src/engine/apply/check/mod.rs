@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::prepare;
+use super::environment::{Environment, Paths};
+use super::obtain::create_directory;
 use super::recreate::renew;
-use super::request::{CreateEnv, Environment, Paths};
+use super::request::CreateEnv;
 use crate::state::Handle;
 use base::{Error, ErrorKind, Result};
 
@@ -232,7 +233,7 @@ pub fn cloud_check(
 /// Scratch space of its own, for what cannot be unpacked twice into the same place.
 fn apart(environment: &Environment, name: &str) -> Result<Environment> {
     let work = environment.paths.work.join(name);
-    prepare::create_directory(&work)?;
+    create_directory(&work)?;
     let paths = Paths { work, ..environment.paths.clone() };
     Ok(Environment { paths, ..environment.clone() })
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use parts::{Alone, Parts};
 
-use super::request::Environment;
+use super::environment::Environment;
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
 use crate::protocol::BuiltinCpi;

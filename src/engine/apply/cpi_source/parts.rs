@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::jobs;
+use crate::apply::environment::Environment;
 use crate::apply::prepare;
-use crate::apply::request::Environment;
 use crate::protocol::BuiltinCpi;
 use crate::templates;
 use artifact::Release;

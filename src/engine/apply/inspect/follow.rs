@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::agent::Agent;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
 use crate::apply::signals;
 use base::{Error, ErrorKind, Result};
 

@@ -20,11 +20,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::existing;
+use super::connect::{contact, endpoint};
+use super::environment::Environment;
+use super::lock::no_state;
 use super::prepare;
-use super::records::no_state;
-use super::request::Environment;
-use super::run::endpoint;
 use crate::agent::{Agent, Endpoint};
 use crate::state::State;
 use base::Result;
@@ -54,7 +53,7 @@ fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> 
 fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Result<Visited> {
     let state = read_state(environment)?;
     let endpoint = agents_place(environment, inputs)?;
-    let agent = existing::contact(environment, endpoint.clone(), &state, patience)?;
+    let agent = contact(environment, endpoint.clone(), &state, patience)?;
     Ok(Visited { endpoint, agent })
 }
 

@@ -10,8 +10,8 @@ use super::gateway::{Configured, VM, Way};
 use super::host_key::known_hosts_line;
 use super::{agents_place, reach, read_state};
 use crate::agent::{Agent, Backoff};
-use crate::apply::prepare;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
+use crate::apply::obtain::create_directory;
 use crate::apply::signals;
 use base::files::durable::write_atomically;
 use base::timing::Activity;
@@ -135,7 +135,7 @@ struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     fn new(environment: &Environment) -> Result<Self> {
-        prepare::create_directory(&environment.paths.work)?;
+        create_directory(&environment.paths.work)?;
         let made = tempfile::Builder::new()
             .prefix("ssh-")
             .permissions(std::fs::Permissions::from_mode(0o700))

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, Endpoint};
+use crate::apply::connect::{connect, endpoint};
 use crate::apply::connection::Presence;
 use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
+use crate::apply::environment::Environment;
 use crate::apply::identity::Stranger;
 use crate::apply::records::{self, Overview};
-use crate::apply::request::Environment;
-use crate::apply::run::{connect, endpoint};
 use crate::apply::{cpi_names, prepare};
 use crate::history::{self, Run};
 use crate::state::{Handle, Kind, State};

@@ -1,9 +1,9 @@
 //! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
 
-use super::{Agree, find, no_state};
+use super::{Agree, find};
 use crate::apply::effect::Effect;
-use crate::apply::lock;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
+use crate::apply::lock::{self, no_state};
 use crate::state::{Answer, Change, Kind};
 use base::{Error, Result};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError};
+use crate::apply::connect::{connect, endpoint};
 use crate::apply::connection::{Connection, Presence};
 use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
-use crate::apply::request::Environment;
-use crate::apply::run::{connect, endpoint};
+use crate::apply::environment::Environment;
 use crate::apply::{cpi_names, lock, prepare};
 use crate::state::{Change, Disk, Handle, Kind, State, Stemcell, Vm};
 use base::events::Stage;

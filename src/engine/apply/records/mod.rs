@@ -15,14 +15,7 @@ pub use restore::{keep_version, restore};
 pub use show::{Overview, show};
 pub use verify::{Checked, Finding, Status, Verify, verify};
 
-use crate::state::Storage;
-use base::{Error, Result};
+use base::Result;
 
 /// Asks the operator to agree to what the question says, or fails.
 pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
-
-/// The error for a command that needs a state and finds none.
-pub(super) fn no_state(storage: &Storage) -> Error {
-    Error::invalid(format!("there is no state '{storage}'"))
-        .with_hint("name the state file with --state if it is elsewhere")
-}

@@ -1,8 +1,8 @@
 //! `state backup`: puts a kept version in the place of the state, or keeps the state as one.
 
-use super::{Agree, no_state};
-use crate::apply::lock;
-use crate::apply::request::Environment;
+use super::Agree;
+use crate::apply::environment::Environment;
+use crate::apply::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
 use base::Result;
 

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::no_state;
 use crate::apply::effect::Effect;
+use crate::apply::lock::no_state;
 use crate::protocol::Contract;
 use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
 use base::Result;

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::no_state;
 use crate::agent::AgentError;
+use crate::apply::connect::{connect, endpoint};
 use crate::apply::connection::{Connection, Presence};
 use crate::apply::cpi_source::Alone;
 use crate::apply::cpis::Cpis;
-use crate::apply::identity::Stranger;
-use crate::apply::request::Environment;
-use crate::apply::run::{connect, endpoint};
-use crate::apply::{cpi_names, lock, prepare, suspects};
+use crate::apply::environment::Environment;
+use crate::apply::identity::{self, Stranger};
+use crate::apply::lock::{self, no_state};
+use crate::apply::{cpi_names, prepare, suspects};
 use crate::state::{Handle, Kind};
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     let met = suspects::find(environment, &endpoint, &state)?;
     for suspect in &state.monopile.suspects {
         let (status, detail) = match met.is_some_and(|met| met == suspect) {
-            true => (Status::Drifted, suspects::met(suspect)),
+            true => (Status::Drifted, identity::met(suspect)),
             false => (Status::Unknown, format!("it may have made {} all the same", suspect.looks_like)),
         };
         findings.push(Finding {

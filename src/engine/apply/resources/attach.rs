@@ -8,7 +8,7 @@ use serde_json::Map;
 use super::place::On;
 use crate::apply::cloud::Cloud;
 use crate::apply::connection::Presence;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
 use crate::apply::{cpi_names, records};
 use crate::state::{Change, Disk, Handle, Kind};
 use base::{Error, Result};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::apply::records::no_state;
+use crate::apply::lock::no_state;
 use crate::state::{Handle, Kind, Snapshot, State, Stemcell, Storage};
 use base::Result;
 

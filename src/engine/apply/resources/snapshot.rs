@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::place::On;
 use crate::apply::effect::Effect;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
 use crate::apply::{cpi_names, records};
 use crate::state::{Handle, Kind, Snapshot, State};
 use base::{Error, Result};

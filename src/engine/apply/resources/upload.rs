@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::place::{On, Place};
 use crate::apply::cloud::{AtOnce, Cloud};
-use crate::apply::create_env::check_formats;
-use crate::apply::request::Environment;
+use crate::apply::environment::Environment;
+use crate::apply::formats::check_formats;
 use crate::apply::{cpi_names, deletion, obtain, vm};
 use crate::cpi::Answer;
 use crate::state::{Change, Handle, Kind, State, Stemcell, Store};

@@ -1,0 +1,72 @@
+//! A registry that answers CPI calls while it lives.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use tokio::runtime::Runtime;
+
+use super::server::{Credentials, Registry};
+use crate::protocol::RegistryEndpoint;
+use crate::state::Document;
+use base::{Error, Result};
+use manifest::deployment::RegistryConfig;
+
+/// A registry for CPI calls alone; it answers while this lives, and no VM reaches it.
+pub(crate) struct ForCalls {
+    _registry: Registry,
+    /// Last, because the other lives in it.
+    _runtime: Runtime,
+}
+
+impl ForCalls {
+    /// Starts the registry that the manifest configures, with what is in `content`.
+    pub(crate) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
+        let (runtime, registry) = serve(config, loopback(config)?, content)?;
+        Ok(ForCalls { _registry: registry, _runtime: runtime })
+    }
+
+    /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
+    pub(crate) fn start_again(entrance: RegistryEndpoint, content: Document) -> Result<Self> {
+        let runtime = runtime()?;
+        let registry = Registry::start_again(runtime.handle(), entrance, content)?;
+        Ok(ForCalls { _registry: registry, _runtime: runtime })
+    }
+}
+
+/// Starts a registry on a runtime of its own.
+pub(crate) fn serve(
+    config: &RegistryConfig,
+    address: SocketAddr,
+    content: Document,
+) -> Result<(Runtime, Registry)> {
+    let runtime = runtime()?;
+    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
+    let registry = Registry::start(runtime.handle(), address, &credentials, content)?;
+    Ok((runtime, registry))
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("registry")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::io("starting the registry", error))
+}
+
+/// Returns the address to listen on, which must be one of loopback.
+pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
+    let wrong = |why: String| {
+        Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
+            "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches it through `cloud_provider.ssh_tunnel`",
+        )
+    };
+    let host = config.host.trim_start_matches('[').trim_end_matches(']');
+    let mut found = (host, config.port)
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("the host '{host}' does not resolve (DNS): {error}")))?;
+    match found.next() {
+        Some(address) if address.ip().is_loopback() => Ok(address),
+        Some(address) => Err(wrong(format!("{} is no loopback address", address.ip()))),
+        None => Err(wrong(format!("the host '{host}' stands for no address"))),
+    }
+}
