@@ -44,7 +44,6 @@ impl CreateEnvArgs {
         let plan = plan.transpose()?;
         session.keep_log("create-env");
         let (request, surroundings) = self.deploy.prepare(session)?;
-        let request = apply::CreateEnv { plan, ..request };
-        apply::create_env(&request, &surroundings.environment).map(Finished::Summary)
+        apply::create_env(&request, plan.as_ref(), &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -62,7 +62,6 @@ impl DeployArgs {
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy.into(),
-            plan: None,
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,

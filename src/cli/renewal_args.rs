@@ -42,7 +42,6 @@ impl RenewalArgs {
             recreate: true,
             recreate_persistent_disks: false,
             strategy: Strategy::Recreate,
-            plan: None,
             stopping: self.stopping.stopping(),
             verify: true,
             agent_timeout: self.boot_timeout,

@@ -16,8 +16,13 @@ use crate::state::{Kind, State};
 use crate::templates;
 use base::{Error, Result};
 
-/// Creates or updates the environment; returns one sentence that says what came of it.
-pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<String> {
+/// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`), it
+/// takes the steps of that plan or none.
+pub fn create_env(
+    request: &CreateEnv,
+    saved_plan: Option<&PlanReport>,
+    environment: &Environment,
+) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
     resume::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
@@ -29,8 +34,8 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     cpi_names::rename(environment, prepared.cpis.as_ref(), &mut store)?;
     let mut draft = DraftPlan::form(environment, request, prepared, store.state())?;
     let mut plan_report = PlanReport::of(&draft, store.state(), None);
-    if let Some(agreed) = &request.plan {
-        agreed.check(&plan_report)?;
+    if let Some(saved_plan) = saved_plan {
+        saved_plan.check(&plan_report)?;
     }
     environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
     let suspect = draft.suspect.take();
@@ -59,7 +64,11 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     cpis.install(cpi, &validating)?;
     validating.finish();
     plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
-    agree(environment, request, &draft, &plan_report, store.state())?;
+    if saved_plan.is_some() {
+        announce(environment, &plan_report);
+    } else {
+        agree(environment, &draft, &plan_report, store.state())?;
+    }
     signals::check(environment)?;
 
     let connecting = environment.reporter.stage(asking(cpi));
@@ -95,20 +104,24 @@ pub fn create_env(request: &CreateEnv, environment: &Environment) -> Result<Stri
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Says what is going to be done: all of it to whoever sits at the terminal, who has to agree before something that
-/// runs is stopped or something that exists is deleted. A saved plan has been agreed to; elsewhere the flags say so.
+/// Announces what is going to be done, in short.
+fn announce(environment: &Environment, plan_report: &PlanReport) {
+    environment.reporter.note(plan_report.headline());
+    if let Some(expectation) = plan_report.expectation() {
+        environment.reporter.note(expectation);
+    }
+}
+
+/// Announces what is going to be done. The operator at a terminal sees all of it, and has to agree before
+/// something that runs is stopped or something that exists is deleted.
 fn agree(
     environment: &Environment,
-    request: &CreateEnv,
     draft: &DraftPlan,
     plan_report: &PlanReport,
     state: &State,
 ) -> Result<()> {
-    let Some(confirm) = environment.confirm.as_ref().filter(|_| request.plan.is_none()) else {
-        environment.reporter.note(plan_report.headline());
-        if let Some(expectation) = plan_report.expectation() {
-            environment.reporter.note(expectation);
-        }
+    let Some(confirm) = &environment.confirm else {
+        announce(environment, plan_report);
         return Ok(());
     };
     for line in plan_report.summary() {

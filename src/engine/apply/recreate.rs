@@ -32,7 +32,7 @@ pub(super) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
             )
             .with_hint("ops files and variables must be the same as for create-env"));
     }
-    create_env(&CreateEnv { recreate: true, ..request.clone() }, environment)
+    create_env(&CreateEnv { recreate: true, ..request.clone() }, None, environment)
 }
 
 /// Whether the manifest is the one that is deployed, and still of the same CPI: which one that is stands beside it.

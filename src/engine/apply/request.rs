@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::plan_report::PlanReport;
 use crate::plan::Strategy;
 use erb::Mode;
 use manifest::Inputs;
@@ -43,8 +42,6 @@ pub struct CreateEnv {
     pub recreate_persistent_disks: bool,
     /// `--update-strategy`: how a change comes to a VM that exists.
     pub strategy: Strategy,
-    /// `--plan`: what is to be done, and nothing else.
-    pub plan: Option<PlanReport>,
     /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
     pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.
