@@ -5,13 +5,14 @@ use std::time::Duration;
 use super::cloud::Cloud;
 use super::connect::connect;
 use super::environment::Environment;
+use super::jobs::{Applied, Instance};
 use super::packages::Packages;
 use super::prepare::{Opened, Prepared};
 use super::registry::Registry;
 use super::render::{self, RenderedJobs};
 use super::request::{AGENT_PATIENCE, CreateEnv, Stopping};
 use super::step_timer::StepTimer;
-use super::{deletion, disk, jobs, signals, vm};
+use super::{deletion, disk, signals, vm};
 use crate::agent::{Agent, Before, Endpoint};
 use crate::plan::{DiskRef, Plan, Planned, Step};
 use crate::protocol::Contract;
@@ -178,20 +179,31 @@ impl<'a> Run<'a> {
 
     /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
     fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let networks = jobs::resolve_networks(self, agent, cloud.state())?;
+        let networks = self.instance(agent).resolve_networks(cloud.state())?;
         let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
-        jobs::deploy(self, agent, &rendered, &networks, stage)?;
+        self.instance(agent).deploy(&rendered, &networks, stage)?;
         self.step_timer.moved();
         cloud.commit(self.deployed())
     }
 
     /// The same, on the VM that runs.
     fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = jobs::Applied::of(agent, cloud.state())?;
-        let rendered = self.take_rendered(cloud.state(), &applied.networks(self), stage)?;
-        let interruption = jobs::update(self, agent, &rendered, &applied, stage)?;
+        let applied = Applied::of(agent, cloud.state())?;
+        let rendered =
+            self.take_rendered(cloud.state(), &applied.networks(&self.prepared.deployment), stage)?;
+        let interruption = self.instance(agent).update(&rendered, &applied, stage)?;
         self.step_timer.interrupted(interruption);
         cloud.commit(self.deployed())
+    }
+
+    fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
+        Instance {
+            environment: self.environment,
+            agent,
+            deployment: &self.prepared.deployment,
+            packages: &self.packages,
+            drain: self.teardown.stopping.drain(),
+        }
     }
 
     fn take_rendered(
