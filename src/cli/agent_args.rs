@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use engine::apply::Environment;
+use engine::environment::Environment;
 
 /// How to speak with the agent.
 #[derive(Debug, Clone, Args)]

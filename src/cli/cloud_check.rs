@@ -12,7 +12,7 @@ use super::session::Session;
 use super::table::Table;
 use crate::ui;
 use base::Result;
-use engine::apply::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
+use engine::inspection::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -46,7 +46,7 @@ impl CloudCheckArgs {
         let (deploy, surroundings) = self.renewal.prepare(session)?;
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
         let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
-        let checked = apply::cloud_check(&request, &surroundings.environment, choose)?;
+        let checked = inspection::cloud_check(&request, &surroundings.environment, choose)?;
         let hide = |text: &str| session.redactor.apply(text).into_owned();
         let output = match session.globals.json {
             true => Finished::json(&checked.problems)?,

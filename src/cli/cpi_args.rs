@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 
 use super::duration;
-use engine::apply::Environment;
+use engine::environment::Environment;
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// Which version of the CPI API to speak.

@@ -9,7 +9,7 @@ use super::finish::Finished;
 use super::plan;
 use super::session::Session;
 use base::{Error, Result};
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CreateEnvArgs {
@@ -39,11 +39,11 @@ impl CreateEnvArgs {
         let plan = self.plan.as_deref().map(|path| {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| Error::io(format!("reading the plan '{}'", path.display()), error))?;
-            apply::PlanReport::parse(&text, &path.display().to_string())
+            deploy::PlanReport::parse(&text, &path.display().to_string())
         });
         let plan = plan.transpose()?;
         session.keep_log("create-env");
         let (request, surroundings) = self.deploy.prepare(session)?;
-        apply::create_env(&request, plan.as_ref(), &surroundings.environment).map(Finished::Summary)
+        deploy::create_env(&request, plan.as_ref(), &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -10,7 +10,7 @@ use super::session::Session;
 use super::{AgentArgs, StoppingArgs, duration};
 use crate::ui;
 use base::{Error, Result};
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeleteEnvArgs {
@@ -52,7 +52,7 @@ impl DeleteEnvArgs {
         session.keep_log("delete-env");
         let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
         self.agent.apply(&mut surroundings.environment);
-        let request = apply::DeleteEnv {
+        let request = deploy::DeleteEnv {
             inputs,
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
@@ -61,6 +61,6 @@ impl DeleteEnvArgs {
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
-        apply::delete_env(&request, &surroundings.environment).map(Finished::Summary)
+        deploy::delete_env(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

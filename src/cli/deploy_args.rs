@@ -9,7 +9,7 @@ use super::environment_args::EnvironmentArgs;
 use super::session::{RunContext, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 /// What is to be deployed, and how.
 #[derive(Debug, Clone, Args)]
@@ -54,10 +54,10 @@ pub struct DeployArgs {
 
 impl DeployArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn prepare(self, session: &Session) -> Result<(apply::CreateEnv, RunContext)> {
+    pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
         let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
         self.agent.apply(&mut surroundings.environment);
-        let request = apply::CreateEnv {
+        let request = deploy::CreateEnv {
             inputs,
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ValueHint};
 
 use super::{duration, paths};
 use base::Result;
-use engine::apply::inspect::{Errand, Gateway, Login, Ssh, Way};
+use engine::inspection::{Errand, Gateway, Login, Ssh, Way};
 use manifest::Inputs;
 
 /// How the VM's sshd is reached, and as whom.

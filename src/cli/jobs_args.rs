@@ -8,7 +8,7 @@ use super::duration;
 use super::session::{RunContext, Session};
 use super::vm_args::VmArgs;
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 /// An environment whose VM runs.
 #[derive(Debug, Clone, Args)]
@@ -23,10 +23,10 @@ pub(super) struct JobsArgs {
 
 impl JobsArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn begin(&self, session: &Session, command: &str) -> Result<(apply::OnJobs, RunContext)> {
+    pub(super) fn begin(&self, session: &Session, command: &str) -> Result<(deploy::OnJobs, RunContext)> {
         let (state, inputs) = self.vm.inputs()?;
         session.keep_log(command);
         let surroundings = self.vm.surroundings(session, state)?;
-        Ok((apply::OnJobs { inputs, agent_timeout: self.agent_timeout }, surroundings))
+        Ok((deploy::OnJobs { inputs, agent_timeout: self.agent_timeout }, surroundings))
     }
 }

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::vm_args::VmArgs;
 use super::{duration, paths};
 use base::{Error, Result};
-use engine::apply::inspect::{self, LogKind, Logs};
+use engine::inspection::{self, LogKind, Logs};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
@@ -82,7 +82,7 @@ impl LogsArgs {
         let surroundings = self.vm.surroundings(session, state)?;
         let environment = &surroundings.environment;
         if let Some(path) = target {
-            let saved = inspect::save_logs(&request, environment, &path)?;
+            let saved = inspection::save_logs(&request, environment, &path)?;
             return match session.globals.json {
                 true => Finished::json(&saved),
                 false => Ok(Finished::Output(
@@ -103,8 +103,8 @@ impl LogsArgs {
             }
         };
         let printed = match self.follow {
-            true => inspect::follow_logs(&request, environment, &mut print),
-            false => inspect::print_logs(&request, environment, &mut print),
+            true => inspection::follow_logs(&request, environment, &mut print),
+            false => inspection::print_logs(&request, environment, &mut print),
         };
         match broken {
             Some(std::io::ErrorKind::BrokenPipe) => {}

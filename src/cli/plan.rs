@@ -10,7 +10,7 @@ use super::session::Session;
 use base::exit_code;
 use base::files::durable::write_atomically;
 use base::{Error, Result};
-use engine::apply::{self, Action, PlanReport};
+use engine::deploy::{self, Action, PlanReport};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlanArgs {
@@ -46,7 +46,7 @@ impl PlanArgs {
 pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
     let (mut request, surroundings) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
-    apply::plan_env(&request, &surroundings.environment)
+    deploy::plan_env(&request, &surroundings.environment)
 }
 
 /// The plan as the command's product.

@@ -6,7 +6,7 @@ use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RecreateArgs {
@@ -18,6 +18,6 @@ impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("recreate");
         let (request, surroundings) = self.renewal.prepare(session)?;
-        apply::recreate(&request, &surroundings.environment).map(Finished::Summary)
+        deploy::recreate(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -12,7 +12,7 @@ use super::finish::Finished;
 use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use base::redact::Redactor;
 use base::{Error, Result};
-use engine::apply::{self, File};
+use engine::deploy::{self, File};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenderArgs {
@@ -46,13 +46,13 @@ pub(super) struct RenderArgs {
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
-        let request = apply::RenderJob {
+        let request = deploy::RenderJob {
             inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
             job: self.job,
             templates: self.templates.into(),
         };
         let surroundings = session.surroundings(state, None, false)?;
-        let mut files = apply::render_job(&request, &surroundings.environment)?;
+        let mut files = deploy::render_job(&request, &surroundings.environment)?;
         if !self.show_secrets {
             for file in &mut files {
                 file.content = without_secrets(&file.content, &session.redactor);

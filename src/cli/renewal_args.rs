@@ -8,7 +8,7 @@ use super::environment_args::EnvironmentArgs;
 use super::session::{RunContext, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
-use engine::apply;
+use engine::deploy;
 use engine::plan::Strategy;
 
 /// What is deployed, and how a new VM for it is made.
@@ -34,10 +34,10 @@ pub(super) struct RenewalArgs {
 
 impl RenewalArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn prepare(&self, session: &Session) -> Result<(apply::CreateEnv, RunContext)> {
+    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
         let (inputs, mut surroundings) = self.on.begin(session, false)?;
         self.agent.apply(&mut surroundings.environment);
-        let request = apply::CreateEnv {
+        let request = deploy::CreateEnv {
             inputs,
             recreate: true,
             recreate_persistent_disks: false,

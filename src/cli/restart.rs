@@ -7,7 +7,7 @@ use super::finish::Finished;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RestartArgs {
@@ -21,6 +21,6 @@ pub(super) struct RestartArgs {
 impl RestartArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.jobs.begin(session, "restart")?;
-        apply::restart(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
+        deploy::restart(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
     }
 }

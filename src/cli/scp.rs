@@ -9,7 +9,7 @@ use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
 use base::{Error, Result};
-use engine::apply::inspect::{self, Errand, Place};
+use engine::inspection::{self, Errand, Place};
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -38,7 +38,7 @@ impl ScpArgs {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, errand(&self.places, self.recursive)?)?;
         let surroundings = self.vm.surroundings(session, state)?;
-        let code = inspect::ssh(&request, &surroundings.environment)?;
+        let code = inspection::ssh(&request, &surroundings.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }
 }

@@ -1,5 +1,5 @@
 //! What a command runs in: the renderer, the redactor, the clock, and on demand the
-//! [`Environment`](engine::apply::Environment) that the library asks for.
+//! [`Environment`](engine::environment::Environment) that the library asks for.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use artifact::Cache;
 use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
-use engine::apply::{Ask, Confirm, Environment, Paths};
+use engine::environment::{Ask, Confirm, Environment, Paths};
 use engine::state::{Address, Shared, Storage};
 
 /// How a command behaves towards who called it.

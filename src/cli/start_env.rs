@@ -6,7 +6,7 @@ use super::finish::Finished;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StartEnvArgs {
@@ -17,6 +17,6 @@ pub(super) struct StartEnvArgs {
 impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.jobs.begin(session, "start-env")?;
-        apply::start_env(&on, &surroundings.environment).map(Finished::Summary)
+        deploy::start_env(&on, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::{duration, paths};
 use base::{Error, Result};
-use engine::apply::Environment;
+use engine::environment::Environment;
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]

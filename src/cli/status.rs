@@ -15,7 +15,7 @@ use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths}
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
-use engine::apply::inspect::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
+use engine::inspection::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
 use engine::state::{State, Storage};
 
 /// Days before its end from which on a certificate is pointed at.

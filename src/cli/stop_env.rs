@@ -7,7 +7,7 @@ use super::finish::Finished;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
 use base::Result;
-use engine::apply;
+use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StopEnvArgs {
@@ -21,6 +21,6 @@ pub(super) struct StopEnvArgs {
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.jobs.begin(session, "stop-env")?;
-        apply::stop_env(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
+        deploy::stop_env(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
     }
 }

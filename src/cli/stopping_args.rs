@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use engine::apply::Stopping;
+use engine::deploy::Stopping;
 
 /// How jobs are stopped.
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 //! What the state of a command line that is still being typed offers: whatever a CID or a CPI's name names.
 
 use super::typed::Typed;
-use engine::apply::records::{self, Overview};
+use engine::records::{self, Overview};
 use engine::state::{Kind, Storage};
 
 /// Something that can be named, and what it is.

@@ -14,7 +14,7 @@ use crate::conformance::check::{CheckContext, Notes, Report, Settings, StemcellI
 use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
-use engine::apply;
+use engine::cpis;
 use engine::protocol::Contract;
 
 /// Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense
@@ -137,7 +137,7 @@ impl CheckArgs {
             (Some(life), _) => Some(life.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = apply::open_stemcell(&on_bench.surroundings.environment, path, &stage)?;
+                let opened = cpis::open_stemcell(&on_bench.surroundings.environment, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }

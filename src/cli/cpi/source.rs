@@ -13,8 +13,8 @@ use crate::cli::session::{RunContext, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
 use base::{Error, Result};
-use engine::apply::{self, OpenCpi, OpenedCpi};
 use engine::cpi::Executable;
+use engine::cpis::{self, OpenCpi, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// Which CPI, and how it is asked.
@@ -119,7 +119,7 @@ impl SourceArgs {
                     life,
                     stemcell: stemcell.map(Path::to_owned),
                 };
-                let cpi = apply::open_cpi(&request, environment)?;
+                let cpi = cpis::open_cpi(&request, environment)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
                 let which = self.cpi_name.as_ref();

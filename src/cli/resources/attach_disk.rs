@@ -7,7 +7,7 @@ use super::{ChangeArgs, OfCpiArgs};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
-use engine::apply::resources::{self, AttachDisk};
+use engine::resources::{self, AttachDisk};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AttachDiskArgs {

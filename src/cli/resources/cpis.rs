@@ -8,7 +8,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::{Error, Result};
-use engine::apply::resources::{self, ListedCpi};
+use engine::resources::{self, ListedCpi};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]

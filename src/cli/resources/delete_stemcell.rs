@@ -7,7 +7,7 @@ use super::ChangeArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
-use engine::apply::resources::{self, Delete};
+use engine::resources::{self, Delete};
 use engine::state::Kind;
 
 #[derive(Debug, Clone, Args)]

@@ -7,7 +7,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::Result;
-use engine::apply::resources::{self, DiskUse};
+use engine::resources::{self, DiskUse};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DisksArgs {

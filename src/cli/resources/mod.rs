@@ -15,7 +15,7 @@ use clap::{Args, ValueHint};
 use super::environment_args::EnvironmentArgs;
 use super::session::{RunContext, Session};
 use base::Result;
-use engine::apply::resources::On;
+use engine::resources::On;
 
 pub(super) use attach_disk::AttachDiskArgs;
 pub(super) use cpis::CpisArgs;

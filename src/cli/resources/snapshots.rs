@@ -7,7 +7,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::Result;
-use engine::apply::resources;
+use engine::resources;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnapshotsArgs {

@@ -7,7 +7,7 @@ use super::{ChangeArgs, OfCpiArgs};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
-use engine::apply::resources::{self, TakeSnapshot};
+use engine::resources::{self, TakeSnapshot};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TakeSnapshotArgs {

@@ -9,7 +9,7 @@ use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use base::Result;
-use engine::apply::resources::{self, UploadStemcell};
+use engine::resources::{self, UploadStemcell};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UploadStemcellArgs {

@@ -10,7 +10,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::{Result, encoding};
-use engine::apply::records;
+use engine::records;
 use engine::state::{self, Version};
 
 /// List the kept versions of a state file, keep one, go back to one

@@ -7,7 +7,7 @@ use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
-use engine::apply::records::{self, Forgettable};
+use engine::records::{self, Forgettable};
 use engine::state::Kind;
 
 /// Drop a record on purpose: nothing will look after what it describes

@@ -9,7 +9,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::{AgentArgs, duration};
 use base::Result;
-use engine::apply::records::{self, ImportedStemcell};
+use engine::records::{self, ImportedStemcell};
 
 /// Make a state file from CIDs, for an environment whose state is lost
 #[derive(Debug, Clone, Args)]

@@ -7,7 +7,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::Result;
-use engine::apply::records::{self, Overview};
+use engine::records::{self, Overview};
 use engine::state::{Kind, Undeleted};
 
 /// Show what is on record: VM, disks, stemcells, releases, calls that are open

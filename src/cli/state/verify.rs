@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::cli::table::Table;
 use crate::cli::{AgentArgs, duration};
 use base::Result;
-use engine::apply::records::{self, Checked, Status};
+use engine::records::{self, Checked, Status};
 
 /// Ask CPI and agent whether what is on record exists
 #[derive(Debug, Clone, Args)]

@@ -6,12 +6,18 @@
 
 mod answer;
 mod client;
+mod connect;
 mod endpoint;
 mod error;
+pub(crate) mod identity;
+mod log_archive;
 mod messages;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{Agent, Backoff};
+pub(crate) use connect::{connect, contact, endpoint};
 pub use endpoint::Endpoint;
 pub use error::AgentError;
+pub(crate) use identity::Stranger;
+pub(crate) use log_archive::LogArchive;
 pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};

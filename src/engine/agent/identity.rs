@@ -1,0 +1,73 @@
+//! Whose agent answers. An address says nothing: an older VM, or another one, may have it, and take the same
+//! password. Until its id is the one that `create_vm` gave, nothing is asked of an agent but `ping` and `get_state`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::agent::{Agent, AgentError};
+use crate::state::{State, Suspect};
+use base::{Error, ErrorKind};
+
+/// An agent that is not the one expected.
+pub(crate) struct Stranger {
+    id: String,
+}
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.id.is_empty() {
+            true => f.write_str("it gives no id"),
+            false => write!(f, "its id is {}", self.id),
+        }
+    }
+}
+
+impl Stranger {
+    /// The agent whose `get_state` answered this, unless it has the expected id.
+    pub(crate) fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
+        let id = id(seen);
+        (id != expected).then(|| Stranger { id: id.to_owned() })
+    }
+
+    /// The agent that answers, unless it has the expected id.
+    pub(crate) fn ask(agent: &Agent, expected: &str) -> Result<Option<Self>, AgentError> {
+        Ok(Self::in_answer(&agent.get_state()?, expected))
+    }
+
+    /// The error for a run that needs the agent of the VM on record.
+    pub(crate) fn error(&self, agent: &Agent, state: &State) -> Error {
+        let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
+        let expected = state.vm().map(|vm| vm.agent_id.as_str());
+        let error = Error::new(
+            ErrorKind::AgentUnreachable,
+            format!(
+                "the agent at {} is not the one{vm}: {self}, not {}; nothing else was asked of it",
+                agent.address(),
+                expected.unwrap_or_default()
+            ),
+        );
+        match state.suspected_vm(&self.id) {
+            Some(suspect) => error.with_hint(met(suspect)),
+            None => error.with_hint(
+                "another VM has this address; find and remove it in the IaaS, then run the same command again",
+            ),
+        }
+    }
+}
+
+/// The id in the answer to `get_state`; empty where there is none.
+pub(crate) fn id(seen: &Value) -> &str {
+    seen.get("agent_id").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What to do about one whose agent was met.
+pub(crate) fn met(suspect: &Suspect) -> String {
+    format!(
+        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
+         command again",
+        suspect.how_to_find(),
+        suspect.request_id,
+        suspect.said
+    )
+}

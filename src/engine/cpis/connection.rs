@@ -1,0 +1,291 @@
+//! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::source::Located;
+use crate::cpi::install::Installed;
+use crate::cpi::{Answer, Call, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
+use crate::environment::{Environment, signals};
+use crate::prepare;
+use crate::protocol::{Contract, Terms};
+use crate::state::Kind;
+use base::events::Stage;
+use base::timing::{Activity, Spending};
+use base::{Error, Result};
+
+/// How often a call is made again when the CPI says that this may help.
+const RETRIES: u32 = 3;
+/// The wait before the first retry; it doubles.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How many lines of a log are held back at most; then the oldest go.
+const HELD_LINES: usize = 10_000;
+
+/// A CPI that has said what it is.
+pub(crate) struct Connection<'a> {
+    environment: &'a Environment,
+    /// Its name; none for the default CPI.
+    name: Option<String>,
+    cpi: Cpi,
+    /// The version of the stemcell that calls are about; 0 until it is known.
+    stemcell_api_version: AtomicU32,
+    /// Nobody may take the CPI's packages away while it is in use.
+    _installed: Option<Arc<Installed>>,
+}
+
+/// Whether something exists, as far as the CPI can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It does.
+    There,
+    /// It does not.
+    Gone,
+    /// The CPI cannot tell, for this reason.
+    Unknown(String),
+}
+
+/// How often a call was made again.
+#[derive(Default)]
+pub(crate) struct Retries(u32);
+
+impl Retries {
+    /// Whether the call is to be made again after this error: the CPI says that it may help, and has not said so
+    /// too often. Announces it, and waits.
+    pub(crate) fn allow(
+        &mut self,
+        environment: &Environment,
+        stage: &Stage,
+        error: &CpiError,
+    ) -> Result<bool> {
+        let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
+        if self.0 == RETRIES {
+            return Ok(false);
+        }
+        let pause = RETRY_PAUSE * 2u32.pow(self.0);
+        self.0 += 1;
+        stage.reporter().warn(format!(
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            self.0 + 1,
+            RETRIES + 1,
+            pause.as_secs()
+        ));
+        signals::pause(environment, pause)?;
+        Ok(true)
+    }
+}
+
+impl<'a> Connection<'a> {
+    /// Asks the CPI what it is. No higher API version than `highest` is spoken.
+    pub(crate) fn open(
+        environment: &'a Environment,
+        name: Option<&str>,
+        located: Located,
+        director_uuid: &str,
+        highest: Option<u32>,
+        stage: &Stage,
+    ) -> Result<Self> {
+        let setup = Setup {
+            executable: located.executable,
+            director_uuid: director_uuid.to_owned(),
+            scratch: environment.paths.work.clone(),
+            context: located.context,
+            highest_api_version: highest,
+        };
+        let mut retries = Retries::default();
+        loop {
+            signals::check(environment)?;
+            let connected = {
+                let _calling = count_and_measure(environment);
+                Cpi::connect(setup.clone(), &mut watch(environment, stage))
+            };
+            match connected {
+                Err(error) if retries.allow(environment, stage, &error)? => {}
+                connected => {
+                    return Ok(Connection {
+                        environment,
+                        name: name.map(str::to_owned),
+                        cpi: connected.map_err(|error| of_cpi(name, error))?,
+                        stemcell_api_version: AtomicU32::default(),
+                        _installed: located.installed,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Decides the contract with a stemcell; calls say its version from now on.
+    pub(crate) fn negotiate(&self, stemcell_api_version: u32) -> Contract {
+        self.stemcell_api_version.store(stemcell_api_version, Ordering::Relaxed);
+        self.cpi.contract(stemcell_api_version)
+    }
+
+    /// Its name; none for the default CPI.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The version of the CPI API that is spoken with it.
+    pub(crate) fn api_version(&self) -> u32 {
+        self.cpi.api_version()
+    }
+
+    /// The stemcell formats it takes, where it says so.
+    pub(crate) fn stemcell_formats(&self) -> Option<&[String]> {
+        self.cpi.info().stemcell_formats.as_deref()
+    }
+
+    /// What the answers to its calls are read by.
+    pub(crate) fn terms(&self) -> Terms {
+        self.cpi.terms(self.stemcell_api_version())
+    }
+
+    /// A call with a request id of its own.
+    pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
+        Call::new(method, arguments, self.stemcell_api_version())
+    }
+
+    fn stemcell_api_version(&self) -> Option<u32> {
+        Some(self.stemcell_api_version.load(Ordering::Relaxed)).filter(|version| *version != 0)
+    }
+
+    /// Makes a call once, with its answer and log in `files`.
+    pub(crate) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
+        let _calling = count_and_measure(self.environment);
+        // The answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
+        let mut held = VecDeque::new();
+        let mut watching = watch(self.environment, stage);
+        if call.method != Method::AttachDisk {
+            return self.cpi.call(call, files, &mut watching);
+        }
+        watching.on_log = Box::new(|line: &str| {
+            if held.len() == HELD_LINES {
+                held.pop_front();
+            }
+            held.push_back(line.to_owned());
+        });
+        let outcome = self.cpi.call(call, files, &mut watching);
+        drop(watching);
+        if let Ok(Answer::Hint(Some(hint))) = &outcome {
+            prepare::redact_hint(self.environment, hint);
+        }
+        held.iter().for_each(|line| show(self.environment, stage, line));
+        outcome
+    }
+
+    /// Makes a call that changes nothing, or nothing that cannot be repeated.
+    pub(crate) fn ask(
+        &self,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        let mut retries = Retries::default();
+        loop {
+            signals::check(self.environment)?;
+            let call = self.prepare(method, arguments.clone());
+            let outcome = {
+                let _calling = count_and_measure(self.environment);
+                self.cpi.ask(&call, &mut watch(self.environment, stage))
+            };
+            match outcome {
+                Err(error) if retries.allow(self.environment, stage, &error)? => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    pub(crate) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
+        match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
+            Ok(answer) => Ok(answer == Answer::Boolean(true)),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
+            Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
+            Err(error) => Err(self.own(error)),
+        }
+    }
+
+    /// Says which CPI an error is of.
+    pub(crate) fn own(&self, error: CpiError) -> Error {
+        of_cpi(self.name.as_deref(), error)
+    }
+
+    /// Whether something exists.
+    pub(crate) fn presence(&self, stage: &Stage, what: Kind, cid: &str) -> Result<Presence> {
+        let (method, not_found) = match what {
+            Kind::Vm => (Method::HasVm, CpiErrorKind::VmNotFound),
+            Kind::Disk => (Method::HasDisk, CpiErrorKind::DiskNotFound),
+            Kind::Stemcell | Kind::Snapshot => {
+                return Ok(Presence::Unknown(format!("no CPI can be asked about a {what}")));
+            }
+        };
+        match self.ask(stage, method, vec![json!(cid)])? {
+            Ok(Answer::Boolean(true)) => Ok(Presence::There),
+            Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
+            Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` answered {other:?}"))),
+            Err(error) if error.kind() == Some(&not_found) => Ok(Presence::Gone),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
+            }
+            Err(error @ CpiError::Abandoned { .. }) => Err(self.own(error)),
+            Err(error) => Ok(Presence::Unknown(error.to_string())),
+        }
+    }
+
+    /// Sets metadata, which a CPI need not implement.
+    pub(crate) fn set_metadata(
+        &self,
+        stage: &Stage,
+        method: Method,
+        cid: &str,
+        metadata: Value,
+    ) -> Result<()> {
+        match self.ask(stage, method, vec![json!(cid), metadata])? {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
+                tracing::info!(%method, "the CPI does not implement it");
+                Ok(())
+            }
+            Err(error) => Err(self.own(error)),
+        }
+    }
+}
+
+/// A process of the CPI is about to run.
+fn count_and_measure(environment: &Environment) -> Spending<'_> {
+    environment.clock.count(|counts| counts.cpi_calls += 1);
+    environment.clock.spend(Activity::Cpi)
+}
+
+/// Shows the CPI's log where the operator looks. A second signal, or `--cpi-timeout`, ends the wait.
+fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+    let begun = Instant::now();
+    Watch {
+        on_log: Box::new(move |line: &str| show(environment, stage, line)),
+        stop: Box::new(move || {
+            let timeout = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience);
+            let stop = signals::insisted(environment).map(Stop::Signal).or(timeout.map(Stop::Timeout));
+            if stop.is_some() {
+                environment.left_at_work.store(true, Ordering::SeqCst);
+            }
+            stop
+        }),
+    }
+}
+
+fn show(environment: &Environment, stage: &Stage, line: &str) {
+    let line = environment.redactor.line(line);
+    tracing::debug!(target: "cpi", "{line}");
+    stage.log_line(line);
+}
+
+/// Says which CPI an error is of, where it has a name.
+pub(crate) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
+    match name {
+        None => error.into(),
+        Some(name) => error.into().context(format!("CPI '{name}'")),
+    }
+}

@@ -1,0 +1,35 @@
+//! The stemcell formats that CPIs take.
+
+use crate::environment::Environment;
+use base::{Error, Result};
+
+/// Checks that the CPI takes the stemcell, as far as both say so.
+pub(crate) fn check_formats(
+    environment: &Environment,
+    name: Option<&str>,
+    cpi: Option<&[String]>,
+    stemcell: &[String],
+) -> Result<()> {
+    let known = cpi.filter(|known| !known.is_empty());
+    match (known, name) {
+        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
+            Ok(())
+        }
+        (Some(known), name) => {
+            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
+            Err(Error::invalid(format!(
+                "{who} takes stemcells in the formats {}, and this one comes as {}",
+                known.join(", "),
+                stemcell.join(", ")
+            ))
+            .with_hint("use the stemcell made for this IaaS"))
+        }
+        (None, Some(name)) => {
+            environment
+                .reporter
+                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
+            Ok(())
+        }
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,19 @@
+//! The CPIs of a run: found by manifest and CPI config, installed, and asked what they are.
+//!
+//! Uses `environment`, `cpi`, `registry`, `prepare` and `jobs`. Entry points: [`Cpis`], all CPIs of a manifest;
+//! [`Connection`], one that has answered `info`; [`check_az`] and [`rename`], which compare the names in manifest and
+//! state; [`open_cpi()`] for commands that need a CPI and no environment.
+
+mod connection;
+mod formats;
+mod names;
+mod open;
+mod set;
+mod source;
+
+pub(crate) use connection::{Connection, Presence, Retries, of_cpi};
+pub(crate) use formats::check_formats;
+pub(crate) use names::{check_az, named, rename, renamed};
+pub use open::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
+pub(crate) use set::{Cpis, asking};
+pub(crate) use source::{Alone, Parts, job_context};

@@ -1,0 +1,157 @@
+//! The names of CPIs in manifest, CPI config and state: whether they fit together, and what was renamed.
+
+use crate::environment::Environment;
+use crate::state::{Change, State, Store};
+use base::{Error, Result};
+use manifest::CpiConfig;
+use manifest::deployment::Az;
+
+/// The CPI that `--cpi` names, which is there; the empty name is that of the default CPI, as in `migrated_from`.
+pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
+    match config {
+        _ if name.is_empty() => Ok(None),
+        Some(config) if config.find(name).is_some() => Ok(Some(name)),
+        Some(config) => Err(config.unknown(name, "--cpi names")),
+        None => Err(Error::invalid(format!("--cpi names CPI '{name}', and there is no CPI config"))
+            .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest")),
+    }
+}
+
+/// Checks that the CPI of the availability zone is there.
+pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()> {
+    let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));
+    match (config, cpi) {
+        (None, Some((az, cpi))) => {
+            Err(Error::invalid(format!("AZ '{az}' is of CPI '{cpi}', and there is no CPI config"))
+                .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest"))
+        }
+        (Some(config), Some((az, cpi))) if config.find(cpi).is_none() => {
+            Err(config.unknown(cpi, &format!("AZ '{az}' is of")))
+        }
+        (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
+            // What is made now would be taken for that CPI's by the next run.
+            Some(heir) => Err(Error::invalid(format!(
+                "CPI '{0}' is `migrated_from` the default CPI, and the VM is to be made by the default CPI",
+                heir.name
+            ))
+            .with_hint(format!("give the instance group an AZ (`azs`) whose `cpi` is '{}'", heir.name))),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The state with `migrated_from` applied, and the changes that lead there. A CPI that is on record and not in the
+/// config is an error.
+pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(State, Vec<Change>)> {
+    let mut changes = Vec::new();
+    for cpi in config.into_iter().flat_map(|config| &config.cpis) {
+        for from in &cpi.migrated_from {
+            if state.resources().any(|(_, handle)| handle.cpi == *from) {
+                changes.push(Change::CpiRenamed { from: from.clone(), to: cpi.name.clone() });
+            }
+        }
+    }
+    let mut renamed = state.clone();
+    for change in &changes {
+        renamed
+            .apply(change.clone())
+            .map_err(|rejected| Error::invalid("`migrated_from` cannot be applied").with_source(rejected))?;
+    }
+    check_records(config, &renamed)?;
+    Ok((renamed, changes))
+}
+
+/// Applies `migrated_from` to the state, durably; nothing in the world is touched.
+pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
+    for change in renamed(config, store.state())?.1 {
+        if let Change::CpiRenamed { from, to } = &change {
+            let from =
+                from.as_deref().map_or_else(|| "the default CPI".to_owned(), |from| format!("CPI '{from}'"));
+            environment
+                .reporter
+                .note(format!("what is on record of {from} is of CPI '{to}' from now on (migrated_from)"));
+        }
+        store.commit(change)?;
+    }
+    Ok(())
+}
+
+fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
+    let missing = |cpi: &str| config.is_none_or(|config| config.find(cpi).is_none());
+    let mut lost = state.resources().filter(|(_, handle)| handle.cpi().is_some_and(missing)).peekable();
+    let Some(name) = lost.peek().and_then(|(_, handle)| handle.cpi.clone()) else { return Ok(()) };
+    let things: Vec<String> = lost.map(|(what, handle)| format!("{what} {handle}")).collect();
+    let error = match config {
+        None => Error::invalid(format!("the state is about CPI '{name}', and there is no CPI config"))
+            .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest"),
+        Some(_) => Error::invalid(format!(
+            "the state is about CPI '{name}', which the CPI config does not have (any more)"
+        ))
+        .with_hint("put it back until nothing on record is of it, or give its name to the `migrated_from` of the CPI that took its place"),
+    };
+    Err(error.with_source(format!("on record: {}", things.join(", "))).with_hint("nothing was changed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Handle, Snapshot};
+
+    fn config(text: &str) -> CpiConfig {
+        CpiConfig::parse(&yaml::load(text, std::path::Path::new("cpis.yml")).unwrap()).unwrap()
+    }
+
+    fn state(cpi: Option<&str>) -> State {
+        let mut state = State::new();
+        let cid = "snap-1".to_owned();
+        let cpi = cpi.map(str::to_owned);
+        let (disk, created_at, unknown) = ("disk-1".to_owned(), String::new(), serde_json::Map::new());
+        state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
+        state
+    }
+
+    fn az(cpi: Option<&str>) -> Az {
+        Az { name: "z1".into(), cpi: cpi.map(str::to_owned), cloud_properties: serde_json::Map::new() }
+    }
+
+    #[test]
+    fn a_cpi_that_is_on_record_must_be_there() {
+        let a = config("cpis: [{name: a, type: x}]");
+        renamed(Some(&a), &state(Some("a"))).unwrap();
+        renamed(Some(&a), &state(None)).unwrap();
+        for config in [None, Some(&config("cpis: []"))] {
+            let error = renamed(config, &state(Some("a"))).unwrap_err();
+            let chain = error.chain().join(": ");
+            assert!(
+                chain.contains("about CPI 'a'") && chain.contains("snapshot 'snap-1' of CPI 'a'"),
+                "{chain}"
+            );
+        }
+    }
+
+    #[test]
+    fn earlier_names_lead_to_the_present_one() {
+        let heir = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
+        for from in [Some("a"), None] {
+            let (renamed, changes) = renamed(Some(&heir), &state(from)).unwrap();
+            assert_eq!(changes.len(), 1);
+            assert_eq!(renamed.resources().next().unwrap().1, Handle::new("snap-1", Some("b")));
+        }
+        assert!(renamed(Some(&heir), &state(Some("b"))).unwrap().1.is_empty());
+        assert!(check_az(Some(&heir), Some(&az(None))).is_err(), "it would be renamed by the next run");
+        check_az(Some(&heir), Some(&az(Some("b")))).unwrap();
+    }
+
+    #[test]
+    fn an_availability_zone_names_a_cpi_that_is_there() {
+        check_az(None, None).unwrap();
+        check_az(None, Some(&az(None))).unwrap();
+        assert!(check_az(None, Some(&az(Some("a")))).unwrap_err().to_string().contains("no CPI config"));
+        let config = config("cpis: [{name: east, type: x}]");
+        check_az(Some(&config), Some(&az(None))).unwrap();
+        let error = check_az(Some(&config), Some(&az(Some("eats")))).unwrap_err();
+        assert_eq!(error.to_string(), "AZ 'z1' is of CPI 'eats', which the CPI config does not have");
+        assert!(!error.hints().is_empty());
+    }
+}

@@ -1,0 +1,118 @@
+//! The CPIs of a run: each is installed and asked what it is when it is first needed, and only then.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::connection::Connection;
+use super::source::{Located, Parts, Sources};
+use crate::environment::Environment;
+use crate::state::State;
+use base::Result;
+use base::events::Stage;
+
+/// A CPI's name; none for the default CPI, that of `cloud_provider`.
+type Name = Option<String>;
+
+/// See the module.
+pub(crate) struct Cpis<'a> {
+    environment: &'a Environment,
+    sources: Sources<'a>,
+    director_uuid: String,
+    /// `--cpi-api-version`.
+    highest: Option<u32>,
+    /// The version of the stemcell that calls to it are about.
+    versions: BTreeMap<Name, u32>,
+    located: RefCell<BTreeMap<Name, Located>>,
+    open: RefCell<BTreeMap<Name, Rc<Connection<'a>>>>,
+}
+
+impl<'a> Cpis<'a> {
+    /// Finds the CPIs for what is on record. None is installed or asked yet.
+    pub(crate) fn find(
+        environment: &'a Environment,
+        parts: Parts<'a>,
+        state: &State,
+        highest: Option<u32>,
+    ) -> Result<Self> {
+        let sources = Sources::find(environment, parts)?;
+        let versions =
+            sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
+        Ok(Cpis {
+            environment,
+            sources,
+            director_uuid: state.director_id.clone(),
+            highest,
+            versions,
+            located: RefCell::default(),
+            open: RefCell::default(),
+        })
+    }
+
+    /// Installs a CPI, if that is needed, and does not ask it yet.
+    pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
+        let located = self.sources.locate(name, stage)?;
+        self.located.borrow_mut().insert(name.map(str::to_owned), located);
+        Ok(())
+    }
+
+    /// A CPI that has said what it is, asked as a part of `stage` if it was not asked before.
+    pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<Connection<'a>>> {
+        let key = name.map(str::to_owned);
+        if let Some(open) = self.open.borrow().get(&key) {
+            return Ok(Rc::clone(open));
+        }
+        let located = self.located.borrow_mut().remove(&key);
+        let located = match located {
+            Some(located) => located,
+            None => self.sources.locate(name, stage)?,
+        };
+        let version = self.versions.get(&key).copied();
+        let connection =
+            Connection::open(self.environment, name, located, &self.director_uuid, self.highest, stage)?;
+        if let Some(version) = version {
+            connection.negotiate(version);
+        }
+        let connection = Rc::new(connection);
+        self.open.borrow_mut().insert(key, Rc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// As [`Self::connect`], as a stage of its own.
+    pub(crate) fn get(&self, name: Option<&str>) -> Result<Rc<Connection<'a>>> {
+        if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
+            return Ok(Rc::clone(open));
+        }
+        let asking = self.environment.reporter.stage(asking(name));
+        let connection = self.connect(name, &asking)?;
+        asking.finish();
+        Ok(connection)
+    }
+
+    /// Installs every CPI that something on record is of.
+    pub(crate) fn install_all_of(&self, state: &State, stage: &Stage) -> Result<()> {
+        names_of(state).iter().try_for_each(|name| self.install(name.as_deref(), stage))
+    }
+
+    /// Asks every CPI that something on record is of, so that what is wrong with one is known before any effect.
+    pub(crate) fn get_all_of(&self, state: &State) -> Result<()> {
+        names_of(state).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
+    }
+
+    /// The names of all CPIs but this one.
+    pub(crate) fn others(&self, name: Option<&str>) -> Vec<Name> {
+        self.sources.names().filter(|other| *other != name).map(|other| other.map(str::to_owned)).collect()
+    }
+}
+
+fn names_of(state: &State) -> BTreeSet<Name> {
+    state.resources().map(|(_, handle)| handle.cpi).collect()
+}
+
+/// What it is called to ask a CPI what it is.
+pub(crate) fn asking(name: Option<&str>) -> String {
+    match name {
+        None => "Asking the CPI what it is".to_owned(),
+        Some(name) => format!("Asking CPI '{name}' what it is"),
+    }
+}

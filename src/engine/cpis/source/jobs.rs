@@ -1,0 +1,243 @@
+//! The CPI that jobs of releases make up: one of them has the template `bin/cpi`, others may be plug-ins of it.
+//!
+//! What can be wrong with them is found out in the order of what it costs: which jobs there are, whether their
+//! templates render, and only then whether their packages compile.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Located, Parts, Sources, private_directory, with_directories};
+use crate::cpi::Executable;
+use crate::cpi::install::{CpiJob, Installed, Workshop, install as install_packages};
+use crate::environment::signals;
+use crate::jobs::render;
+use crate::prepare::find;
+use crate::templates;
+use artifact::Release;
+use artifact::release::Job;
+use base::error::ResultExt;
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::deployment::CpiSource;
+
+/// The template whose result is the CPI.
+const CPI: &str = "bin/cpi";
+
+/// A job that the manifest names, found in its release.
+struct Found<'r> {
+    release: &'r Release,
+    job: &'r Job,
+}
+
+/// Job and release.
+pub(super) type Name = (String, String);
+
+/// The job that makes CPIs of this type.
+pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
+    let named = |release: &Release| match &parts.provider.cpi {
+        CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+    };
+    let (first, others): (Vec<&Release>, Vec<&Release>) =
+        parts.releases.iter().partition(|release| named(release));
+    let release = first.into_iter().chain(others).find(|release| has_type(release, kind))?;
+    Some((job_of_type(kind), release.name.clone()))
+}
+
+/// Whether a release makes CPIs of this type.
+pub(super) fn has_type(release: &Release, kind: &str) -> bool {
+    release.job(&job_of_type(kind)).is_ok_and(makes_cpi)
+}
+
+fn job_of_type(kind: &str) -> String {
+    format!("{kind}_cpi")
+}
+
+fn makes_cpi(job: &Job) -> bool {
+    job.templates.iter().any(|template| template.target == CPI)
+}
+
+/// The jobs of the default CPI. Where there are several CPIs, `cloud_provider` may name the jobs of others as well:
+/// the first is the default.
+pub(super) fn of_default_cpi(wanted: &[Name], parts: &Parts<'_>) -> Result<Vec<Name>> {
+    if parts.config.is_none() {
+        return Ok(wanted.to_vec());
+    }
+    let found = find_jobs(wanted, parts.releases)?;
+    match found.iter().position(|found| makes_cpi(found.job)) {
+        Some(first) => Ok(with_plugins(&wanted[first], wanted, &found)),
+        None => Ok(wanted.to_vec()),
+    }
+}
+
+/// The jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
+pub(super) fn of_type(job: &Name, parts: &Parts<'_>) -> Result<Vec<Name>> {
+    match &parts.provider.cpi {
+        CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, parts.releases)?)),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => Ok(vec![job.clone()]),
+    }
+}
+
+fn with_plugins(job: &Name, wanted: &[Name], found: &[Found<'_>]) -> Vec<Name> {
+    let plugins = wanted.iter().zip(found).filter(|(_, found)| !makes_cpi(found.job));
+    std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
+}
+
+/// Installs the jobs below `root`, rendered with these properties, with packages from the cache or `--package-dir`.
+pub(super) fn install(
+    sources: &Sources<'_>,
+    wanted: &[Name],
+    properties: &Map<String, Value>,
+    root: &Path,
+    stage: &Stage,
+) -> Result<Located> {
+    let Sources { environment, parts, .. } = sources;
+    let found = find_jobs(wanted, parts.releases)?;
+    let cpi = the_cpi(&found)?;
+    let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
+    let jobs_dir = root.join("jobs");
+    private_directory(&jobs_dir)?;
+
+    let rendering = installing.reporter().stage("Rendering the CPI's templates");
+    for Found { job, .. } in &found {
+        render_job(parts, job, properties, &jobs_dir)
+            .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
+    }
+    rendering.finish();
+
+    let installed = packages(sources, wanted, &found, root, &installing)?;
+    installing.finish();
+    Ok(Located {
+        executable: Executable {
+            program: jobs_dir.join(&cpi.name).join(CPI),
+            arguments: Vec::new(),
+            environment: with_directories(environment, &installed.packages, &jobs_dir),
+        },
+        // Its configuration is rendered into its files.
+        context: Map::new(),
+        installed: Some(installed),
+    })
+}
+
+/// The packages of these jobs, installed once.
+fn packages(
+    sources: &Sources<'_>,
+    wanted: &[Name],
+    found: &[Found<'_>],
+    root: &Path,
+    stage: &Stage,
+) -> Result<Arc<Installed>> {
+    let environment = sources.environment;
+    let mut installed = sources.installed.borrow_mut();
+    if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
+        return Ok(Arc::clone(known));
+    }
+    let jobs: Vec<CpiJob<'_>> =
+        found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
+    let is_default = match &sources.parts.provider.cpi {
+        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.parts)? == wanted,
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+    };
+    // A directory holds one package of each name, so the other CPIs' have directories of their own.
+    let package_dir = environment.paths.package_dir.as_ref().map(|directory| match wanted {
+        [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
+        _ => directory.clone(),
+    });
+    let workshop = Workshop {
+        cache: &environment.paths.cache,
+        package_dir: package_dir.as_deref(),
+        work: root,
+        keep_work: environment.keep_work,
+        variables: &environment.variables,
+        parallel: environment.parallel,
+        interrupted: &|| signals::first(environment),
+        redactor: &environment.redactor,
+    };
+    let new = Arc::new(install_packages(&jobs, &workshop, stage)?);
+    installed.push((wanted.to_vec(), Arc::clone(&new)));
+    Ok(new)
+}
+
+fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<Found<'r>>> {
+    let mut found: Vec<Found<'r>> = Vec::new();
+    for (name, release) in wanted {
+        let release = find(releases, release)?;
+        let job = release.job(name).context(|| "`cloud_provider` names a CPI that is not there")?;
+        if found.iter().any(|other| other.job.name == job.name) {
+            return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
+                .with_hint("jobs are installed by name, so each name can be there once"));
+        }
+        found.push(Found { release, job });
+    }
+    Ok(found)
+}
+
+/// The one job that makes the executable.
+fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
+    let cpis: Vec<&Found<'r>> = found.iter().filter(|found| makes_cpi(found.job)).collect();
+    let name = |found: &&Found<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
+    match cpis.as_slice() {
+        [one] => Ok(one.job),
+        [] => {
+            let looked: Vec<String> = found
+                .iter()
+                .map(|found| {
+                    let targets: Vec<&str> =
+                        found.job.templates.iter().map(|template| template.target.as_str()).collect();
+                    let targets =
+                        if targets.is_empty() { "no templates".to_owned() } else { targets.join(", ") };
+                    format!("{} has {targets}", name(&found))
+                })
+                .collect();
+            Err(Error::invalid(format!(
+                "no job of `cloud_provider` has the template `{CPI}`, which is the CPI"
+            ))
+            .with_source(format!("job {}", looked.join("; job ")))
+            .with_hint("name the job of the CPI in `cloud_provider.template`"))
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(name).collect();
+            Err(Error::invalid(format!(
+                "{} jobs of `cloud_provider` have the template `{CPI}`, but there can be one CPI only",
+                several.len()
+            ))
+            .with_source(format!("they are {}", names.join(" and ")))
+            .with_hint("leave the jobs of one CPI and its plug-ins in `cloud_provider.templates`"))
+        }
+    }
+}
+
+/// Renders a job's templates into `<jobs_dir>/<job>`: for this user alone, since they hold credentials.
+fn render_job(parts: &Parts<'_>, job: &Job, properties: &Map<String, Value>, jobs_dir: &Path) -> Result<()> {
+    private_directory(&jobs_dir.join(&job.name))?;
+    let context = templates::context(&context(parts.deployment, job, properties))?;
+    for file in render::templates(parts.renderer, job, &context, jobs_dir)? {
+        if file.executable {
+            fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The evaluation context as upstream gives it to jobs it installs (`installation/job_renderer.go`): the CPI's
+/// properties stand where an instance group's would, and there is neither address nor network.
+pub(crate) fn context(deployment: &str, job: &Job, properties: &Map<String, Value>) -> Value {
+    json!({
+        "index": 0,
+        "id": uuid::Uuid::new_v4().to_string(),
+        "az": "unknown",
+        "bootstrap": true,
+        "job": {"name": job.name},
+        "deployment": deployment,
+        "networks": {"default": {"ip": "", "netmask": "", "gateway": ""}},
+        "global_properties": {},
+        "cluster_properties": properties,
+        "job_properties": null,
+        "default_properties": render::defaults(job),
+    })
+}

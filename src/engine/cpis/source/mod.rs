@@ -1,0 +1,163 @@
+//! From what manifest and CPI config say about CPIs to executables.
+//!
+//! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`. The CPI
+//! of `cloud_provider` is the default one and has no name; those of a CPI config have, see `entry`.
+
+mod entry;
+mod jobs;
+mod parts;
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use jobs::context as job_context;
+pub(crate) use parts::{Alone, Parts};
+
+use crate::cpi::Executable;
+use crate::cpi::install::Installed;
+use crate::environment::Environment;
+use crate::protocol::BuiltinCpi;
+use base::events::Stage;
+use base::files::durable::{parent, write_atomically};
+use base::{Error, Result};
+use entry::Entry;
+use manifest::deployment::{CloudProvider, CpiSource};
+
+/// A CPI and what its requests carry in their context.
+pub(crate) struct Located {
+    pub(crate) executable: Executable,
+    pub(crate) context: Map<String, Value>,
+    /// Keeps its packages where they are.
+    pub(crate) installed: Option<Arc<Installed>>,
+}
+
+/// Every CPI there is, found and not yet installed.
+pub(crate) struct Sources<'a> {
+    environment: &'a Environment,
+    parts: Parts<'a>,
+    entries: Vec<Entry<'a>>,
+    /// By the jobs they are for: CPIs of one type share their packages.
+    installed: RefCell<Vec<(Vec<jobs::Name>, Arc<Installed>)>>,
+}
+
+impl<'a> Sources<'a> {
+    /// Finds out what makes each CPI of the config. Nothing is installed.
+    pub(crate) fn find(environment: &'a Environment, parts: Parts<'a>) -> Result<Self> {
+        let cpis = parts.config.map_or(&[][..], |config| &config.cpis);
+        let entries = cpis.iter().map(|cpi| Entry::find(cpi, &parts)).collect::<Result<_>>()?;
+        Ok(Sources { environment, parts, entries, installed: RefCell::default() })
+    }
+
+    /// The names of all CPIs, the default one first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Option<&str>> {
+        std::iter::once(None).chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
+    }
+
+    /// Installs a CPI where that is needed. No name means the default one.
+    pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<Located> {
+        let work = &self.environment.paths.work;
+        let Some(name) = name else { return self.default_cpi(&work.join("cpi"), stage) };
+        let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
+        match found {
+            Some((index, entry)) => entry.locate(self, &work.join("cpis").join(index.to_string()), stage),
+            None => Err(Error::invalid(format!("there is no CPI '{name}'"))),
+        }
+    }
+
+    fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<Located> {
+        let (provider, manifest) = (self.parts.provider, self.parts.manifest);
+        match &provider.cpi {
+            CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
+                let config = self.environment.paths.work.join(format!("{name}-cpi.json"));
+                let config = (config, builtin_config(self.environment, name, provider, &provider.properties));
+                self.builtin(name, config, Map::new(), root)
+            }
+            CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
+                .with_hint(format!("the built-in CPIs are: {}", BuiltinCpi::names(", ")))),
+            CpiSource::Path { path, arguments } => {
+                let program = parent(manifest).join(path);
+                // A plain executable has no rendered job to take its properties from.
+                Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
+            }
+            CpiSource::Jobs(wanted) => {
+                let wanted = jobs::of_default_cpi(wanted, &self.parts)?;
+                jobs::install(self, &wanted, &provider.properties, root, stage)
+            }
+        }
+    }
+
+    /// A CPI of this program, with its configuration and where that goes.
+    fn builtin(
+        &self,
+        name: &str,
+        (file, config): (PathBuf, Value),
+        context: Map<String, Value>,
+        root: &Path,
+    ) -> Result<Located> {
+        write_atomically(&file, config.to_string().as_bytes())
+            .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
+        let arguments =
+            vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
+        Ok(self.plain(self.environment.paths.executable.clone(), arguments, context, root))
+    }
+
+    fn plain(
+        &self,
+        program: PathBuf,
+        arguments: Vec<String>,
+        context: Map<String, Value>,
+        root: &Path,
+    ) -> Located {
+        let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
+        Located { executable: Executable { program, arguments, environment }, context, installed: None }
+    }
+}
+
+/// Makes a directory for this user alone: credentials end up in it.
+fn private_directory(path: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
+}
+
+/// The environment of a CPI process: what this program has, and where packages and jobs are.
+fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
+    let mut variables = environment.variables.clone();
+    variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
+    variables.push(("BOSH_PACKAGES_DIR".into(), packages.display().to_string()));
+    variables.push(("BOSH_JOBS_DIR".into(), jobs.display().to_string()));
+    variables
+}
+
+/// The configuration of a built-in CPI. All of them share one cloud, unless they say otherwise: a CPI that is
+/// renamed must find what it made.
+fn builtin_config(
+    environment: &Environment,
+    name: &str,
+    provider: &CloudProvider,
+    properties: &Map<String, Value>,
+) -> Value {
+    let mut config = Map::new();
+    if name == "local" {
+        config.insert("root".into(), json!(environment.paths.data.join("local")));
+    }
+    config.extend(properties.clone());
+    config.insert("agent".into(), agent(provider, properties));
+    Value::Object(config)
+}
+
+/// How agents are to be reached. What the properties say of it wins, as in a CPI release's job.
+fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
+    let mut agent = json!({"mbus": provider.mbus, "cert": provider.cert});
+    if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {
+        agent.extend(own.clone());
+    }
+    agent
+}

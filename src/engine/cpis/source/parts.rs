@@ -1,0 +1,116 @@
+//! What CPIs are made from.
+
+use std::path::{Path, PathBuf};
+
+use super::jobs;
+use crate::environment::Environment;
+use crate::protocol::BuiltinCpi;
+use crate::{prepare, templates};
+use artifact::Release;
+use base::Result;
+use base::events::Stage;
+use erb::{Mode, ModeRenderer, Renderer};
+use manifest::deployment::{CloudProvider, CpiSource, ReleaseRef};
+use manifest::{CpiConfig, Deployment, Inputs, Loaded};
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    /// What the manifest says about the default CPI.
+    pub(crate) provider: &'a CloudProvider,
+    /// The other CPIs, where there are several.
+    pub(crate) config: Option<&'a CpiConfig>,
+    /// The name of the deployment.
+    pub(crate) deployment: &'a str,
+    /// The file that paths are relative to.
+    pub(crate) manifest: &'a Path,
+    /// The releases that jobs of CPIs are of, at least.
+    pub(crate) releases: &'a [Release],
+    /// Renders their templates.
+    pub(crate) renderer: &'a dyn Renderer,
+}
+
+/// The same for a command that needs nothing else of the manifest: releases whose files are gone are no obstacle.
+pub(crate) struct Alone {
+    pub(crate) provider: CloudProvider,
+    pub(crate) config: Option<CpiConfig>,
+    deployment: String,
+    manifest: PathBuf,
+    releases: Vec<Release>,
+    renderer: ModeRenderer,
+}
+
+impl Alone {
+    /// Reads what the manifest says about CPIs, and the releases of theirs.
+    pub(crate) fn open(
+        environment: &Environment,
+        inputs: &Inputs,
+        templates: Mode,
+        loaded: &Loaded,
+        stage: &Stage,
+    ) -> Result<Self> {
+        let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+        prepare::redact_provider(environment, &provider);
+        let config = loaded.cpis()?;
+        let releases = releases(environment, inputs, loaded, (&provider, config.as_ref()), stage)?;
+        Ok(Alone {
+            provider,
+            config,
+            deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),
+            manifest: inputs.manifest.clone(),
+            releases,
+            renderer: templates::renderer(templates, &environment.variables)?,
+        })
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
+            provider: &self.provider,
+            config: self.config.as_ref(),
+            deployment: &self.deployment,
+            manifest: &self.manifest,
+            releases: &self.releases,
+            renderer: &self.renderer,
+        }
+    }
+}
+
+/// The releases of the default CPI, and as many others as it takes to find every type of the config. Those that call
+/// themselves a CPI's come first.
+fn releases(
+    environment: &Environment,
+    inputs: &Inputs,
+    loaded: &Loaded,
+    (provider, config): (&CloudProvider, Option<&CpiConfig>),
+    stage: &Stage,
+) -> Result<Vec<Release>> {
+    let named = |name: &str| match &provider.cpi {
+        CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+    };
+    let open = |wanted: &[ReleaseRef]| prepare::open_releases(environment, wanted, &inputs.manifest, stage);
+    let mut releases = open(&Deployment::parse_releases(&loaded.root, &named)?)?;
+    let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
+    if types().next().is_none() {
+        return Ok(releases);
+    }
+    let mut others = Deployment::parse_releases(&loaded.root, &|name| !named(name))?;
+    let says_so = |release: &ReleaseRef| release.name.contains("cpi");
+    others.sort_by_key(|release| !says_so(release));
+    for release in &others {
+        let mut missing =
+            types().filter(|cpi| !releases.iter().any(|one| jobs::has_type(one, &cpi.kind))).peekable();
+        if missing.peek().is_none() {
+            break;
+        }
+        let builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
+        match open(std::slice::from_ref(release)) {
+            Ok(opened) => releases.extend(opened),
+            Err(error) if builtin && !says_so(release) => {
+                tracing::info!(release = release.name, problem = %error.chain().join(": "), "not looked at for CPIs");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(releases)
+}

@@ -1,0 +1,154 @@
+//! `create-env`: makes the world as the manifest says.
+
+use super::draft_plan::DraftPlan;
+use super::plan_report::PlanReport;
+use super::request::CreateEnv;
+use super::run::Run;
+use crate::cpis::{self, Cpis, Presence, asking, check_formats};
+use crate::effects::{Cloud, Registry};
+use crate::environment::{Environment, lock, signals};
+use crate::protocol::Contract;
+use crate::recovery::{self, suspects};
+use crate::state::{Kind, State};
+use crate::{prepare, templates};
+use base::{Error, Result};
+
+/// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`), it
+/// takes the steps of that plan or none.
+pub fn create_env(
+    request: &CreateEnv,
+    saved_plan: Option<&PlanReport>,
+    environment: &Environment,
+) -> Result<String> {
+    let mut store = lock::open(environment, "create-env")?;
+    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+    recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
+
+    let validating = environment.reporter.stage("Validating");
+    let prepared = prepare::prepare(environment, &request.inputs, store.state(), &validating)?;
+    cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    cpis::rename(environment, prepared.cpis.as_ref(), &mut store)?;
+    let mut draft = DraftPlan::form(environment, request, prepared, store.state())?;
+    let mut plan_report = PlanReport::of(&draft, store.state(), None);
+    if let Some(saved_plan) = saved_plan {
+        saved_plan.check(&plan_report)?;
+    }
+    environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+    let suspect = draft.suspect.take();
+    if draft.plan.is_empty() && suspect.is_none() {
+        validating.finish();
+        let seen = if request.verify { ", and the agent answers" } else { "" };
+        return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
+    }
+    let prepared = &draft.prepared;
+    let provider = &prepared.deployment.cloud_provider;
+    let cpi = prepared.deployment.cpi();
+    let opened = prepared.open(environment, &validating)?;
+    let renderer = templates::renderer(request.templates, &environment.variables)?;
+    let mut run = Run::new(environment, prepared, &opened, &renderer, draft.endpoint.clone(), request)?;
+    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
+    run.render_what_can_be(store.state(), &validating)?;
+    let parts = cpis::Parts {
+        provider,
+        config: prepared.cpis.as_ref(),
+        deployment: &prepared.deployment.name,
+        manifest: &prepared.manifest_path,
+        releases: &opened.releases,
+        renderer: &renderer,
+    };
+    let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
+    cpis.install(cpi, &validating)?;
+    validating.finish();
+    plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    if saved_plan.is_some() {
+        announce(environment, &plan_report);
+    } else {
+        agree(environment, &draft, &plan_report, store.state())?;
+    }
+    signals::check(environment)?;
+
+    let connecting = environment.reporter.stage(asking(cpi));
+    let connection = cpis.connect(cpi, &connecting)?;
+    check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let contract = connection.negotiate(opened.stemcell.api_version);
+    connecting.finish();
+    cpis.get_all_of(store.state())?;
+    let mut cloud = Cloud::new(environment, cpis, store);
+
+    let mut plan = draft.plan.clone();
+    if let Some(error) = suspect {
+        let vm = super::vm::handle(&cloud)?;
+        let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {
+            return Err(error
+                .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
+                .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
+                .with_hint("--no-verify takes an environment in which nothing changed as it is"));
+        }
+        asking.finish();
+        environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
+        plan = draft.without_vm(cloud.state())?;
+        environment.reporter.planned(
+            format!("A VM is created: VM {vm} does not exist any more"),
+            plan.told(&prepared.deployment.instance()),
+        );
+    }
+    let served = contract_served(cloud.state(), cpi, contract);
+    run.teardown.registry =
+        Registry::start(environment, provider, &prepared.manifest_path, served, &mut cloud)?;
+    run.take(&plan, &mut cloud, contract)?;
+    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
+}
+
+/// Announces what is going to be done, in short.
+fn announce(environment: &Environment, plan_report: &PlanReport) {
+    environment.reporter.note(plan_report.headline());
+    if let Some(expectation) = plan_report.expectation() {
+        environment.reporter.note(expectation);
+    }
+}
+
+/// Announces what is going to be done. The operator at a terminal sees all of it, and has to agree before
+/// something that runs is stopped or something that exists is deleted.
+fn agree(
+    environment: &Environment,
+    draft: &DraftPlan,
+    plan_report: &PlanReport,
+    state: &State,
+) -> Result<()> {
+    let Some(confirm) = &environment.confirm else {
+        announce(environment, plan_report);
+        return Ok(());
+    };
+    for line in plan_report.summary() {
+        environment.reporter.note(line);
+    }
+    if !draft.plan.interrupts() {
+        return Ok(());
+    }
+    let question = match draft.loses(state) {
+        Some(disk) => format!(
+            "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+            disk.handle()
+        ),
+        None => "Continue?".to_owned(),
+    };
+    if confirm(&question)? {
+        return Ok(());
+    }
+    Err(Error::usage("not confirmed: nothing was changed").with_hint("-n (--non-interactive) does not ask"))
+}
+
+/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
+/// which asks the registry then, that of the old one.
+fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+    match state.vm() {
+        Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
+        _ => new,
+    }
+}
+
+fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
+    format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
+}

@@ -1,0 +1,108 @@
+//! `delete-env`: takes down everything that the state records.
+
+use super::request::DeleteEnv;
+use super::run::Teardown;
+use crate::agent::{Before, endpoint};
+use crate::cpis::{self, Alone, Cpis};
+use crate::effects::{Cloud, Effect, Registry};
+use crate::environment::{Environment, lock};
+use crate::recovery::{self, suspects};
+use crate::state::Store;
+use crate::{plan, prepare};
+use base::{Error, Result};
+use manifest::Deployment;
+use manifest::deployment::CloudProvider;
+
+/// One error for everything that could not be deleted.
+fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
+    let count = failures.len();
+    let first = failures.into_iter().next()?;
+    let others = if count > 1 { format!("; {} others failed as well", count - 1) } else { String::new() };
+    Some(
+        first
+            .context(format!("not everything could be deleted{others}"))
+            .with_hint(format!("still on record: {}; run the same command again", kept.join(", "))),
+    )
+}
+
+/// Removes a state that records nothing any more. One that records what failed calls may have made stays: it is all
+/// that is known of it.
+fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, done: &str) -> Result<String> {
+    let suspects = &store.state().monopile.suspects;
+    if suspects.is_empty() {
+        store.remove()?;
+        return Ok(done.to_owned());
+    }
+    suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
+    let request_ids: Vec<&str> = suspects.iter().map(|one| one.request_id.as_str()).collect();
+    Ok(format!(
+        "{done}; the state stays, for what failed calls may have made all the same: see `monopile state show`, and \
+         drop with `monopile state forget --call` {}",
+        request_ids.join(", ")
+    ))
+}
+
+/// Deletes the environment; returns one sentence that says what came of it.
+pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
+    let mut store = lock::open(environment, "delete-env")?;
+    if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+        if request.allow_missing {
+            return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());
+        }
+        return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
+            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
+            .with_hint("--allow-missing takes this for success"));
+    }
+    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+    recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(environment, store.state());
+
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+    prepare::redact_provider(environment, &provider);
+    cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
+    let plan = plan::delete(store.state());
+    if plan.is_empty() {
+        validating.finish();
+        return conclude(environment, &provider, store, "Nothing was left to delete");
+    }
+    environment.reporter.planned("Everything on record is deleted", plan.told(""));
+    let vouched = endpoint(environment, &provider)?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpis = Cpis::find(environment, alone.parts(), store.state(), request.cpi_api_version)?;
+    cpis.install_all_of(store.state(), &validating)?;
+    validating.finish();
+
+    cpis.get_all_of(store.state())?;
+    // The VM's comes first.
+    let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+    let contract =
+        cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
+    let mut cloud = Cloud::new(environment, cpis, store);
+
+    let mut teardown = Teardown::new(
+        environment,
+        vouched,
+        request.stopping,
+        Before::DeleteDeployment,
+        request.agent_timeout,
+    );
+    teardown.registry =
+        Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
+    let failures = teardown.take(&plan, &mut cloud)?;
+    let store = cloud.into_store();
+    let kept: Vec<String> =
+        store.state().resources().map(|(what, handle)| format!("{what} {handle}")).collect();
+    if let Some(error) = several(failures, &kept) {
+        return Err(error);
+    }
+    if kept.is_empty() {
+        return conclude(environment, &provider, store, "Deleted the environment");
+    }
+    Ok(format!(
+        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record until \
+         the next delete-env hears the same",
+        kept.join(", ")
+    ))
+}

@@ -1,0 +1,123 @@
+//! Persistent disks: making, attaching, moving and deleting them.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+
+use super::run::Run;
+use super::vm;
+use crate::agent::{Agent, Stranger};
+use crate::cpi::Method;
+use crate::effects::{Cloud, Effect};
+use crate::protocol::Contract;
+use crate::state::{Disk, Handle};
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::Deployment;
+use manifest::deployment::DiskSpec;
+
+/// Creates a disk where the VM is, in this availability zone.
+pub(super) fn create(
+    cloud: &mut Cloud<'_>,
+    spec: &DiskSpec,
+    az: Option<&str>,
+    why: &str,
+    stage: &Stage,
+) -> Result<Handle> {
+    let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
+    let id = uuid::Uuid::new_v4().to_string();
+    let vm = vm::handle(cloud)?;
+    let record = Disk {
+        id: id.clone(),
+        cid: String::new(),
+        size: spec.size,
+        cloud_properties: spec.cloud_properties.clone(),
+        hint: None,
+        cpi: vm.cpi,
+        az: az.map(str::to_owned),
+        replaced_on: None,
+        unknown: Map::new(),
+    };
+    let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
+    cloud.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
+    let made = cloud.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
+        Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
+    })?;
+    creating.finish();
+    Ok(made)
+}
+
+/// Attaches a disk to the VM and has the agent mount it, which may take so long to answer.
+pub(crate) fn attach(
+    deployment: &Deployment,
+    patience: Duration,
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    disk: &Handle,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let vm = vm::handle(cloud)?;
+    let attaching =
+        stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
+    let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
+    cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    let metadata = vm::disk_metadata(deployment);
+    cloud.set_metadata(&attaching, Method::SetDiskMetadata, disk, metadata)?;
+    // Some clouds restart or suspend a VM for that.
+    wait_again(patience, cloud, agent, &attaching)?;
+    mount(cloud, agent, disk)?;
+    attaching.finish();
+    Ok(())
+}
+
+/// Has the agent mount a disk that is attached.
+pub(crate) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<()> {
+    let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
+    let cid = disk.cid.as_str();
+    let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
+    match sent {
+        // An agent that does not know the first message gets the hint with the second.
+        Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
+        _ => agent.mount_disk(cid, None)?,
+    }
+    Ok(())
+}
+
+/// Copies the data of the mounted disk to the one attached last.
+pub(super) fn migrate(agent: &Agent, new: &Handle, stage: &Stage) -> Result<()> {
+    let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
+    agent.migrate_disk()?;
+    migrating.finish();
+    Ok(())
+}
+
+/// Takes a disk off the VM.
+pub(super) fn detach(
+    run: &Run<'_>,
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    disk: &Handle,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let vm = vm::handle(cloud)?;
+    let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
+    agent.remove_persistent_disk(&disk.cid)?;
+    let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
+    cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    wait_again(run.agent_timeout, cloud, agent, &detaching)?;
+    detaching.finish();
+    Ok(())
+}
+
+/// Waits until the VM's own agent answers after its VM was changed.
+fn wait_again(patience: Duration, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+    agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
+    if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
+        && let Some(stranger) = Stranger::ask(agent, expected)?
+    {
+        return Err(stranger.error(agent, cloud.state()));
+    }
+    Ok(())
+}

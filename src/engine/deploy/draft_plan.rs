@@ -1,0 +1,83 @@
+//! What a `create-env` is going to do, as far as that can be known without a CPI.
+
+use super::alive::{self, Seen};
+use super::request::CreateEnv;
+use crate::agent::{Endpoint, endpoint};
+use crate::environment::Environment;
+use crate::plan::{self, Options, Plan};
+use crate::prepare::Prepared;
+use crate::recovery::suspects;
+use crate::state::{Disk, State};
+use base::{Error, Result};
+
+/// A plan, and what it was made from.
+pub(super) struct DraftPlan {
+    pub(super) prepared: Prepared,
+    pub(super) endpoint: Endpoint,
+    pub(super) plan: Plan,
+    options: Options,
+    /// Nothing is to be done, but the VM on record cannot be counted on.
+    pub(super) suspect: Option<Error>,
+}
+
+impl DraftPlan {
+    /// Plans, and looks at the VM where the plan depends on it. Nothing is changed.
+    pub(super) fn form(
+        environment: &Environment,
+        request: &CreateEnv,
+        prepared: Prepared,
+        state: &State,
+    ) -> Result<Self> {
+        let options = Options {
+            recreate: request.recreate,
+            recreate_persistent_disks: request.recreate_persistent_disks,
+            strategy: request.strategy,
+            ..Options::default()
+        };
+        let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
+        suspects::look(environment, &endpoint, state)?;
+        let plan = Plan::default();
+        let mut draft = DraftPlan { prepared, endpoint, plan, options, suspect: None };
+        draft.plan(state)?;
+        let looks = match draft.plan.deploys() {
+            true => draft.plan.updates_in_place(),
+            false => request.verify,
+        };
+        match looks.then(|| alive::look(environment, &draft.endpoint, state)).transpose()?.flatten() {
+            Some(Seen::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
+                environment.reporter.warn(format!(
+                    "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
+                ));
+            }
+            Some(Seen::Suspect(error)) if draft.plan.updates_in_place() => {
+                environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));
+                draft.options.agent_is_silent = Some(error.to_string());
+                draft.plan(state)?;
+            }
+            Some(Seen::Suspect(error)) => draft.suspect = Some(error),
+            _ => {}
+        }
+        Ok(draft)
+    }
+
+    fn plan(&mut self, state: &State) -> Result<()> {
+        self.plan = self.planned(state, &self.options)?;
+        Ok(())
+    }
+
+    fn planned(&self, state: &State, options: &Options) -> Result<Plan> {
+        let releases = self.prepared.release_identities();
+        plan::create(state, &self.prepared.wanted(&releases), options)
+    }
+
+    /// The disk that a move would leave behind, whose data is lost then.
+    pub(super) fn loses<'s>(&self, state: &'s State) -> Option<&'s Disk> {
+        let releases = self.prepared.release_identities();
+        plan::loses(state, &self.prepared.wanted(&releases))
+    }
+
+    /// The plan for when the VM on record turns out not to exist.
+    pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
+        self.planned(state, &Options { vm_is_gone: true, ..self.options.clone() })
+    }
+}

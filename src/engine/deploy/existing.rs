@@ -1,0 +1,53 @@
+//! The VM on record and its agent, for commands that only speak to what is there.
+
+use std::time::Duration;
+
+use crate::agent::{Agent, contact, endpoint};
+use crate::environment::{Environment, lock};
+use crate::jobs::Jobs;
+use crate::prepare;
+use crate::state::Store;
+use base::{Error, Result};
+use manifest::{Deployment, Inputs};
+
+/// An environment whose agent answers, locked.
+pub(super) struct Existing {
+    pub(super) deployment: Deployment,
+    agent: Agent,
+    instance: String,
+    _store: Store,
+}
+
+impl Existing {
+    /// Finds the VM on record and waits until its own agent answers.
+    pub(super) fn reach(
+        environment: &Environment,
+        inputs: &Inputs,
+        command: &str,
+        patience: Duration,
+    ) -> Result<Self> {
+        let store = lock::open(environment, command)?;
+        if !store.exists() {
+            return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
+                .with_hint("name the state file with --state if it is elsewhere"));
+        }
+        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+        let validating = environment.reporter.stage("Validating");
+        let loaded = prepare::load(environment, inputs)?;
+        let deployment = loaded.deployment()?;
+        prepare::redact_provider(environment, &deployment.cloud_provider);
+        let provider = &deployment.cloud_provider;
+        let endpoint = endpoint(environment, provider)?;
+        validating.finish();
+
+        let state = store.state();
+        let agent = contact(environment, endpoint, state, patience)?;
+        let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
+        Ok(Existing { deployment, agent, instance: format!("instance '{instance}'"), _store: store })
+    }
+
+    /// The jobs on it.
+    pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
+        Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
+    }
+}

@@ -1,0 +1,33 @@
+//! The commands on an environment as a whole: create, delete, recreate, stop, start, restart, plan and render.
+//!
+//! Uses every module before it but `records`. Entry points: [`create_env()`] and the other commands. `draft_plan.rs`
+//! decides on the steps, `run.rs` takes them, and `vm.rs` and `disk.rs` know single steps.
+
+mod alive;
+mod create_env;
+mod delete_env;
+pub(crate) mod disk;
+mod draft_plan;
+mod existing;
+mod plan_report;
+mod recreate;
+mod render_job;
+mod request;
+mod restart;
+mod run;
+mod start_env;
+mod step_timer;
+mod stop_env;
+pub(crate) mod vm;
+
+pub use crate::jobs::Supply;
+pub use create_env::create_env;
+pub use delete_env::delete_env;
+pub use plan_report::{Action, PlanChange, PlanReport, plan_env};
+pub use recreate::recreate;
+pub(crate) use recreate::renew;
+pub use render_job::{File, RenderJob, render_job};
+pub use request::{CreateEnv, DeleteEnv, OnJobs, Stopping};
+pub use restart::restart;
+pub use start_env::start_env;
+pub use stop_env::stop_env;

@@ -1,0 +1,45 @@
+//! `recreate`: a new VM for what is deployed, and nothing else that is new.
+
+use super::create_env::create_env;
+use super::request::CreateEnv;
+use crate::environment::Environment;
+use crate::environment::lock::no_state;
+use crate::state::State;
+use crate::{cpis, prepare};
+use base::{Error, Result};
+use manifest::{self, Inputs};
+
+/// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
+pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
+    let storage = environment.paths.state.resolved()?;
+    let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
+    if state.current_manifest_sha.is_empty() {
+        return Err(Error::invalid(
+            "nothing is deployed that could be recreated: the last deploy did not finish, or a record was dropped",
+        )
+        .with_hint("create-env deploys the manifest"));
+    }
+    renew(request, environment, &state)
+}
+
+/// As [`recreate`], where it need not be on record what is deployed: a repair may just have dropped a record.
+pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
+    // What is wrong with the manifest, create-env says.
+    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(&request.inputs, state), Ok(false)) {
+        return Err(Error::invalid("the manifest is not the one that is deployed")
+            .with_hint(
+                "create-env deploys the changes; create-env --recreate does so with a new VM in any case",
+            )
+            .with_hint("ops files and variables must be the same as for create-env"));
+    }
+    create_env(&CreateEnv { recreate: true, ..request.clone() }, None, environment)
+}
+
+/// Whether the manifest is the one that is deployed, and still of the same CPI: which one that is stands beside it.
+fn is_deployed(inputs: &Inputs, state: &State) -> Result<bool> {
+    let loaded = manifest::load(inputs)?;
+    let (state, _) = cpis::renamed(loaded.cpis()?.as_ref(), state)?;
+    let deployment = loaded.deployment()?;
+    let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
+    Ok(!moves && prepare::manifest_sha(&loaded)? == state.current_manifest_sha)
+}

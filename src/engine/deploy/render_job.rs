@@ -1,0 +1,97 @@
+//! `render`: what the files of one job would be, without deploying anything.
+
+use std::fs;
+
+use crate::environment::Environment;
+use crate::jobs::render;
+use crate::{cpis, prepare, templates};
+use base::error::ResultExt;
+use base::{Error, Result};
+use erb::Mode;
+use manifest::Inputs;
+use manifest::deployment::CpiSource;
+
+/// A file of a job.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Where it is in the job's directory, such as `bin/ctl` or `monit`.
+    pub target: String,
+    /// Its content, which need not be text.
+    pub content: Vec<u8>,
+    /// Whether it is to be run.
+    pub executable: bool,
+}
+
+/// `render`.
+#[derive(Debug, Clone)]
+pub struct RenderJob {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// The job, of the instance group or of the CPI.
+    pub job: String,
+    /// `--templates`: what renders templates.
+    pub templates: Mode,
+}
+
+/// The instance's ID, which a deployment would draw.
+const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Renders the files of a job of the instance group, or of the CPI. Addresses that only the IaaS will say are
+/// missing, and the instance's ID is all zeros.
+pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<File>> {
+    let rendering = environment.reporter.stage(format!("Rendering job '{}'", request.job));
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let deployment = loaded.deployment()?;
+    let provider = &deployment.cloud_provider;
+    prepare::redact_provider(environment, provider);
+    let renderer = templates::renderer(request.templates, &environment.variables)?;
+    let cpi_jobs = match &provider.cpi {
+        CpiSource::Jobs(jobs) => jobs.as_slice(),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } => &[],
+    };
+    let reference = deployment.group.jobs.iter().find(|job| job.name == request.job);
+    let owner = match reference {
+        Some(reference) => &reference.release,
+        None => {
+            let known = deployment.group.jobs.iter().map(|job| job.name.as_str());
+            let known: Vec<&str> = known.chain(cpi_jobs.iter().map(|(name, _)| name.as_str())).collect();
+            match cpi_jobs.iter().find(|(name, _)| *name == request.job) {
+                Some((_, release)) => release,
+                None => {
+                    return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
+                        .with_hint(format!("its jobs are: {}", known.join(", "))));
+                }
+            }
+        }
+    };
+    let wanted: Vec<_> =
+        deployment.releases.iter().filter(|release| release.name == *owner).cloned().collect();
+    let releases = prepare::open_releases(environment, &wanted, &request.inputs.manifest, &rendering)?;
+    let release = prepare::find(&releases, owner)?;
+    let job = release.job(&request.job)?;
+    let context = match reference {
+        Some(reference) => {
+            render::context(&deployment, release, job, reference, &deployment.vm.networks, INSTANCE)
+        }
+        None => cpis::job_context(&deployment.name, job, &provider.properties),
+    };
+    let context = templates::context(&context)?;
+    let root = environment.paths.work.join("rendered");
+    let mut files = render::templates(&renderer, job, &context, &root)
+        .context(|| format!("job '{}' cannot be rendered", job.name))?;
+    if let (Some(monit), true) = (&job.monit, reference.is_some()) {
+        files.push(render::template(&renderer, job, monit, "monit", &context, &root)?);
+    }
+    let files = files
+        .into_iter()
+        .map(|file| {
+            let content = fs::read(&file.path)
+                .map_err(|error| Error::io(format!("reading '{}'", file.path.display()), error))?;
+            let target =
+                file.name.split_once('/').map_or(file.name.as_str(), |(_, target)| target).to_owned();
+            Ok(File { target, content, executable: file.executable })
+        })
+        .collect::<Result<Vec<File>>>()?;
+    rendering.finish();
+    Ok(files)
+}

@@ -1,0 +1,322 @@
+//! Takes the steps of a plan one after the other.
+
+use std::time::Duration;
+
+use super::request::{AGENT_PATIENCE, CreateEnv, Stopping};
+use super::step_timer::StepTimer;
+use super::{disk, vm};
+use crate::agent::{Agent, Before, Endpoint, connect};
+use crate::effects::{Cloud, Registry, deletion};
+use crate::environment::{Environment, signals};
+use crate::jobs::render::{self, RenderedJobs};
+use crate::jobs::{Applied, Instance, Packages};
+use crate::plan::{DiskRef, Plan, Planned, Step};
+use crate::prepare::{Opened, Prepared};
+use crate::protocol::Contract;
+use crate::state::{Change, Handle, Kind, Leaves, Release, State};
+use base::events::{Event, Stage};
+use base::{Error, Result};
+use erb::Renderer;
+
+/// A `create-env` under way.
+pub(super) struct Run<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) prepared: &'a Prepared,
+    pub(super) opened: &'a Opened,
+    pub(super) renderer: &'a dyn Renderer,
+    pub(super) packages: Packages<'a>,
+    /// How long a new VM may take to boot.
+    pub(super) agent_timeout: Duration,
+    pub(super) teardown: Teardown<'a>,
+    rendered: Option<RenderedJobs>,
+    step_timer: StepTimer,
+}
+
+/// The steps that `delete-env` shares with `create-env`.
+pub(super) struct Teardown<'a> {
+    pub(super) environment: &'a Environment,
+    endpoint: Endpoint,
+    pub(super) stopping: Stopping,
+    /// What the jobs are stopped for.
+    pub(super) before: Before<'static>,
+    /// How long the agent of a VM that is to be deleted may take to answer before the VM counts as dead.
+    pub(super) patience: Duration,
+    /// Where contract v1 is in force.
+    pub(super) registry: Option<Registry<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// Checks that packages and stemcell fit together: nothing is created if they do not.
+    pub(super) fn new(
+        environment: &'a Environment,
+        prepared: &'a Prepared,
+        opened: &'a Opened,
+        renderer: &'a dyn Renderer,
+        endpoint: Endpoint,
+        request: &CreateEnv,
+    ) -> Result<Self> {
+        let teardown =
+            Teardown::new(environment, endpoint, request.stopping, Before::DeleteVm, AGENT_PATIENCE);
+        let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
+        let agent_timeout = request.agent_timeout;
+        let (rendered, step_timer) = (None, StepTimer::default());
+        Ok(Run {
+            environment,
+            prepared,
+            opened,
+            renderer,
+            packages,
+            agent_timeout,
+            teardown,
+            rendered,
+            step_timer,
+        })
+    }
+
+    /// Renders the templates now, unless they may need an address that only the IaaS will say.
+    pub(super) fn render_what_can_be(&mut self, state: &State, stage: &Stage) -> Result<()> {
+        if self.prepared.deployment.has_dynamic_network() {
+            let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
+            return render::check(self.renderer, deployment, releases, &state.installation_id);
+        }
+        let rendering = stage.reporter().timed("render", "Rendering job templates");
+        let networks = &self.prepared.deployment.vm.networks;
+        self.rendered = Some(self.render(state, networks)?);
+        rendering.finish();
+        Ok(())
+    }
+
+    fn render(
+        &self,
+        state: &State,
+        networks: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<RenderedJobs> {
+        render::render(
+            self.renderer,
+            &self.prepared.deployment,
+            &self.opened.releases,
+            networks,
+            &state.installation_id,
+            &self.environment.paths.work,
+        )
+    }
+
+    /// Takes every step, then records the deploy and deletes what it superseded.
+    pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
+        let usual = plan.usual(&cloud.state().monopile.durations);
+        let deploying = self.environment.reporter.expected("Deploying", usual);
+        let instance = self.prepared.deployment.instance();
+        if plan.deploys() {
+            cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
+        }
+        let mut new_disk = None;
+        let agent = self.teardown.agent(cloud.state());
+        for (number, planned) in plan.steps.iter().enumerate() {
+            signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned, &instance));
+            self.step_timer.begin(&planned.step);
+            let why = planned.reason.as_str();
+            match &planned.step {
+                Step::CreateStemcell => {
+                    let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
+                    vm::create_stemcell(cloud, stemcell, deployment, why, &deploying)?;
+                }
+                Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
+                Step::CreateDisk(spec) => {
+                    let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
+                    new_disk = Some(disk::create(cloud, spec, az, why, &deploying)?);
+                }
+                Step::AttachDisk(which) => {
+                    let disk = self.resolve(which, new_disk.as_ref())?;
+                    let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
+                    disk::attach(deployment, patience, cloud, &agent, disk, why, &deploying)?;
+                }
+                Step::MigrateDisk => {
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    disk::migrate(&agent, disk, &deploying)?;
+                }
+                Step::UseDisk => {
+                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
+                    cloud.commit(Change::DiskUsed(disk.clone()))?;
+                }
+                Step::DetachDisk(disk) => disk::detach(&self, cloud, &agent, disk, why, &deploying)?,
+                Step::DeployJobs => {
+                    cloud.commit(Change::VmReady)?;
+                    self.deploy_jobs(cloud, &agent, &deploying)?;
+                }
+                Step::SetMetadata(vm) => vm::set_metadata(&self, cloud, vm, &deploying)?,
+                Step::UpdateVm(_) => self.update_vm(cloud, &agent, &deploying)?,
+                // A CPI may give the CID of an old stemcell again; the plan was made before it did.
+                Step::Delete(what, handle) if in_use(cloud.state(), *what, handle) => {
+                    tracing::info!(%what, %handle, "kept, because it is in use");
+                }
+                other => {
+                    if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
+                        // The jobs run: what is superseded and still there is no reason to fail.
+                        deploying.reporter().warn(format!(
+                            "{}; it stays on record, and the next run tries again",
+                            error.chain().join(": ")
+                        ));
+                    }
+                }
+            }
+        }
+        deploying.finish();
+        Ok(())
+    }
+
+    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d Handle>) -> Result<&'d Handle> {
+        match which {
+            DiskRef::Existing(disk) => Ok(disk),
+            DiskRef::New => {
+                new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
+            }
+        }
+    }
+
+    /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
+    fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let networks = self.instance(agent).resolve_networks(cloud.state())?;
+        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
+        self.instance(agent).deploy(&rendered, &networks, stage)?;
+        self.step_timer.moved();
+        cloud.commit(self.deployed())
+    }
+
+    /// The same, on the VM that runs.
+    fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let applied = Applied::of(agent, cloud.state())?;
+        let rendered =
+            self.take_rendered(cloud.state(), &applied.networks(&self.prepared.deployment), stage)?;
+        let interruption = self.instance(agent).update(&rendered, &applied, stage)?;
+        self.step_timer.interrupted(interruption);
+        cloud.commit(self.deployed())
+    }
+
+    fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
+        Instance {
+            environment: self.environment,
+            agent,
+            deployment: &self.prepared.deployment,
+            packages: &self.packages,
+            drain: self.teardown.stopping.drain(),
+        }
+    }
+
+    fn take_rendered(
+        &mut self,
+        state: &State,
+        networks: &serde_json::Map<String, serde_json::Value>,
+        stage: &Stage,
+    ) -> Result<RenderedJobs> {
+        if let Some(rendered) = self.rendered.take() {
+            return Ok(rendered);
+        }
+        let rendering = stage.reporter().timed("render", "Rendering job templates");
+        let rendered = self.render(state, networks)?;
+        rendering.finish();
+        Ok(rendered)
+    }
+
+    fn deployed(&mut self) -> Change {
+        let releases = self
+            .prepared
+            .release_identities()
+            .into_iter()
+            .map(|identity| Release {
+                id: uuid::Uuid::new_v4().to_string(),
+                digest: Some(identity.digest.to_string()),
+                name: identity.name,
+                version: identity.version,
+                unknown: serde_json::Map::new(),
+            })
+            .collect();
+        let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
+        Change::Deployed {
+            manifest_sha: self.prepared.manifest_sha.clone(),
+            releases,
+            manifest: Some(Leaves::of(leaves)),
+            durations: self.step_timer.so_far(self.environment.reporter.took()),
+        }
+    }
+}
+
+fn begun(plan: &Plan, number: usize, planned: &Planned, instance: &str) -> Event {
+    Event::StepBegun {
+        number: number + 1,
+        count: plan.steps.len(),
+        step: planned.step.name(),
+        what: planned.step.describe(instance),
+        reason: planned.reason.clone(),
+    }
+}
+
+fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {
+    match what {
+        Kind::Stemcell => state.current_stemcell().is_some_and(|current| current.handle() == *handle),
+        Kind::Disk => state.current_disk().is_some_and(|current| current.handle() == *handle),
+        // The VM of this environment makes way for a new one.
+        Kind::Vm | Kind::Snapshot => false,
+    }
+}
+
+impl<'a> Teardown<'a> {
+    pub(super) fn new(
+        environment: &'a Environment,
+        endpoint: Endpoint,
+        stopping: Stopping,
+        before: Before<'static>,
+        patience: Duration,
+    ) -> Self {
+        Teardown { environment, endpoint, stopping, before, patience, registry: None }
+    }
+
+    fn agent(&self, state: &State) -> Agent {
+        connect(self.environment, self.endpoint.clone(), state)
+    }
+
+    /// Takes every step of a deletion. Returns why things are still there that could not be deleted.
+    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<Vec<Error>> {
+        let deleting = self.environment.reporter.stage("Deleting");
+        let agent = self.agent(cloud.state());
+        let instance = cloud.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
+        cloud.commit(Change::DeploymentForgotten)?;
+        let mut failures = Vec::new();
+        for (number, planned) in plan.steps.iter().enumerate() {
+            signals::check(self.environment)?;
+            self.environment.reporter.emit(begun(plan, number, planned, &instance));
+            failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
+        }
+        if failures.is_empty() {
+            deleting.finish();
+        }
+        Ok(failures)
+    }
+
+    /// Takes a step. Returns why something is still there that is not in use and could not be deleted.
+    fn step(
+        &self,
+        step: &Step,
+        why: &str,
+        cloud: &mut Cloud<'_>,
+        agent: &Agent,
+        stage: &Stage,
+    ) -> Result<Option<Error>> {
+        match step {
+            Step::StopVm(vm) => vm::stop(self, cloud, agent, vm, stage).map(|()| None),
+            Step::Delete(what, handle) => {
+                let failure = deletion::delete(cloud, *what, handle, why, stage)?;
+                // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
+                match failure {
+                    Some(error)
+                        if *what == Kind::Vm && cloud.state().vm_handle().as_ref() == Some(handle) =>
+                    {
+                        Err(error)
+                    }
+                    failure => Ok(failure),
+                }
+            }
+            other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The VM and its stemcell: making them, stopping what runs, taking them down.
+
+use serde_json::{Map, Value, json};
+
+use super::run::{Run, Teardown};
+use crate::agent::{Agent, AgentError, Stranger};
+use crate::cpi::Method;
+use crate::effects::{Cloud, Effect};
+use crate::jobs::Jobs;
+use crate::protocol::Contract;
+use crate::state::{Change, Handle, Stemcell, Vm, VmSpecDigests};
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::Deployment;
+
+/// Uploads the stemcell.
+pub(super) fn create_stemcell(
+    cloud: &mut Cloud<'_>,
+    stemcell: &artifact::Stemcell,
+    deployment: &Deployment,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    let uploading = stage.reporter().timed(
+        "upload_stemcell",
+        format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
+    );
+    let (effect, arguments) = upload(stemcell, deployment, deployment.cpi(), false);
+    cloud.effect(&uploading, why, &effect, arguments)?;
+    uploading.finish();
+    Ok(())
+}
+
+/// The upload of a stemcell to a CPI, and the arguments of its call; `kept` says that an operator wants it there.
+pub(crate) fn upload(
+    stemcell: &artifact::Stemcell,
+    deployment: &Deployment,
+    cpi: Option<&str>,
+    kept: bool,
+) -> (Effect, Vec<Value>) {
+    let record = Stemcell {
+        id: uuid::Uuid::new_v4().to_string(),
+        name: stemcell.name.clone(),
+        version: stemcell.version.clone(),
+        api_version: Some(stemcell.api_version),
+        cid: String::new(),
+        cpi: cpi.map(str::to_owned),
+        digest: Some(stemcell.identity().digest.to_string()),
+        kept,
+        unknown: Map::new(),
+    };
+    // Requests of API version 3 carry the third argument (`cpi-api-v3-method/create-stemcell.md`).
+    let arguments =
+        vec![json!(stemcell.image), stemcell.cloud_properties.clone(), json!({"tags": deployment.tags})];
+    (Effect::CreateStemcell { record }, arguments)
+}
+
+/// Creates the VM and waits until its own agent answers.
+pub(super) fn create(
+    run: &Run<'_>,
+    cloud: &mut Cloud<'_>,
+    agent: &Agent,
+    contract: Contract,
+    why: &str,
+    stage: &Stage,
+) -> Result<()> {
+    let deployment = &run.prepared.deployment;
+    let wanted = run.prepared.stemcell_identity();
+    let digest = wanted.digest.to_string();
+    let stemcell = cloud
+        .state()
+        .stemcells
+        .iter()
+        .rev()
+        .find(|known| {
+            known.name == wanted.name
+                && known.version == wanted.version
+                && known.cpi.as_deref() == deployment.cpi()
+                && known.digest.as_ref().is_none_or(|known| *known == digest)
+        })
+        .cloned()
+        .ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))?;
+    let creating = stage.reporter().timed(
+        "create_vm",
+        format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
+    );
+    let agent_id = uuid::Uuid::new_v4().to_string();
+    let record = Vm {
+        cid: String::new(),
+        agent_id: agent_id.clone(),
+        contract,
+        networks: None,
+        cpi: deployment.cpi().map(str::to_owned),
+        instance: deployment.instance(),
+        ssh_host_key: None,
+        made_of: Some(VmSpecDigests::of(&run.prepared.ingredients)),
+        ready: false,
+    };
+    // Those of another CPI mean nothing to this one.
+    let near = cloud.state().disks.iter().filter(|disk| disk.cpi.as_deref() == deployment.cpi());
+    let disks: Vec<&str> = near.map(|disk| disk.cid.as_str()).collect();
+    let arguments = vec![
+        json!(agent_id),
+        json!(stemcell.cid),
+        json!(deployment.vm.cloud_properties),
+        json!(deployment.vm.networks),
+        json!(disks),
+        json!(deployment.vm.env),
+    ];
+    cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
+    cloud.commit(Change::StemcellUsed { id: stemcell.id })?;
+    let vm = handle(cloud)?;
+    cloud.set_metadata(&creating, Method::SetVmMetadata, &vm, metadata(deployment))?;
+    creating.finish();
+
+    let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
+    match &run.teardown.registry {
+        Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
+        None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
+    }
+    if let Some(stranger) = Stranger::ask(agent, &agent_id)? {
+        return Err(stranger.error(agent, cloud.state()));
+    }
+    waiting.finish();
+    Ok(())
+}
+
+/// Sets the metadata of the VM on record, and of its disk, again.
+pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, stage: &Stage) -> Result<()> {
+    let deployment = &run.prepared.deployment;
+    let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
+    cloud.set_metadata(&setting, Method::SetVmMetadata, vm, metadata(deployment))?;
+    if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
+        cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
+    }
+    cloud.commit(Change::MetadataSet(Box::new(run.prepared.ingredients.clone())))?;
+    setting.finish();
+    Ok(())
+}
+
+/// What the VM on record is called.
+pub(crate) fn handle(cloud: &Cloud<'_>) -> Result<Handle> {
+    cloud.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
+}
+
+/// What the IaaS shall show of the VM.
+fn metadata(deployment: &Deployment) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("deployment".into(), json!(deployment.name));
+    metadata.insert("director".into(), json!("bosh-init"));
+    metadata.insert("job".into(), json!(deployment.group.name));
+    metadata.insert("instance_group".into(), json!(deployment.group.name));
+    metadata.insert("index".into(), json!("0"));
+    metadata.insert("name".into(), json!(deployment.instance()));
+    metadata.insert("created_at".into(), json!(base::encoding::now()));
+    metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Value::Object(metadata)
+}
+
+/// What the IaaS shall show of a disk.
+pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("deployment".into(), json!(deployment.name));
+    metadata.insert("director".into(), json!("bosh-init"));
+    metadata.insert("instance_group".into(), json!(deployment.group.name));
+    metadata.insert("instance_index".into(), json!("0"));
+    metadata.insert("attached_at".into(), json!(base::encoding::now()));
+    metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Value::Object(metadata)
+}
+
+/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, not ours or dead (its agent
+/// does not answer in time) has nothing to stop.
+pub(super) fn stop(
+    teardown: &Teardown<'_>,
+    cloud: &Cloud<'_>,
+    agent: &Agent,
+    vm: &Handle,
+    stage: &Stage,
+) -> Result<()> {
+    let instance =
+        cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
+    let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
+    let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
+    if !cloud.has_vm(&waiting, vm)? {
+        waiting.skip("the VM does not exist any more");
+        return Ok(());
+    }
+    // An agent that was restarted asks the registry before it answers.
+    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(cloud.state(), teardown.patience));
+    match agent.wait_until_ready(teardown.patience, &mut |problem| waiting.log_line(problem)) {
+        Ok(()) => {}
+        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) => {
+            if let Some(problem) = tunnel.and_then(|tunnel| tunnel.failure()) {
+                stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
+            }
+            waiting.skip(format!("its agent does not answer, so nothing on it can be stopped: {error}"));
+            return Ok(());
+        }
+    }
+    if let Some(expected) = expected
+        && let Some(stranger) = Stranger::ask(agent, &expected)?
+    {
+        waiting.skip(format!("the agent that answers is not the VM's own ({stranger}), so it is left alone"));
+        return Ok(());
+    }
+    waiting.finish();
+
+    let jobs = Jobs { environment: teardown.environment, agent, instance };
+    jobs.stop(teardown.stopping.drain(), teardown.before, stage)?;
+    jobs.unmount(stage)
+}

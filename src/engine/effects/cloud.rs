@@ -1,0 +1,307 @@
+//! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::effect::Effect;
+use super::open_call_errors::{still_at_work, unknown_outcome};
+use crate::cpi::{Answer, Call, CpiError, Files, Method};
+use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
+use crate::environment::{Environment, signals};
+use crate::protocol::RegistryEndpoint;
+use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store, Suspect};
+use base::events::Stage;
+use base::task_graph::{self, Task};
+use base::{Error, Result};
+
+/// The state and the CPIs that change what it describes.
+pub(crate) struct Cloud<'a> {
+    environment: &'a Environment,
+    cpis: Cpis<'a>,
+    store: Store,
+    /// What answers the CPI while calls are made under contract v1.
+    registry: Option<RegistryEndpoint>,
+}
+
+/// One of several calls that change the world at once.
+pub(crate) struct AtOnce {
+    /// What it is shown as.
+    pub(crate) name: String,
+    /// What it does.
+    pub(crate) effect: Effect,
+    /// What it is called with.
+    pub(crate) arguments: Vec<Value>,
+}
+
+/// A call that changes the world.
+struct Wanted<'w> {
+    stage: &'w Stage,
+    why: &'w str,
+    effect: &'w Effect,
+    arguments: &'w [Value],
+    /// What answers the CPI meanwhile.
+    registry: Option<&'w RegistryEndpoint>,
+}
+
+impl<'a> Cloud<'a> {
+    /// Nothing is written yet: a CPI that cannot answer leaves no trace.
+    pub(crate) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
+        Cloud { environment, cpis, store, registry: None }
+    }
+
+    pub(crate) fn cpis(&self) -> &Cpis<'a> {
+        &self.cpis
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        self.store.state()
+    }
+
+    pub(crate) fn commit(&mut self, change: Change) -> Result<()> {
+        self.store.commit(change)
+    }
+
+    pub(crate) fn into_store(self) -> Store {
+        self.store
+    }
+
+    /// From now on, calls are announced with this registry.
+    pub(crate) fn served_by(&mut self, registry: &RegistryEndpoint) {
+        self.registry = Some(registry.clone());
+    }
+
+    /// What the registry keeps for the VM's agent to read.
+    pub(crate) fn registry(&self) -> Document {
+        self.store.journal().registry()
+    }
+
+    /// Makes a call that changes the world: announced before, recorded after.
+    pub(crate) fn effect(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Answer> {
+        self.attempt(stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
+    }
+
+    /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
+    /// what it is. None of them keeps the others from being made.
+    pub(crate) fn effects_at_once(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        calls: &[AtOnce],
+    ) -> Result<Vec<Result<Answer>>> {
+        let connections =
+            calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
+        let connections: Vec<&Connection<'_>> = connections.iter().map(|one| &**one).collect();
+        let (environment, registry) = (self.environment, self.registry.as_ref());
+        let store = Mutex::new(&mut self.store);
+        let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
+        task_graph::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
+            let AtOnce { name, effect, arguments } = &calls[number];
+            let calling = stage.reporter().stage(name);
+            let wanted = Wanted { stage: &calling, why, effect, arguments, registry };
+            let outcome = announced(environment, &store, connections[number], &wanted)
+                .and_then(|answer| answer.map_err(|error| failed(effect, error)));
+            if outcome.is_ok() {
+                calling.finish();
+            }
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
+            Ok(())
+        })?;
+        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcomes.sort_by_key(|(number, _)| *number);
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// As [`Self::effect`], with the CPI's error for the caller to judge. What it did not do is settled.
+    pub(crate) fn attempt(
+        &mut self,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        self.attempt_with(effect.cpi(), stage, why, effect, arguments)
+    }
+
+    /// As [`Self::attempt`], by another CPI than the one on record.
+    pub(crate) fn attempt_with(
+        &mut self,
+        cpi: Option<&str>,
+        stage: &Stage,
+        why: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        let connection = self.cpis.get(cpi)?;
+        let registry = self.registry.as_ref();
+        let wanted = Wanted { stage, why, effect, arguments: &arguments, registry };
+        announced(self.environment, &Mutex::new(&mut self.store), &connection, &wanted)
+    }
+
+    /// Whether something exists, by the CPI on record.
+    pub(crate) fn presence(&self, stage: &Stage, what: Kind, handle: &Handle) -> Result<Presence> {
+        self.cpis.get(handle.cpi())?.presence(stage, what, &handle.cid)
+    }
+
+    /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
+    pub(crate) fn ask(
+        &self,
+        cpi: Option<&str>,
+        stage: &Stage,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        self.cpis.get(cpi)?.ask(stage, method, arguments)
+    }
+
+    pub(crate) fn environment(&self) -> &'a Environment {
+        self.environment
+    }
+
+    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    pub(crate) fn has_vm(&self, stage: &Stage, vm: &Handle) -> Result<bool> {
+        self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
+    }
+
+    /// Sets metadata, which a CPI need not implement.
+    pub(crate) fn set_metadata(
+        &self,
+        stage: &Stage,
+        method: Method,
+        handle: &Handle,
+        metadata: Value,
+    ) -> Result<()> {
+        self.cpis.get(handle.cpi())?.set_metadata(stage, method, &handle.cid, metadata)
+    }
+}
+
+/// Makes a call by this CPI, announced before and recorded after, with the CPI's error for the caller to judge. The
+/// store is held only for that: several calls may be under way.
+fn announced(
+    environment: &Environment,
+    store: &Mutex<&mut Store>,
+    connection: &Connection<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<Result<Answer, CpiError>> {
+    let Wanted { stage, why, effect, arguments, registry } = wanted;
+    let cpi = connection.name();
+    signals::check(environment)?;
+    // The director id must be on record before a CPI tags anything with it.
+    hold(store).establish()?;
+    let mut retries = Retries::default();
+    loop {
+        let call = connection.prepare(effect.method(), arguments.to_vec());
+        let intent = Intent {
+            request_id: call.request_id.clone(),
+            method: call.method.name().to_owned(),
+            terms: connection.terms(),
+            cpi: cpi.map(str::to_owned),
+            why: (*why).to_owned(),
+            effect: (*effect).clone(),
+            registry: registry.cloned(),
+            by: None,
+        };
+        let open = hold(store).journal().begin(&intent)?;
+        // Announcing it may have taken long, and somebody may have removed the lock.
+        environment.paths.state.confirm_lock()?;
+        let error = match make(connection, &call, &open, stage) {
+            Ok(answer) => match effect.changes(&answer) {
+                Ok(changes) => {
+                    settle(&mut hold(store), open, changes)?;
+                    return Ok(Ok(answer));
+                }
+                Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
+            },
+            Err(error) => error,
+        };
+        match error {
+            // Its process is still at work: the next run reads what it answers.
+            CpiError::Abandoned { .. } => {
+                return Err(still_at_work(of_cpi(cpi, error), &open));
+            }
+            CpiError::NoAnswer { .. } if effect.creates() => {
+                open.redact(&|text| environment.redactor.apply(text).into_owned());
+                return Err(unknown_outcome(effect, &open, of_cpi(cpi, error)));
+            }
+            _ => {
+                keep_in_sight(environment, &mut hold(store), effect, &error)?;
+                open.settle()?;
+            }
+        }
+        if !retries.allow(environment, stage, &error)? {
+            return Ok(Err(error));
+        }
+    }
+}
+
+fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
+    // What a call that panicked left is what is on disk: a change is applied once it is written.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records what a call that failed may have made all the same.
+fn keep_in_sight(
+    environment: &Environment,
+    store: &mut Store,
+    effect: &Effect,
+    error: &CpiError,
+) -> Result<()> {
+    match effect.suspect(error, &|text| environment.redactor.apply(text).into_owned()) {
+        Some(suspect) => store.commit(Change::CreationFailed(suspect)),
+        None => Ok(()),
+    }
+}
+
+/// Records what a call came to, and forgets the call.
+fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()> {
+    for change in changes {
+        store.commit(change)?;
+    }
+    open.settle()
+}
+
+/// The error for a call that the CPI refused.
+fn failed(effect: &Effect, error: CpiError) -> Error {
+    let suspect = effect.suspect(&error, &|text| text.to_owned());
+    let failed = of_cpi(effect.cpi(), error);
+    match suspect {
+        Some(suspect) => failed.with_hint(hint(&suspect)),
+        None => failed,
+    }
+}
+
+/// What an operator can do about one that was just recorded.
+fn hint(suspect: &Suspect) -> String {
+    format!(
+        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
+         forget --call {}`",
+        suspect.how_to_find(),
+        suspect.request_id
+    )
+}
+
+/// Makes an announced call, so that another run could read its answer.
+fn make(
+    connection: &Connection<'_>,
+    call: &Call,
+    open: &OpenCall,
+    stage: &Stage,
+) -> Result<Answer, CpiError> {
+    let answer = open.answer_file().map_err(|source| CpiError::Local {
+        what: "creating the answer file of a call failed".to_owned(),
+        source,
+    })?;
+    let files = Files {
+        answer,
+        prepared_path: Some(open.prepared_path()),
+        answer_path: open.answer_path(),
+        log_path: open.log_path(),
+    };
+    connection.call(call, files, stage)
+}

@@ -1,0 +1,244 @@
+//! Taking things away: what a CPI's answer to a deletion means for the record.
+//!
+//! A record goes only when the thing is known to be gone: the CPI says that it deleted it, or `has_vm` or
+//! `has_disk` says that it is not there. Where nobody can be asked, a "not found" is written on the record, which
+//! stays; when a later run is told the same by the CPI's own error type, that is believed. Whatever could not be
+//! deleted stays on record and is tried again by the next run.
+//!
+//! Where there are several CPIs, a disk, a snapshot or an orphaned VM that the one on record does not find is looked
+//! for at every other one in turn.
+
+use serde_json::json;
+
+use super::cloud::Cloud;
+use super::effect::Effect;
+use crate::cpi::{CpiError, CpiErrorKind};
+use crate::cpis::{Presence, of_cpi};
+use crate::state::{Change, Handle, Kind, Undeleted};
+use base::events::Stage;
+use base::{Error, Result};
+
+/// Deletes something and shows it as a stage. Returns why it is still there, when it is, for the caller to judge: a
+/// deploy that did everything else is none the worse for it.
+pub(crate) fn delete(
+    cloud: &mut Cloud<'_>,
+    what: Kind,
+    handle: &Handle,
+    why: &str,
+    stage: &Stage,
+) -> Result<Option<Error>> {
+    let deleting =
+        stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {what} {handle}"));
+    let deletion = Deletion { what, handle, why, effect: Effect::delete(what, handle.clone()) };
+    let others = deletion.others(cloud);
+    if !others.is_empty() && cloud.presence(&deleting, what, handle)? == Presence::Gone {
+        return match deletion.search(cloud, &others, &deleting)? {
+            Search::Nowhere => {
+                deletion.record_gone(cloud)?;
+                deleting.skip("no CPI finds it: it does not exist any more");
+                Ok(None)
+            }
+            found => deletion.told(cloud, found, deleting),
+        };
+    }
+    let error = match cloud.attempt(&deleting, why, &deletion.effect, vec![json!(handle.cid)])? {
+        Ok(_) => {
+            deleting.finish();
+            return Ok(None);
+        }
+        Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
+        Err(error) => return Err(of_cpi(handle.cpi(), error)),
+    };
+    let not_found = not_found(what, &error);
+    if not_found.is_some() && !others.is_empty() {
+        match deletion.search(cloud, &others, &deleting)? {
+            Search::Nowhere => {}
+            found => return deletion.told(cloud, found, deleting),
+        }
+    }
+    match cloud.presence(&deleting, what, handle)? {
+        Presence::Gone => {
+            deletion.record_gone(cloud)?;
+            deleting.skip("it does not exist any more");
+            Ok(None)
+        }
+        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.told_before(cloud) => {
+            deletion.record_gone(cloud)?;
+            deleting.skip("the CPI does not find it, as before: it does not exist any more");
+            Ok(None)
+        }
+        Presence::Unknown(reason) if not_found.is_some() => {
+            deletion.mark(cloud, &error, true)?;
+            stage.reporter().warn(format!(
+                "the CPI does not find {what} {handle}, and that cannot be confirmed: {reason}. It stays on record, \
+                 and the next run tries again; `monopile state forget` drops it"
+            ));
+            deleting.skip("the CPI does not find it; it stays on record");
+            Ok(None)
+        }
+        Presence::There | Presence::Unknown(_) => {
+            deletion.mark(cloud, &error, false)?;
+            Ok(Some(of_cpi(handle.cpi(), error)))
+        }
+    }
+}
+
+/// Something that is to be deleted.
+struct Deletion<'d> {
+    what: Kind,
+    handle: &'d Handle,
+    why: &'d str,
+    effect: Effect,
+}
+
+/// What came of looking for something at other CPIs than the one on record.
+enum Search {
+    /// One of them deleted it.
+    Deleted(String),
+    /// None of them knows it.
+    Nowhere,
+    /// One of them could neither delete it nor say that it has it not.
+    Failed(Option<String>, CpiError),
+}
+
+impl Deletion<'_> {
+    /// The CPIs that may know it when the one on record does not, in turn. Of stemcells and of the VM of this
+    /// environment the record is right.
+    fn others(&self, cloud: &Cloud<'_>) -> Vec<Option<String>> {
+        let wanders = match self.what {
+            Kind::Disk | Kind::Snapshot => true,
+            Kind::Vm => cloud.state().vm_handle().as_ref() != Some(self.handle),
+            Kind::Stemcell => false,
+        };
+        if !wanders {
+            return Vec::new();
+        }
+        let mut others = cloud.cpis().others(self.handle.cpi());
+        // What a CPI calls so is something else where that is on record itself.
+        others.retain(|other| {
+            !cloud.state().records(self.what, &Handle::new(&self.handle.cid, other.as_deref()))
+        });
+        others
+    }
+
+    /// Asks other CPIs in turn, until one knows it.
+    fn search(&self, cloud: &mut Cloud<'_>, others: &[Option<String>], stage: &Stage) -> Result<Search> {
+        for other in others {
+            let cpi = other.as_deref();
+            let presence = cloud.presence(stage, self.what, &Handle::new(&self.handle.cid, cpi))?;
+            if presence == Presence::Gone {
+                continue;
+            }
+            stage.log_line(format!("asking {} to delete it", described(cpi)));
+            let arguments = vec![json!(self.handle.cid)];
+            match cloud.attempt_with(cpi, stage, self.why, &self.effect, arguments)? {
+                Ok(_) => return Ok(Search::Deleted(described(cpi))),
+                Err(error) if presence != Presence::There && does_not_know(self.what, &error) => {}
+                Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
+                    return Ok(Search::Failed(other.clone(), error));
+                }
+                Err(error) => return Err(of_cpi(cpi, error)),
+            }
+        }
+        Ok(Search::Nowhere)
+    }
+
+    /// What there is to say of a search that found it.
+    fn told(&self, cloud: &mut Cloud<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
+        match found {
+            Search::Failed(cpi, error) => {
+                self.mark(cloud, &error, false)?;
+                Ok(Some(of_cpi(cpi.as_deref(), error)))
+            }
+            Search::Deleted(who) => {
+                deleting.log_line(format!("{who} knew it"));
+                deleting.finish();
+                Ok(None)
+            }
+            Search::Nowhere => Ok(None),
+        }
+    }
+
+    fn record_gone(&self, cloud: &mut Cloud<'_>) -> Result<()> {
+        self.effect.deleted().into_iter().try_for_each(|change| cloud.commit(change))
+    }
+
+    /// Whether the CPI said in an earlier run that it does not find it.
+    fn told_before(&self, cloud: &Cloud<'_>) -> bool {
+        cloud.state().undeleted(self.what, self.handle).is_some_and(|mark| mark.not_found)
+    }
+
+    fn mark(&self, cloud: &mut Cloud<'_>, error: &CpiError, not_found: bool) -> Result<()> {
+        let said = cloud.environment().redactor.apply(&error.to_string()).into_owned();
+        let since = match cloud.state().undeleted(self.what, self.handle) {
+            Some(before) => before.since.clone(),
+            None => base::encoding::now(),
+        };
+        let (what, Handle { cid, cpi }) = (self.what, self.handle.clone());
+        cloud.commit(Change::DeletionFailed(Undeleted { what, cid, cpi, said, since, not_found }))
+    }
+}
+
+/// Whether a CPI says that it has no such thing, or cannot have one.
+fn does_not_know(what: Kind, error: &CpiError) -> bool {
+    error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found(what, error).is_some()
+}
+
+fn described(cpi: Option<&str>) -> String {
+    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
+}
+
+/// How a CPI says that what it was to delete does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotFound {
+    /// By the error type that is meant for it.
+    Typed,
+    /// In words.
+    InWords,
+}
+
+fn not_found(what: Kind, error: &CpiError) -> Option<NotFound> {
+    let CpiError::Answered { kind, message, .. } = error else { return None };
+    match (what, kind) {
+        (Kind::Vm, CpiErrorKind::VmNotFound)
+        | (Kind::Disk, CpiErrorKind::DiskNotFound)
+        | (Kind::Stemcell, CpiErrorKind::StemcellNotFound)
+        // There is no type for snapshots.
+        | (Kind::Snapshot, CpiErrorKind::DiskNotFound) => Some(NotFound::Typed),
+        (_, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) => None,
+        _ => {
+            const WORDS: [&str; 7] =
+                ["not found", "notfound", "not exist", "n't exist", "no such", "could not find", "404"];
+            let message = message.to_lowercase();
+            WORDS.iter().any(|words| message.contains(words)).then_some(NotFound::InWords)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpi::Method;
+
+    fn answered(kind: CpiErrorKind, message: &str) -> CpiError {
+        let (request_id, message) = (String::new(), message.to_owned());
+        CpiError::Answered { method: Method::DeleteVm, request_id, kind, message, ok_to_retry: false }
+    }
+
+    #[test]
+    fn not_found_in_types_and_in_words() {
+        let unknown = |message: &str| answered(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
+        for (what, error, expected) in [
+            (Kind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
+            (Kind::Disk, answered(CpiErrorKind::VmNotFound, "x"), None),
+            (Kind::Stemcell, answered(CpiErrorKind::StemcellNotFound, "x"), Some(NotFound::Typed)),
+            (Kind::Vm, unknown("Server `vm-1' Not Found"), Some(NotFound::InWords)),
+            (Kind::Disk, unknown("The volume doesn't exist."), Some(NotFound::InWords)),
+            (Kind::Disk, unknown("quota exceeded"), None),
+            (Kind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
+            (Kind::Vm, CpiError::no_answer(Method::DeleteVm, "r", "not found"), None),
+        ] {
+            assert_eq!(not_found(what, &error), expected, "{what}: {error}");
+        }
+    }
+}

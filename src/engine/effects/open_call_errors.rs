@@ -1,0 +1,30 @@
+//! The errors for a call that stays open.
+
+use super::effect::Effect;
+use crate::state::OpenCall;
+use base::Error;
+
+/// The error for a call whose process was left at work.
+pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
+    error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
+        format!(
+            "if it hangs, end its process: `fuser '{}'` names it; then what it did has to be looked for",
+            call.answer_path().display()
+        ),
+    )
+}
+
+/// The error for a call that may have made something nobody has a CID of.
+pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
+    let unknown = cause
+        .context(format!("what the CPI's `{}` did is not known", effect.method()))
+        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
+    // Where another machine made the call, its log is there.
+    let unknown = match call.log_path() {
+        log if log.exists() => {
+            unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))
+        }
+        _ => unknown,
+    };
+    unknown.with_hint("delete it there, then run the same command again with --forget-open-calls")
+}

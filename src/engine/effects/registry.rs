@@ -1,0 +1,199 @@
+//! Contract v1 in a run: the registry for the CPI, and the ssh tunnel through which the VM's agent reaches it.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::cloud::Cloud;
+use crate::agent::{Agent, AgentError};
+use crate::environment::{Environment, signals};
+use crate::protocol::Contract;
+use crate::registry::tunnel::Tunnel;
+use crate::registry::{Registry as Server, loopback, serve};
+use crate::state::{Change, State};
+use artifact::Location;
+use base::events::Stage;
+use base::timing::Activity;
+use base::{Error, Result};
+use manifest::deployment::{CloudProvider, SshTunnel};
+use net::ssh::{self, Key, KeyError};
+
+/// How long to wait for the agent before looking whether the tunnel has failed for good.
+const LOOK: Duration = Duration::from_secs(2);
+/// How often a passphrase is asked for.
+const TRIES: u32 = 3;
+const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
+
+/// A registry that answers, and the way for VMs to it.
+pub(crate) struct Registry<'a> {
+    environment: &'a Environment,
+    /// To the VM made last. It stays open, because agents ask again when a disk is attached.
+    tunnel: RefCell<Option<Tunnel>>,
+    login: Option<ssh::Server>,
+    port: u16,
+    server: Server,
+    /// Last, because the others live in it.
+    runtime: Runtime,
+}
+
+impl<'a> Registry<'a> {
+    /// Starts the registry where contract v1 is in force and the manifest configures one. `manifest` is what the
+    /// path of a private key is relative to.
+    pub(crate) fn start(
+        environment: &'a Environment,
+        provider: &CloudProvider,
+        manifest: &Path,
+        contract: Contract,
+        cloud: &mut Cloud<'_>,
+    ) -> Result<Option<Self>> {
+        let Some(config) = &provider.registry else { return Ok(None) };
+        if contract == Contract::V2 {
+            environment.reporter.note(no_longer_needed(provider));
+            return Ok(None);
+        }
+        let address = loopback(config)?;
+        // Before anything is made: a key that cannot be used must not cost a VM.
+        let login = match &provider.ssh_tunnel {
+            Some(tunnel) => Some(login(environment, tunnel, manifest)?),
+            None => None,
+        };
+        let (runtime, server) = serve(config, address, cloud.registry())?;
+        cloud.served_by(server.endpoint());
+        tracing::info!(%address, "contract v1: the registry is there");
+        let tunnel = RefCell::new(None);
+        Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
+    }
+
+    /// Waits until the agent on a new VM answers, through the tunnel's opening if there is to be one.
+    pub(crate) fn wait_for_agent(
+        &self,
+        cloud: &mut Cloud<'_>,
+        agent: &Agent,
+        vm: &str,
+        patience: Duration,
+        stage: &Stage,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        if let Some(tunnel) = self.begin(cloud.state(), patience) {
+            let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
+            let waiting = self.environment.clock.spend(Activity::Waiting);
+            tunnel.wait_until_open(
+                &|| signals::first(self.environment),
+                &mut |problem| opening.log_line(problem),
+                &mut |key| cloud.commit(Change::HostKeyLearned { vm: vm.to_owned(), key }),
+            )?;
+            drop(waiting);
+            opening.finish();
+            self.tunnel.replace(Some(tunnel));
+        }
+        let mut told = String::new();
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            let outcome = agent.wait_until_ready(left.min(LOOK), &mut |problem| {
+                if problem != told {
+                    stage.log_line(problem.clone());
+                    told = problem;
+                }
+            });
+            let failed = self.tunnel.borrow().as_ref().and_then(Tunnel::failure);
+            match (outcome, failed) {
+                (Ok(()), _) => return Ok(()),
+                (Err(error @ AgentError::Interrupted { .. }), _) => return Err(error.into()),
+                (Err(_), Some(failed)) => {
+                    return Err(crate::registry::tunnel::TunnelError::Failed(failed).into());
+                }
+                (Err(error), None) if error.may_pass() && !left.is_zero() => {}
+                (Err(error), None) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Begins to open the tunnel to the VM on record, where it was made under contract v1.
+    pub(crate) fn begin(&self, state: &State, patience: Duration) -> Option<Tunnel> {
+        let vm = state.vm().filter(|vm| vm.contract == Contract::V1)?;
+        let server = ssh::Server { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
+        let serve = self.server.serve_tunnel();
+        Some(Tunnel::open(self.runtime.handle(), server, self.port, patience, serve))
+    }
+}
+
+fn no_longer_needed(provider: &CloudProvider) -> String {
+    let place = |place: &str| place.rsplit(": ").next().unwrap_or(place).to_owned();
+    let mut places: Vec<String> = provider.registry.iter().map(|registry| place(&registry.place)).collect();
+    places.extend(provider.ssh_tunnel.iter().map(|tunnel| place(&tunnel.place)));
+    places.dedup();
+    let verb = if places.len() == 1 { "is" } else { "are" };
+    format!(
+        "{} {verb} no longer needed: with contract v2 the agent needs no registry, and none is started",
+        places.join(" and ")
+    )
+}
+
+fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::Server> {
+    let key = match (&tunnel.private_key, tunnel.inline_key()) {
+        (_, Some(text)) => Some(read_key(environment, text, &format!("`{KEY}`"))?),
+        (Some(path), None) => {
+            let home = environment.variables.iter().find(|(name, _)| name == "HOME");
+            let home = home.map(|(_, home)| Path::new(home));
+            let directory = manifest.parent().unwrap_or(Path::new("."));
+            let Location::Local(path) = Location::parse(path, directory, home)? else {
+                return Err(Error::invalid(format!("`{KEY}` must be a key or a path")));
+            };
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Error::invalid(format!("the private key '{}' cannot be read", path.display()))
+                    .with_source(error)
+                    .with_hint(format!("{} names it", tunnel.place))
+            })?;
+            environment.redactor.add(&text);
+            Some(read_key(environment, &text, &format!("'{}'", path.display()))?)
+        }
+        (None, None) => None,
+    };
+    Ok(ssh::Server {
+        host: tunnel.host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+        port: tunnel.port,
+        user: tunnel.user.clone(),
+        key,
+        password: tunnel.password.clone(),
+        host_key: None,
+        forwarded: None,
+    })
+}
+
+/// Reads a key; whoever is at the terminal is asked for its passphrase.
+fn read_key(environment: &Environment, text: &str, what: &str) -> Result<Key> {
+    let unusable = |error: KeyError| {
+        let hint = match error {
+            KeyError::Encrypted => {
+                "run this at a terminal to be asked for it, or use a key without (`ssh-keygen -p` removes it)"
+            }
+            KeyError::WrongPassphrase => "run the same command again to be asked again",
+            KeyError::Cipher(_) => {
+                "`ssh-keygen -p -f FILE` writes the key in OpenSSH's form, with the same passphrase or another"
+            }
+            KeyError::Unreadable(_) => "RSA, ECDSA and Ed25519 keys in OpenSSH or PEM form can be used",
+        };
+        Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)
+    };
+    let mut failed = match Key::parse(text, None) {
+        Ok(key) => return Ok(key),
+        Err(error) => error,
+    };
+    let Some(ask) = environment.ask_secret.as_ref().filter(|_| failed == KeyError::Encrypted) else {
+        return Err(unusable(failed));
+    };
+    for _ in 0..TRIES {
+        let passphrase = ask(&format!("Passphrase of the private key {what}"))?;
+        environment.redactor.add(&passphrase);
+        match Key::parse(text, Some(&passphrase)) {
+            Ok(key) => return Ok(key),
+            Err(error) => {
+                environment.reporter.warn(format!("the private key {what}: {error}"));
+                failed = error;
+            }
+        }
+    }
+    Err(unusable(failed))
+}

@@ -1,0 +1,50 @@
+//! The state, locked for a run: at once, or after waiting as long as the operator allows.
+
+use std::time::{Duration, Instant};
+
+use super::{Environment, signals};
+use crate::state::{Holder, Storage, Store};
+use base::text;
+use base::{Error, Result};
+
+/// How often to look whether the lock is free.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// The same where each look is a request.
+const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Locks and reads the state for `command`. Who holds it is said once.
+pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
+    let holder = Holder::this_process(command);
+    let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
+    if let Some(who) = store.taken_over() {
+        environment.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
+    }
+    environment.reporter.expect(store.state().monopile.durations.stages());
+    Ok(store)
+}
+
+/// What to do while another run holds the lock.
+pub(crate) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
+    let begun = Instant::now();
+    let mut told = false;
+    move |held: Error| {
+        let patience = environment.lock_patience;
+        let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+            return Err(held);
+        };
+        if !told {
+            told = true;
+            environment
+                .reporter
+                .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(patience)));
+        }
+        let interval = if environment.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
+        signals::pause(environment, interval.min(left))
+    }
+}
+
+/// The error for a command that needs a state and finds none.
+pub(crate) fn no_state(storage: &Storage) -> Error {
+    Error::invalid(format!("there is no state '{storage}'"))
+        .with_hint("name the state file with --state if it is elsewhere")
+}

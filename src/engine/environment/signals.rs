@@ -1,0 +1,38 @@
+//! Signals as a run sees them: the first asks it to stop at the next safe place, the second to stop waiting.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Environment;
+use base::{Error, ErrorKind, Result};
+
+/// The first signal, if one came.
+pub(crate) fn first(environment: &Environment) -> Option<u8> {
+    let word = environment.signals.load(Ordering::SeqCst);
+    (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))
+}
+
+/// The first signal, if a second one came after it.
+pub(crate) fn insisted(environment: &Environment) -> Option<u8> {
+    (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
+}
+
+/// Stops here if a signal came, or if the state is not this run's any more: everything done so far is on record.
+pub(crate) fn check(environment: &Environment) -> Result<()> {
+    environment.paths.state.check_lock()?;
+    match first(environment) {
+        None => Ok(()),
+        Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")
+            .with_hint("run the same command again to go on from here")),
+    }
+}
+
+/// Sleeps, but not through a signal.
+pub(crate) fn pause(environment: &Environment, duration: Duration) -> Result<()> {
+    let end = Instant::now() + duration;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        check(environment)?;
+        environment.clock.sleep(left.min(Duration::from_millis(50)));
+    }
+    check(environment)
+}

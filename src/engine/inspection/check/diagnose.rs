@@ -1,0 +1,163 @@
+//! What is not as it should be, as CPI and agent tell it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::repair::Site;
+use super::{Problem, ProblemKind, Repair};
+use crate::agent::{AgentError, Stranger};
+use crate::cpi::{Answer, CpiError, Method};
+use crate::cpis::{Presence, of_cpi};
+use crate::state::{Disk, Handle, Kind};
+use base::Result;
+
+/// What of the disks' whereabouts is known.
+struct Whereabouts {
+    /// What the CPI has attached; none if it cannot tell.
+    attached: Option<Vec<String>>,
+    /// What the agent has mounted.
+    mounted: Vec<String>,
+}
+
+/// Looks at VM, agent and disks.
+pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Problem>> {
+    let state = site.cloud.state();
+    let looking = site.environment.reporter.stage("Looking at VM and disks");
+    let mut problems = Vec::new();
+    let mut attachable = true;
+    for disk in &state.disks {
+        let handle = disk.handle();
+        if site.cloud.presence(&looking, Kind::Disk, &handle)? == Presence::Gone {
+            attachable &= disk.id != state.current_disk_id;
+            problems.push(Problem {
+                kind: ProblemKind::MissingDisk,
+                description: format!("disk {handle} does not exist, and what was on it is lost"),
+                handle,
+                repairs: vec![Repair::DeleteDiskReference],
+            });
+        }
+    }
+    if let Some(vm) = state.vm_handle() {
+        let mut of_vm = match site.cloud.presence(&looking, Kind::Vm, &vm)? {
+            Presence::Gone => vec![Problem {
+                kind: ProblemKind::MissingVm,
+                description: format!("VM {vm} does not exist"),
+                handle: vm,
+                repairs: vec![Repair::RecreateVm],
+            }],
+            Presence::There | Presence::Unknown(_) => match agent(site, &vm, patience)? {
+                Err(problem) => vec![problem],
+                Ok(mounted) => {
+                    let places = Whereabouts { attached: attached(site, &looking, &vm)?, mounted };
+                    // A disk of another CPI is on its way to this one, which is create-env's to finish.
+                    let disk = state.current_disk().map(Disk::handle);
+                    let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
+                    disk.and_then(|disk| place(disk, &places)).into_iter().collect()
+                }
+            },
+        };
+        // A new VM could not have the disk that is on record for it.
+        of_vm.iter_mut().filter(|_| !attachable).for_each(|problem| {
+            problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
+        });
+        problems.extend(of_vm);
+    }
+    looking.finish();
+    Ok(problems)
+}
+
+/// The disks that the VM's own agent has mounted.
+fn agent(site: &Site<'_>, vm: &Handle, patience: Duration) -> Result<Result<Vec<String>, Problem>> {
+    let asking = site.environment.reporter.stage("Asking the agent");
+    let expected = site.cloud.state().vm().map(|record| record.agent_id.clone());
+    let answer = site
+        .agent
+        .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
+        .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&site.agent, &expected)));
+    let problem = |kind, description, repairs| Problem { kind, handle: vm.clone(), description, repairs };
+    match answer {
+        Ok(None) => {
+            let mounted = site.agent.list_disk()?;
+            asking.finish();
+            Ok(Ok(mounted))
+        }
+        Ok(Some(other)) => Ok(Err(problem(
+            ProblemKind::ForeignAgent,
+            format!(
+                "another VM answers at {}: {other}; find and remove it in the IaaS",
+                site.agent.address()
+            ),
+            Vec::new(),
+        ))),
+        Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
+        Err(error) => {
+            // One that is there and refuses does not change its mind when it is booted again.
+            let repairs = match error.may_pass() {
+                true => vec![Repair::RebootVm, Repair::RecreateVm],
+                false => vec![Repair::RecreateVm],
+            };
+            let description = format!("the agent of VM {vm} does not answer: {error}");
+            Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
+        }
+    }
+}
+
+/// The disks that the CPI has attached to the VM; none if it cannot tell.
+fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &Handle) -> Result<Option<Vec<String>>> {
+    match site.cloud.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
+        Ok(Answer::Cids(cids)) => Ok(Some(cids)),
+        Ok(_) => Ok(None),
+        Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
+        Err(error) => {
+            stage.log_line(error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// What is wrong with where a disk is.
+fn place(disk: Handle, places: &Whereabouts) -> Option<Problem> {
+    let has = |cids: &[String]| cids.contains(&disk.cid);
+    let problem = |kind, description: &str, repair| Problem {
+        kind,
+        description: format!("disk {disk} {description}"),
+        handle: disk.clone(),
+        repairs: vec![repair],
+    };
+    match (places.attached.as_deref().map(has), has(&places.mounted)) {
+        (Some(false), _) => {
+            Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
+        }
+        // Where the CPI cannot tell: attaching what is attached already is not for every cloud.
+        (Some(true) | None, false) => {
+            Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))
+        }
+        (Some(true) | None, true) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_disk_is_says_what_is_wrong_with_it() {
+        let of = |attached: Option<&[&str]>, mounted: &[&str]| {
+            let owned = |cids: &[&str]| cids.iter().map(ToString::to_string).collect::<Vec<_>>();
+            place(
+                Handle::new("d", None),
+                &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) },
+            )
+            .map(|problem| (problem.kind, problem.repairs))
+        };
+        assert_eq!(of(Some(&["d"]), &["d"]), None);
+        assert_eq!(of(None, &["d"]), None);
+        let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
+        assert_eq!(of(Some(&["e"]), &[]), detached);
+        assert_eq!(of(Some(&[]), &["d"]), detached);
+        let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
+        assert_eq!(of(Some(&["d"]), &["e"]), unmounted);
+        assert_eq!(of(None, &[]), unmounted);
+    }
+}

@@ -1,0 +1,163 @@
+//! Putting right what is wrong, with the state locked and every effect announced as everywhere.
+
+use serde_json::json;
+
+use super::{CloudCheck, Problem, Repair};
+use crate::agent::{Agent, Before, Endpoint, Stranger, connect, endpoint};
+use crate::cpi::Method;
+use crate::cpis::{self, Alone, Cpis, of_cpi};
+use crate::deploy::disk;
+use crate::effects::{Cloud, Registry};
+use crate::environment::Environment;
+use crate::environment::lock::{self, no_state};
+use crate::jobs::Jobs;
+use crate::state::{Change, Handle, Kind, Store};
+use crate::{prepare, recovery};
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::Deployment;
+
+/// An environment, locked, with everybody who can be asked about it.
+pub(super) struct Site<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) cloud: Cloud<'a>,
+    pub(super) agent: Agent,
+    request: &'a CloudCheck,
+    deployment: &'a Deployment,
+    registry: Option<Registry<'a>>,
+}
+
+/// What the manifest says about it.
+pub(super) struct Ground {
+    deployment: Deployment,
+    endpoint: Endpoint,
+    alone: Alone,
+}
+
+/// What is to be done after a repair.
+pub(super) enum Outcome {
+    /// Nothing: it is done.
+    Done,
+    /// A new VM has to be made, which is a run of its own.
+    NeedsNewVm,
+}
+
+impl Ground {
+    /// Locks the state, finishes what an interrupted run began, and reads the manifest.
+    pub(super) fn open(request: &CloudCheck, environment: &Environment) -> Result<(Store, Self)> {
+        let deploy = &request.deploy;
+        let mut store = lock::open(environment, "cloud-check")?;
+        if !store.exists() {
+            return Err(no_state(store.storage()));
+        }
+        recovery::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
+        let validating = environment.reporter.stage("Validating");
+        let loaded = prepare::load(environment, &deploy.inputs)?;
+        let deployment = loaded.deployment()?;
+        let alone = Alone::open(environment, &deploy.inputs, deploy.templates, &loaded, &validating)?;
+        let endpoint = endpoint(environment, &alone.provider)?;
+        cpis::rename(environment, alone.config.as_ref(), &mut store)?;
+        validating.finish();
+        Ok((store, Ground { deployment, endpoint, alone }))
+    }
+}
+
+impl<'a> Site<'a> {
+    /// Finds or installs the CPI of the VM; others follow when they are asked.
+    pub(super) fn open(
+        request: &'a CloudCheck,
+        environment: &'a Environment,
+        ground: &'a Ground,
+        store: Store,
+    ) -> Result<Self> {
+        let deploy = &request.deploy;
+        let cpis = Cpis::find(environment, ground.alone.parts(), store.state(), deploy.cpi_api_version)?;
+        // The VM's comes first.
+        let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+        let first = first.as_deref();
+        let contract = cpis.get(first)?.negotiate(store.state().stemcell_api_version(first));
+        let mut cloud = Cloud::new(environment, cpis, store);
+        let manifest = &deploy.inputs.manifest;
+        let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &mut cloud)?;
+        let agent = connect(environment, ground.endpoint.clone(), cloud.state());
+        Ok(Site { environment, cloud, agent, request, deployment: &ground.deployment, registry })
+    }
+
+    /// Does what was chosen.
+    pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
+        let repairing = self.environment.reporter.stage(format!("Repairing: {}", problem.description));
+        match repair {
+            Repair::RecreateVm => {
+                repairing.finish();
+                return Ok(Outcome::NeedsNewVm);
+            }
+            Repair::RebootVm => self.reboot(&problem.handle, &repairing)?,
+            Repair::ReattachDisk | Repair::MountDisk => self.mount(&problem.handle, repair, &repairing)?,
+            Repair::DeleteDiskReference => {
+                self.cloud.commit(Change::Forgotten { what: Kind::Disk, handle: problem.handle.clone() })?;
+            }
+        }
+        repairing.finish();
+        Ok(Outcome::Done)
+    }
+
+    fn reboot(&self, vm: &Handle, stage: &Stage) -> Result<()> {
+        let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
+        let asked = self.cloud.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
+        asked.map_err(|error| of_cpi(vm.cpi(), error))?;
+        rebooting.finish();
+        let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+        let patience = self.request.deploy.agent_timeout;
+        let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.cloud.state(), patience));
+        self.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+        drop(tunnel);
+        self.check_own()?;
+        waiting.finish();
+        // Jobs must not begin anew without their disk: what is wrong with that comes next.
+        let disk = self.cloud.state().current_disk().map(|disk| disk.cid.clone());
+        if let Some(disk) = disk
+            && !self.agent.list_disk()?.contains(&disk)
+        {
+            return Ok(());
+        }
+        self.jobs().start(self.deployment.update_watch_time, stage)
+    }
+
+    /// The jobs must not write into a directory that a disk is about to be mounted over. They are not drained: what
+    /// they would finish is on the disk that they have lost.
+    fn mount(&mut self, disk: &Handle, repair: Repair, stage: &Stage) -> Result<()> {
+        self.check_own()?;
+        self.jobs().stop(None, Before::Stop, stage)?;
+        let patience = self.request.deploy.agent_timeout;
+        if repair == Repair::ReattachDisk {
+            let (deployment, agent) = (self.deployment, &self.agent);
+            // An agent that still has the lost disk mounted would not mount it again.
+            if agent.list_disk()?.contains(&disk.cid) {
+                agent.unmount_disk(&disk.cid)?;
+            }
+            let why = "it is not attached (cloud-check)";
+            disk::attach(deployment, patience, &mut self.cloud, agent, disk, why, stage)?;
+        } else {
+            let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
+            disk::mount(&self.cloud, &self.agent, disk)?;
+            mounting.finish();
+        }
+        self.jobs().start(self.deployment.update_watch_time, stage)
+    }
+
+    /// Nobody else's agent is told anything.
+    fn check_own(&self) -> Result<()> {
+        let Some(expected) = self.cloud.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
+        match Stranger::ask(&self.agent, expected)? {
+            None => Ok(()),
+            Some(other) => {
+                Err(Error::environment(format!("the agent that answers is not the VM's own: {other}")))
+            }
+        }
+    }
+
+    fn jobs(&self) -> Jobs<'_> {
+        let instance = self.deployment.instance();
+        Jobs { environment: self.environment, agent: &self.agent, instance: format!("instance '{instance}'") }
+    }
+}

@@ -1,0 +1,116 @@
+//! Logs as they grow, through an agent that can only pack them: they are fetched again and again, and what is new is
+//! told from what was seen. The more there is to pack, the more seldom.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::agent::Agent;
+use crate::environment::{Environment, signals};
+use base::{Error, ErrorKind, Result};
+
+/// The shortest pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The pause is at least this many times as long as a look took: the VM has other things to do.
+const LEISURE: u32 = 4;
+/// The most that is shown of what a file has grown by since the last look, in bytes; the rest is skipped.
+const MOST: u64 = 8 << 20;
+
+/// What has been seen.
+pub(super) struct Follower {
+    /// By file, up to where it was shown.
+    seen: HashMap<PathBuf, u64>,
+    /// Whether there was a look already.
+    begun: bool,
+    /// How many lines of each file are shown first.
+    first_lines: usize,
+}
+
+impl Follower {
+    pub(super) fn new(first_lines: usize) -> Self {
+        Follower { seen: HashMap::new(), begun: false, first_lines }
+    }
+
+    /// Looks until a signal comes. An agent that does not answer is waited for, up to `patience`.
+    pub(super) fn run(
+        &mut self,
+        environment: &Environment,
+        agent: &Agent,
+        patience: Duration,
+        look: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
+    ) -> Result<()> {
+        while environment.interrupted().is_none() {
+            let begun = Instant::now();
+            match look(agent, self) {
+                Ok(()) => {}
+                Err(_) if environment.interrupted().is_some() => break,
+                Err(error) if error.kind() == ErrorKind::AgentUnreachable => {
+                    environment.reporter.warn(format!("{error}; waiting for it"));
+                    agent.wait_until_ready(patience, &mut |_| {})?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            self.begun = true;
+            let pause = (begun.elapsed() * LEISURE).max(PAUSE);
+            // A signal is how this ends.
+            if signals::pause(environment, pause).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole lines of a file that were not shown yet.
+    pub(super) fn news(&mut self, name: &Path, path: &Path) -> Result<Vec<Vec<u8>>> {
+        let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
+        let mut file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let new_file = !self.seen.contains_key(name);
+        // One that is shorter than it was has been rotated.
+        let shown = self.seen.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
+        let from = shown.max(length.saturating_sub(MOST));
+        file.seek(SeekFrom::Start(from)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.seen.insert(name.to_owned(), from + whole as u64);
+        let mut lines: Vec<Vec<u8>> = bytes[..whole]
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec())
+            .collect();
+        if new_file && !self.begun {
+            lines.drain(..lines.len().saturating_sub(self.first_lines));
+        }
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_and_whole_is_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, path) = (Path::new("a/a.log"), directory.path().join("a.log"));
+        let mut follower = Follower::new(1);
+        let after = |follower: &mut Follower, text: &str| -> Vec<String> {
+            std::fs::write(&path, text).unwrap();
+            let news = follower.news(name, &path).unwrap();
+            follower.begun = true;
+            news.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+        };
+        assert_eq!(after(&mut follower, "old\nnewer\nhalf"), ["newer"]);
+        assert_eq!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n"), ["half a line", "more"]);
+        assert!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n").is_empty());
+        // Rotated.
+        assert_eq!(after(&mut follower, "fresh\n"), ["fresh"]);
+        // A file that comes later is shown from its beginning.
+        let other = directory.path().join("b.log");
+        std::fs::write(&other, "1\n2\n3\n").unwrap();
+        assert_eq!(follower.news(Path::new("b.log"), &other).unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,66 @@
+//! The VM on record, looked at and entered. Nothing here changes the state, so nothing here locks it: a look must not
+//! keep a run waiting, and a run must not keep anybody from looking.
+
+mod check;
+mod follow;
+mod gateway;
+mod host_key;
+mod logs;
+mod ssh;
+mod status;
+
+pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
+pub use gateway::{Gateway, Way};
+pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
+pub use ssh::{Errand, Login, Place, Ssh, ssh};
+pub use status::{
+    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, ProcessSeen, Status, StatusCollector,
+    StatusOf, StatusSources, There, VmSeen,
+};
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::agent::{Agent, Endpoint, contact, endpoint};
+use crate::environment::Environment;
+use crate::environment::lock::no_state;
+use crate::prepare;
+use crate::state::State;
+use base::Result;
+use manifest::{Deployment, Inputs};
+
+/// A VM whose own agent answers.
+struct Visited {
+    endpoint: Endpoint,
+    agent: Agent,
+}
+
+/// The state on record.
+fn read_state(environment: &Environment) -> Result<State> {
+    let storage = environment.paths.state.resolved()?;
+    State::read(&storage)?.ok_or_else(|| no_state(&storage))
+}
+
+/// Where the manifest says that the agent is.
+fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> {
+    let loaded = prepare::load(environment, inputs)?;
+    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+    prepare::redact_provider(environment, &provider);
+    endpoint(environment, &provider)
+}
+
+/// Finds the VM on record and waits until its own agent answers.
+fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Result<Visited> {
+    let state = read_state(environment)?;
+    let endpoint = agents_place(environment, inputs)?;
+    let agent = contact(environment, endpoint.clone(), &state, patience)?;
+    Ok(Visited { endpoint, agent })
+}
+
+/// The jobs on the VM, by what its agent told.
+fn jobs(told: &Value) -> Vec<String> {
+    let templates = told.pointer("/job/templates").and_then(Value::as_array);
+    let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
+    names.map(str::to_owned).collect()
+}

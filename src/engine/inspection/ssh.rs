@@ -1,0 +1,336 @@
+//! `ssh` and `scp`: the operator's own OpenSSH, as a user whom the agent makes for this one session, with a key that
+//! nobody else has, to a host whose key the agent told.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use super::gateway::{Configured, VM, Way};
+use super::host_key::known_hosts_line;
+use super::{agents_place, reach, read_state};
+use crate::agent::{Agent, Backoff};
+use crate::environment::{Environment, signals};
+use crate::prepare::obtain::create_directory;
+use base::files::durable::write_atomically;
+use base::timing::Activity;
+use base::{Error, ErrorKind, Result};
+use manifest::Inputs;
+use manifest::vars_store::SshKeyPair;
+
+/// How long ssh may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// `ssh` or `scp`.
+#[derive(Debug, Clone)]
+pub struct Ssh {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+    /// How the VM's sshd is reached.
+    pub way: Way,
+    /// A user that is there already, in place of one that the agent makes.
+    pub login: Option<Login>,
+    /// `--opts`: options for ssh, as they are.
+    pub options: Vec<String>,
+    /// What is to be done there.
+    pub errand: Errand,
+}
+
+/// A user that is there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The name.
+    pub user: String,
+    /// The file with the key.
+    pub private_key: PathBuf,
+}
+
+/// What is to be done on the VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// Run a command; a login shell, where there is none.
+    Run(Vec<String>),
+    /// Copy files.
+    Copy {
+        /// Directories with all that is in them.
+        recursive: bool,
+        /// From where.
+        from: Vec<Place>,
+        /// To where.
+        to: Place,
+    },
+}
+
+/// A file or directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On this machine.
+    Here(PathBuf),
+    /// On the VM.
+    There(String),
+}
+
+impl Errand {
+    /// The program and its arguments after `-F CONFIG`.
+    fn command_line(&self, options: &[String]) -> Result<(&'static str, Vec<String>)> {
+        let mut line = options.to_vec();
+        match self {
+            Errand::Run(command) => {
+                line.extend(["--".to_owned(), VM.to_owned()]);
+                line.extend(command.iter().cloned());
+                Ok(("ssh", line))
+            }
+            Errand::Copy { recursive, from, to } => {
+                line.extend(recursive.then(|| "-r".to_owned()));
+                line.push("--".to_owned());
+                for place in from.iter().chain([to]) {
+                    line.push(place.as_argument()?);
+                }
+                Ok(("scp", line))
+            }
+        }
+    }
+}
+
+impl Place {
+    fn as_argument(&self) -> Result<String> {
+        match self {
+            Place::There(path) => Ok(format!("{VM}:{path}")),
+            Place::Here(path) => {
+                let text = path
+                    .to_str()
+                    .ok_or_else(|| Error::usage(format!("the path '{}' is not UTF-8", path.display())))?;
+                // scp takes what is before a colon for a host, unless there is a slash before it.
+                Ok(if text.starts_with(['/', '.']) { text.to_owned() } else { format!("./{text}") })
+            }
+        }
+    }
+}
+
+/// Does the errand; returns the exit code of ssh or scp.
+pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
+    let (program, arguments) = request.errand.command_line(&request.options)?;
+    if let Way::Socks5(url) = &request.way {
+        for secret in manifest::secrets_of_url(url) {
+            environment.redactor.add(&secret);
+        }
+    }
+    let scratch = Scratch::new(environment)?;
+    let session = match &request.login {
+        Some(login) => Session::with(login, request, environment, &scratch)?,
+        None => Session::made(request, environment, &scratch)?,
+    };
+    let outcome = session
+        .configure(request, environment, &scratch)
+        .and_then(|()| run(environment, program, &scratch.config(), &arguments));
+    session.end(environment);
+    outcome
+}
+
+/// The files of a session, for its owner alone.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new(environment: &Environment) -> Result<Self> {
+        create_directory(&environment.paths.work)?;
+        let made = tempfile::Builder::new()
+            .prefix("ssh-")
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir_in(&environment.paths.work);
+        made.map(Scratch).map_err(|error| Error::io("making a directory for the ssh session", error))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.file(name);
+        write_atomically(&path, text.as_bytes())
+            .map_err(|error| Error::io("writing a file of the ssh session", error))?;
+        Ok(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.file("config")
+    }
+}
+
+/// Who logs in, and where.
+struct Session {
+    user: String,
+    address: String,
+    key: PathBuf,
+    known_hosts: PathBuf,
+    pinned: bool,
+    /// Who made the user, and is to take it away again.
+    admitted: Option<Agent>,
+}
+
+impl Session {
+    /// Has the agent make a user.
+    fn made(request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
+        let visited = reach(environment, &request.inputs, request.agent_timeout)?;
+        let opening = environment.reporter.stage("Having the agent make a user for this session");
+        let pair = SshKeyPair::generate()?;
+        environment.redactor.add(&pair.private_key);
+        let key = scratch.write("key", &pair.private_key)?;
+        // As long as other operating systems take.
+        let suffix = uuid::Uuid::new_v4().simple().to_string();
+        let user = format!("bosh_{}", &suffix[..15]);
+        signals::check(environment)?;
+        let mut session = Session {
+            user: user.clone(),
+            address: visited.endpoint.host().to_owned(),
+            key,
+            known_hosts: scratch.file("known_hosts"),
+            pinned: true,
+            admitted: Some(visited.agent.clone()),
+        };
+        // From here on there may be a user, whatever comes.
+        let host = match visited.agent.set_up_ssh(&user, &pair.public_key) {
+            Ok(host) => host,
+            Err(error) => {
+                session.end(environment);
+                return Err(Error::from(error).context("the agent cannot let anybody in"));
+            }
+        };
+        // The VM's own address is good behind a gateway; from here, the one that the agent was just reached at is.
+        if request.way != Way::Direct && !host.ip.is_empty() {
+            session.address = host.ip;
+        }
+        let line = known_hosts_line(VM, &host.host_public_key).inspect_err(|_| session.end(environment))?;
+        scratch.write("known_hosts", &line).inspect_err(|_| session.end(environment))?;
+        opening.finish();
+        Ok(session)
+    }
+
+    /// Logs in as somebody who may, without the agent.
+    fn with(login: &Login, request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
+        let state = read_state(environment)?;
+        let endpoint = agents_place(environment, &request.inputs)?;
+        if !login.private_key.is_file() {
+            return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
+        }
+        let known = state.vm().and_then(|vm| vm.ssh_host_key.clone());
+        let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
+        if line.is_none() {
+            environment.reporter.warn(
+                "nobody says which host key the VM's sshd has: whoever answers is taken for it (--private-key)",
+            );
+        }
+        Ok(Session {
+            user: login.user.clone(),
+            address: endpoint.host().to_owned(),
+            key: login.private_key.clone(),
+            known_hosts: scratch.write("known_hosts", line.as_deref().unwrap_or_default())?,
+            pinned: line.is_some(),
+            admitted: None,
+        })
+    }
+
+    fn configure(&self, request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<()> {
+        let proxy = scratch.file("proxy");
+        if let Way::Socks5(url) = &request.way {
+            scratch.write("proxy", url)?;
+        }
+        let configured = Configured {
+            address: &self.address,
+            user: &self.user,
+            key: &self.key,
+            known_hosts: &self.known_hosts,
+            pinned: self.pinned,
+            way: &request.way,
+            executable: &environment.paths.executable,
+            proxy: &proxy,
+        };
+        scratch.write("config", &configured.text()?).map(drop)
+    }
+
+    /// The user goes, also when the session was interrupted.
+    fn end(&self, environment: &Environment) {
+        let Some(agent) = &self.admitted else { return };
+        if let Err(error) = agent.clean_up_ssh(&self.user) {
+            environment.reporter.warn(format!(
+                "the user '{}' stays on the VM, and nobody has its key any more: {error}",
+                self.user
+            ));
+        }
+    }
+}
+
+/// Runs the program in this terminal, and waits for it.
+fn run(environment: &Environment, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
+    signals::check(environment)?;
+    let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
+        Error::io(format!("running '{program}'"), error)
+            .with_hint("install an OpenSSH client, or put it into PATH")
+    })?;
+    let mut backoff = Backoff::up_to(Duration::from_millis(100));
+    loop {
+        let waited =
+            child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
+        match (waited, environment.interrupted()) {
+            (Some(status), None) => return Ok(exit_code(status)),
+            (Some(_), Some(signal)) => return Err(interrupted(signal)),
+            (None, Some(signal)) => {
+                end(&mut child);
+                return Err(interrupted(signal));
+            }
+            (None, None) => backoff.wait(&environment.clock, Activity::Waiting),
+        }
+    }
+}
+
+fn interrupted(signal: u8) -> Error {
+    Error::new(ErrorKind::Interrupted(signal), "interrupted; the session is over, and its user is gone")
+}
+
+/// Ends the program, gently first: it puts the terminal in order.
+fn end(child: &mut Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < GRACE {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// As a shell says it.
+fn exit_code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255);
+    u8::try_from(code).unwrap_or(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_words_of_their_own() {
+        let run = Errand::Run(vec!["ls".into(), "-l".into(), "; rm -rf /".into()]);
+        let (program, line) = run.command_line(&["-p".into(), "2222".into()]).unwrap();
+        assert_eq!(
+            (program, line),
+            ("ssh", ["-p", "2222", "--", VM, "ls", "-l", "; rm -rf /"].map(String::from).to_vec())
+        );
+        let copy = Errand::Copy {
+            recursive: true,
+            from: vec![Place::Here("-x".into()), Place::Here("a:b".into())],
+            to: Place::There("/tmp/a b".into()),
+        };
+        let (program, line) = copy.command_line(&[]).unwrap();
+        assert_eq!(
+            (program, line),
+            ("scp", ["-r", "--", "./-x", "./a:b", "monopile-vm:/tmp/a b"].map(String::from).to_vec())
+        );
+    }
+}

@@ -1,0 +1,502 @@
+//! `status`: how an environment is doing, as state, CPI and agent tell it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::agent::{Agent, AgentError, Endpoint, Stranger, connect, endpoint};
+use crate::cpis::{self, Alone, Cpis, Presence};
+use crate::environment::Environment;
+use crate::history::{self, Run};
+use crate::prepare;
+use crate::records::{self, Overview};
+use crate::state::{Handle, Kind, State};
+use base::events::Reporter;
+use base::{Error, ErrorKind, Result};
+use erb::Mode;
+use manifest::{self, Deployment, Inputs};
+
+/// How many of the last runs are shown.
+const RUNS: usize = 5;
+
+/// `status`.
+#[derive(Debug, Clone)]
+pub struct StatusOf {
+    /// The manifest and what goes into it; without one, only what is on record can be told.
+    pub inputs: Option<Inputs>,
+    /// Whether the CPI is asked what exists.
+    pub ask_cpi: bool,
+    /// `--templates`: what renders the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+    /// Where the records of runs are.
+    pub history: Option<PathBuf>,
+}
+
+/// How an environment is doing.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// When this was seen, RFC 3339 UTC.
+    pub time: String,
+    /// The VM, if one is on record.
+    pub vm: Option<VmSeen>,
+    /// Its agent.
+    pub agent: AgentSeen,
+    /// What all jobs together are: `running`; none, where no agent told.
+    pub job_state: Option<String>,
+    /// The jobs on the VM.
+    pub jobs: Vec<String>,
+    /// Their processes.
+    pub processes: Vec<ProcessSeen>,
+    /// Load, processor, memory and disks, as the agent tells them.
+    pub vitals: Option<Value>,
+    /// The VM's networks.
+    pub networks: Vec<NetworkSeen>,
+    /// Persistent disks.
+    pub disks: Vec<DiskSeen>,
+    /// The certificates of the manifest and its variables, by the day they expire.
+    pub certificates: Vec<CertificateSeen>,
+    /// Everything on record, without secrets.
+    pub record: Overview,
+    /// The last runs on this machine, newest first.
+    pub runs: Vec<Run>,
+}
+
+/// Whether something exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum There {
+    /// The CPI says so.
+    Yes,
+    /// The CPI says that it does not.
+    No,
+    /// The CPI cannot tell.
+    Unknown,
+    /// The CPI was not asked.
+    NotAsked,
+}
+
+/// The VM.
+#[derive(Debug, Serialize)]
+pub struct VmSeen {
+    /// Its CID, and its CPI's name.
+    #[serde(flatten)]
+    pub handle: Handle,
+    /// `bosh/0`.
+    pub instance: Option<String>,
+    /// Whether it exists.
+    pub exists: There,
+}
+
+/// What came of asking the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answering {
+    /// It answers.
+    Yes,
+    /// It does not.
+    No,
+    /// Another VM's agent answers in its place.
+    Stranger,
+    /// Nobody asked: there is no VM, or no manifest that says where it is.
+    NotAsked,
+}
+
+/// The agent.
+#[derive(Debug, Serialize)]
+pub struct AgentSeen {
+    /// Its id, where known.
+    pub id: Option<String>,
+    /// Scheme, host and port.
+    pub address: Option<String>,
+    /// What came of asking it.
+    pub answers: Answering,
+    /// Why it does not, in words.
+    pub problem: Option<String>,
+}
+
+/// A process.
+#[derive(Debug, Serialize)]
+pub struct ProcessSeen {
+    /// Its name.
+    pub name: String,
+    /// `running`, `failing` and so on.
+    pub state: String,
+    /// For how long it has been up, in seconds.
+    pub uptime_seconds: Option<u64>,
+    /// KiB.
+    pub memory_kb: Option<u64>,
+    /// Of the VM's memory.
+    pub memory_percent: Option<f64>,
+    /// Of a processor.
+    pub cpu_percent: Option<f64>,
+}
+
+/// A network of the VM.
+#[derive(Debug, Serialize)]
+pub struct NetworkSeen {
+    /// Its name.
+    pub name: String,
+    /// `manual`, `dynamic` or `vip`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The VM's address on it.
+    pub ip: Option<String>,
+    /// Its netmask.
+    pub netmask: Option<String>,
+    /// Its gateway.
+    pub gateway: Option<String>,
+}
+
+/// A persistent disk.
+#[derive(Debug, Serialize)]
+pub struct DiskSeen {
+    /// Its CID, and its CPI's name.
+    #[serde(flatten)]
+    pub handle: Handle,
+    /// MiB.
+    pub size: u64,
+    /// Whether the VM uses it.
+    pub in_use: bool,
+    /// Whether it exists.
+    pub exists: There,
+    /// Whether the agent has it mounted; none, where no agent told.
+    pub mounted: Option<bool>,
+    /// How full it is, in percent, where the agent tells.
+    pub used_percent: Option<String>,
+    /// What the CPI told the agent about it, credentials redacted.
+    pub hint: Option<Value>,
+}
+
+/// A certificate.
+#[derive(Debug, Clone, Serialize)]
+pub struct CertificateSeen {
+    /// Where it stands: `cloud_provider.cert.ca`, or a variable.
+    pub path: String,
+    /// The day it expires: `2026-11-21`.
+    pub expires: String,
+    /// Days until then; negative afterwards.
+    pub days: i64,
+}
+
+/// From where an environment is looked at: what the manifest says of it.
+pub struct StatusSources<'a> {
+    environment: &'a Environment,
+    request: &'a StatusOf,
+    endpoint: Option<Endpoint>,
+    /// What the CPIs are made from, where they are to be asked.
+    alone: Option<Alone>,
+    manifests_networks: Map<String, Value>,
+    certificates: Vec<CertificateSeen>,
+}
+
+/// Somebody who looks at an environment, once or again and again.
+pub struct StatusCollector<'a> {
+    from: &'a StatusSources<'a>,
+    /// Those that were asked before.
+    cpis: Option<Cpis<'a>>,
+    /// What the CPIs said last, and what was the case when they were asked.
+    asked: Option<Asked>,
+}
+
+struct Asked {
+    /// The VM on record, and whether its agent answered.
+    when: (Option<Handle>, bool),
+    findings: Vec<(Kind, Handle, There)>,
+}
+
+impl<'a> StatusSources<'a> {
+    /// Reads the manifest.
+    pub fn new(request: &'a StatusOf, environment: &'a Environment) -> Result<Self> {
+        let mut sources = StatusSources {
+            environment,
+            request,
+            endpoint: None,
+            alone: None,
+            manifests_networks: Map::new(),
+            certificates: Vec::new(),
+        };
+        let Some(inputs) = &request.inputs else { return Ok(sources) };
+        // Without a state there is nothing to look at, and nothing to install a CPI for.
+        records::show(&environment.paths.state)?;
+        let preparing = environment.reporter.stage("Preparing");
+        let loaded = prepare::load(environment, inputs)?;
+        let provider = Deployment::parse_cloud_provider(&loaded.root)?;
+        prepare::redact_provider(environment, &provider);
+        sources.endpoint = Some(endpoint(environment, &provider)?);
+        if request.ask_cpi {
+            let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
+            sources.alone = Some(alone);
+        }
+        // One that cannot be deployed any more has no networks to show.
+        if let Ok(deployment) = loaded.deployment() {
+            sources.manifests_networks = deployment.vm.networks;
+        }
+        sources.certificates = manifest::certificates(&loaded)
+            .into_iter()
+            .map(|dated| CertificateSeen {
+                path: dated.path,
+                expires: manifest::day(dated.not_after),
+                days: (dated.not_after - time::OffsetDateTime::now_utc()).whole_days(),
+            })
+            .collect();
+        preparing.finish();
+        Ok(sources)
+    }
+
+    /// Nobody is asked yet.
+    pub fn collector(&self) -> StatusCollector<'_> {
+        StatusCollector { from: self, cpis: None, asked: None }
+    }
+}
+
+impl StatusCollector<'_> {
+    /// Looks. The agent is asked every time; the CPI, whose every answer is a process, the first time and whenever the
+    /// VM on record or its agent's silence is new.
+    pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
+        let record = records::show(&self.from.environment.paths.state)?;
+        let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
+        let (agent, told, mounted) = self.ask_agent(&state, reporter)?;
+        let answered = agent.answers == Answering::Yes;
+        self.ask_cpis(&state, answered, reporter)?;
+        let text = |key: &str| told.get(key).and_then(Value::as_str).map(str::to_owned);
+        let vitals = told.get("vitals").filter(|vitals| vitals.is_object()).cloned();
+        let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
+        let used = used.and_then(Value::as_str).map(str::to_owned);
+        let vm = record.vm.as_ref().map(|vm| {
+            let handle = Handle::new(&vm.cid, vm.cpi.as_deref());
+            VmSeen { instance: vm.instance.clone(), exists: self.there(Kind::Vm, &handle), handle }
+        });
+        let disks = record
+            .disks
+            .iter()
+            .map(|disk| {
+                let handle = Handle::new(&disk.cid, disk.cpi.as_deref());
+                // What the agent knows is of the VM's CPI.
+                let near =
+                    mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
+                let mounted = near.map(|mounted| mounted.contains(&handle.cid));
+                DiskSeen {
+                    size: disk.size,
+                    in_use: disk.in_use,
+                    exists: self.there(Kind::Disk, &handle),
+                    handle,
+                    mounted,
+                    used_percent: used.clone().filter(|_| disk.in_use && mounted == Some(true)),
+                    hint: disk.hint.clone(),
+                }
+            })
+            .collect();
+        let runs = match &self.from.request.history {
+            Some(directory) => {
+                let state = self.from.environment.paths.state.resolved()?.place();
+                let mut runs = history::list(directory, Some(&state))?;
+                runs.truncate(RUNS);
+                runs
+            }
+            None => Vec::new(),
+        };
+        Ok(Status {
+            time: base::encoding::now(),
+            vm,
+            agent,
+            job_state: text("job_state"),
+            jobs: super::jobs(&told),
+            processes: processes(&told),
+            vitals,
+            networks: self.networks(&told, &state),
+            disks,
+            certificates: self.from.certificates.clone(),
+            record,
+            runs,
+        })
+    }
+
+    /// What the agent is, what it tells, and the disks it has mounted. Nothing but `get_state` is asked of an agent
+    /// that is not the VM's own.
+    fn ask_agent(
+        &self,
+        state: &State,
+        reporter: &Reporter,
+    ) -> Result<(AgentSeen, Value, Option<Vec<String>>)> {
+        let expected = state.vm().map(|vm| vm.agent_id.clone());
+        let mut seen = AgentSeen {
+            id: expected.clone(),
+            address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
+            answers: Answering::NotAsked,
+            problem: None,
+        };
+        let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
+            return Ok((seen, Value::Null, None));
+        };
+        let asking = reporter.stage("Asking the agent how the jobs are");
+        let agent = connect(self.from.environment, endpoint.clone(), state);
+        let told = agent
+            .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
+            .and_then(|()| own_state(&agent, expected.as_deref()));
+        let told = match told {
+            Ok(Ok(told)) => told,
+            Ok(Err(other)) => {
+                seen.answers = Answering::Stranger;
+                seen.problem = Some(format!("another VM's agent answers there: {other}"));
+                return Ok((seen, Value::Null, None));
+            }
+            Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+            Err(error) => {
+                seen.answers = Answering::No;
+                seen.problem = Some(error.to_string());
+                return Ok((seen, Value::Null, None));
+            }
+        };
+        seen.answers = Answering::Yes;
+        seen.id = seen.id.or_else(|| told.get("agent_id").and_then(Value::as_str).map(str::to_owned));
+        let mounted = agent.list_disk().ok();
+        asking.finish();
+        Ok((seen, told, mounted))
+    }
+
+    fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
+        let when = (state.vm_handle(), answered);
+        if self.asked.as_ref().is_some_and(|asked| asked.when == when) {
+            return Ok(());
+        }
+        let Some(alone) = &self.from.alone else { return Ok(()) };
+        let asking = reporter.stage("Asking the CPI what exists");
+        // What was renamed counts, and is found under its old name where it is on record.
+        let (renamed, _) = cpis::renamed(alone.config.as_ref(), state)?;
+        let cpis = match self.cpis.take() {
+            Some(cpis) => cpis,
+            None => {
+                let (environment, request) = (self.from.environment, self.from.request);
+                Cpis::find(environment, alone.parts(), &renamed, request.cpi_api_version)?
+            }
+        };
+        let cpis = self.cpis.insert(cpis);
+        let mut findings = Vec::new();
+        for ((what, recorded), (_, handle)) in state.resources().zip(renamed.resources()) {
+            if !matches!(what, Kind::Vm | Kind::Disk) {
+                continue;
+            }
+            let there = match cpis.connect(handle.cpi(), &asking)?.presence(&asking, what, &handle.cid)? {
+                Presence::There => There::Yes,
+                Presence::Gone => There::No,
+                Presence::Unknown(reason) => {
+                    asking.log_line(reason);
+                    There::Unknown
+                }
+            };
+            findings.push((what, recorded, there));
+        }
+        asking.finish();
+        self.asked = Some(Asked { when, findings });
+        Ok(())
+    }
+
+    fn there(&self, what: Kind, handle: &Handle) -> There {
+        let findings = self.asked.iter().flat_map(|asked| &asked.findings);
+        let mut found = findings.filter(|(kind, known, _)| *kind == what && known == handle);
+        found.next().map_or(There::NotAsked, |(_, _, there)| *there)
+    }
+
+    /// As the agent has them, else as the CPI returned them, else as the manifest wants them.
+    fn networks(&self, told: &Value, state: &State) -> Vec<NetworkSeen> {
+        let agents = told.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
+        let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).and_then(Value::as_object);
+        let networks = agents.or(cpis).unwrap_or(&self.from.manifests_networks);
+        networks
+            .iter()
+            .map(|(name, network)| {
+                let text = |key: &str| {
+                    network
+                        .get(key)
+                        .and_then(Value::as_str)
+                        .filter(|text| !text.is_empty())
+                        .map(str::to_owned)
+                };
+                NetworkSeen {
+                    name: name.clone(),
+                    kind: text("type"),
+                    ip: text("ip"),
+                    netmask: text("netmask"),
+                    gateway: text("gateway"),
+                }
+            })
+            .collect()
+    }
+}
+
+/// What the agent tells; the id of a stranger in its place.
+fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
+    if let Some(expected) = expected
+        && let Some(stranger) = Stranger::ask(agent, expected)?
+    {
+        return Ok(Err(stranger.to_string()));
+    }
+    agent.get_full_state().map(Ok)
+}
+
+fn processes(told: &Value) -> Vec<ProcessSeen> {
+    let list = told.get("processes").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|process| {
+            Some(ProcessSeen {
+                name: process.get("name")?.as_str()?.to_owned(),
+                state: process.get("state")?.as_str()?.to_owned(),
+                uptime_seconds: process.pointer("/uptime/secs").and_then(Value::as_u64),
+                memory_kb: process.pointer("/mem/kb").and_then(Value::as_u64),
+                memory_percent: process.pointer("/mem/percent").and_then(Value::as_f64),
+                cpu_percent: process.pointer("/cpu/total").and_then(Value::as_f64),
+            })
+        })
+        .collect()
+}
+
+impl Status {
+    /// The error for what is not as it should be, the gravest first.
+    pub fn problem(&self) -> Option<Error> {
+        let drift = |text: String| Error::new(ErrorKind::Drift, text);
+        let Some(vm) = &self.vm else {
+            return Some(Error::environment("no VM is on record").with_hint("create-env makes one"));
+        };
+        if vm.exists == There::No {
+            return Some(
+                drift(format!("VM {} does not exist any more", vm.handle))
+                    .with_hint("create-env puts a new one in its place; cloud-check looks closer"),
+            );
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == There::No) {
+            return Some(
+                drift(format!("disk {} does not exist any more", disk.handle))
+                    .with_hint("cloud-check looks closer"),
+            );
+        }
+        match self.agent.answers {
+            Answering::Yes => {}
+            Answering::NotAsked => return None,
+            Answering::No | Answering::Stranger => {
+                let problem = self.agent.problem.clone().unwrap_or_default();
+                return Some(
+                    Error::new(ErrorKind::AgentUnreachable, format!("the agent does not answer: {problem}"))
+                        .with_hint("cloud-check says what can be done"),
+                );
+            }
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
+            return Some(
+                drift(format!("disk {} is not mounted on the VM", disk.handle))
+                    .with_hint("cloud-check attaches it again"),
+            );
+        }
+        let jobs = self.job_state.as_deref().unwrap_or("running");
+        (jobs != "running").then(|| {
+            Error::environment(format!("the jobs are '{jobs}', not 'running'"))
+                .with_hint("`monopile logs` shows why; `monopile restart` stops and starts them")
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec that
+//! ties them together.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::lifecycle::Jobs;
+use super::packages::Packages;
+use super::render::RenderedJobs;
+use crate::agent::{Agent, Before, CompiledPackage, Stranger};
+use crate::environment::Environment;
+use crate::state::State;
+use base::events::{Stage, Unit};
+use base::{Error, Result};
+use manifest::Deployment;
+
+/// The instance that the jobs of a deployment are brought to.
+pub(crate) struct Instance<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) agent: &'a Agent,
+    pub(crate) deployment: &'a Deployment,
+    pub(crate) packages: &'a Packages<'a>,
+    /// How long jobs that are replaced may drain; none to stop them without draining.
+    pub(crate) drain: Option<Duration>,
+}
+
+/// What upstream sends before there is a configuration.
+const NO_CONFIGURATION: &str = "unused-configuration-hash";
+
+/// What the agent says of the VM and the spec that was applied last.
+pub(crate) struct Applied(Value);
+
+impl Applied {
+    /// Asks the agent, which must be that of the VM on record.
+    pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
+        let seen = agent.get_state()?;
+        if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
+            && let Some(stranger) = Stranger::in_answer(&seen, expected)
+        {
+            return Err(stranger.error(agent, state));
+        }
+        Ok(Applied(seen))
+    }
+
+    /// The packages the VM has.
+    fn packages(&self) -> Vec<CompiledPackage> {
+        let packages = self.0.get("packages").and_then(Value::as_object);
+        let read = |package: &Value| serde_json::from_value(package.clone()).ok();
+        packages.into_iter().flat_map(Map::values).filter_map(read).collect()
+    }
+
+    /// The networks, with the addresses that the agent has learned.
+    pub(crate) fn networks(&self, deployment: &Deployment) -> Map<String, Value> {
+        let mut networks = deployment.vm.networks.clone();
+        let found = self.0.get("networks").and_then(Value::as_object);
+        for (name, network) in &mut networks {
+            let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
+                continue;
+            };
+            if let Value::Object(network) = network {
+                for key in ["ip", "netmask", "gateway"] {
+                    let known =
+                        found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+                    if let Some(value) = known {
+                        network.entry(key).or_insert_with(|| value.clone());
+                    }
+                }
+            }
+        }
+        networks
+    }
+}
+
+impl<'a> Instance<'a> {
+    /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the addresses that
+    /// only it knows.
+    pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
+        self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
+        Ok(Applied::of(self.agent, state)?.networks(self.deployment))
+    }
+
+    /// Uploads the rendered jobs, compiles the packages, and starts it all.
+    pub(crate) fn deploy(
+        &self,
+        rendered: &RenderedJobs,
+        networks: &Map<String, Value>,
+        stage: &Stage,
+    ) -> Result<()> {
+        let spec = self.bring(rendered, networks, &[], stage)?;
+        let instance = self.deployment.instance();
+        let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
+        self.agent.stop()?;
+        self.agent.apply(&spec)?;
+        updating.finish();
+        self.jobs().start(self.deployment.update_watch_time, stage)
+    }
+
+    /// Brings everything to the VM while its jobs run as they were, and only then stops them and starts the new ones.
+    /// Returns how long none of them ran.
+    pub(crate) fn update(
+        &self,
+        rendered: &RenderedJobs,
+        applied: &Applied,
+        stage: &Stage,
+    ) -> Result<Duration> {
+        let untouched = |error: Error| error.with_hint("nothing was stopped: the jobs run as before");
+        let spec = self
+            .bring(rendered, &applied.networks(self.deployment), &applied.packages(), stage)
+            .map_err(untouched)?;
+        let instance = self.deployment.instance();
+        let preparing = stage.reporter().timed("prepare", format!("Preparing instance '{instance}'"));
+        self.agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
+        preparing.finish();
+
+        let jobs = self.jobs();
+        let stopping = Instant::now();
+        let update = || {
+            jobs.stop(self.drain, Before::Update(&spec), stage)?;
+            let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
+            self.agent.apply(&spec)?;
+            updating.finish();
+            jobs.start(self.deployment.update_watch_time, stage)
+        };
+        update().map_err(|error: Error| {
+            error
+                .context(format!("the update of instance '{instance}' in place failed"))
+                .with_hint(
+                    "VM and disk are kept; the same command, with what is wrong put right, goes on from here",
+                )
+                .with_hint(
+                    "the way back: run it with the manifest and the releases that were deployed before",
+                )
+                .with_hint("--recreate makes a new VM and keeps the data of the persistent disk")
+        })?;
+        Ok(stopping.elapsed())
+    }
+
+    fn jobs(&self) -> Jobs<'a> {
+        let instance = format!("instance '{}'", self.deployment.instance());
+        Jobs { environment: self.environment, agent: self.agent, instance }
+    }
+
+    /// Uploads the rendered jobs, has the packages compiled, and returns the spec that ties them together.
+    fn bring(
+        &self,
+        rendered: &RenderedJobs,
+        networks: &Map<String, Value>,
+        installed: &[CompiledPackage],
+        stage: &Stage,
+    ) -> Result<Value> {
+        let uploading = stage.reporter().timed("upload_templates", "Uploading rendered job templates");
+        let archive = uuid::Uuid::new_v4().to_string();
+        self.agent
+            .put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
+        uploading.finish();
+        let packages = self.packages.provide(self.environment, self.agent, installed, stage)?;
+        Ok(self.spec(
+            networks,
+            &rendered.configuration_hash,
+            &rendered.jobs,
+            &packages,
+            (&archive, &rendered.digest),
+        ))
+    }
+
+    /// The spec in the shape the agent applies (`applyspec/v1_apply_spec.go`).
+    fn spec(
+        &self,
+        networks: &Map<String, Value>,
+        configuration_hash: &str,
+        jobs: &[(String, String)],
+        packages: &[CompiledPackage],
+        (archive, digest): (&str, &str),
+    ) -> Value {
+        let deployment = self.deployment;
+        let templates: Vec<Value> = jobs
+            .iter()
+            .map(|(name, version)| json!({"name": name, "version": version, "sha1": "", "blobstore_id": ""}))
+            .collect();
+        let packages: Map<String, Value> =
+            packages.iter().map(|package| (package.name.clone(), json!(package))).collect();
+        json!({
+            "deployment": deployment.name,
+            "name": deployment.group.name,
+            "id": "0",
+            "index": 0,
+            "az": deployment.az_name(),
+            "job": {"name": deployment.group.name, "templates": templates},
+            "packages": packages,
+            "networks": networks,
+            "persistent_disk": deployment.disk.as_ref().map_or(0, |disk| disk.size),
+            "configuration_hash": configuration_hash,
+            "rendered_templates_archive": {"blobstore_id": archive, "sha1": digest},
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! The jobs' lifecycle on a VM: from pre-stop to post-stop, and from pre-start to post-start.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::logs;
+use crate::agent::{Agent, AgentError, Backoff, Before, Drained};
+use crate::environment::{Environment, signals};
+use base::events::Stage;
+use base::text;
+use base::timing::Activity;
+use base::{Error, Result};
+use manifest::deployment::WatchTime;
+
+/// The jobs on a VM.
+pub(crate) struct Jobs<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) agent: &'a Agent,
+    /// What the VM is called: `instance 'bosh/0'`.
+    pub(crate) instance: String,
+}
+
+impl Jobs<'_> {
+    /// Lets the jobs finish their work and stops them. Without `drain` (`--skip-drain`) they are only stopped.
+    pub(crate) fn stop(&self, drain: Option<Duration>, before: Before<'_>, stage: &Stage) -> Result<()> {
+        let instance = &self.instance;
+        if let Some(patience) = drain {
+            self.script("pre-stop", Some(before.next_states()), stage)?;
+            let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
+            match self.agent.drain(before, patience).map_err(|error| self.explain(error, "drain"))? {
+                Drained::Done => draining.finish(),
+                Drained::TimedOut => {
+                    let after = text::duration(patience);
+                    stage.reporter().warn(format!(
+                        "the jobs of {instance} still drain after {after} (--drain-timeout); they are stopped all the same"
+                    ));
+                    draining.skip(format!("not over after {after}"));
+                }
+            }
+        }
+        self.step("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
+        self.script("post-stop", None, stage)
+    }
+
+    /// Takes the disks out of use.
+    pub(crate) fn unmount(&self, stage: &Stage) -> Result<()> {
+        for disk in self.agent.list_disk()? {
+            self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
+                self.agent.unmount_disk(&disk)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Starts the jobs and waits until all of them run.
+    pub(crate) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
+        let instance = &self.instance;
+        self.script("pre-start", None, stage)?;
+        self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
+        let waiting =
+            stage.reporter().timed("wait_for_jobs", format!("Waiting for {instance} to be running"));
+        self.wait_until_running(watch, &waiting)?;
+        waiting.finish();
+        self.script("post-start", None, stage)
+    }
+
+    fn step(
+        &self,
+        kind: &str,
+        name: String,
+        stage: &Stage,
+        action: impl FnOnce() -> Result<(), AgentError>,
+    ) -> Result<()> {
+        let step = stage.reporter().timed(kind, name);
+        action()?;
+        step.finish();
+        Ok(())
+    }
+
+    fn script(&self, name: &str, environment: Option<Value>, stage: &Stage) -> Result<()> {
+        let step = stage.reporter().timed(name, format!("Running the {name} scripts of {}", self.instance));
+        self.agent.run_script(name, environment).map_err(|error| self.explain(error, name))?;
+        step.finish();
+        Ok(())
+    }
+
+    /// Adds what the failed scripts wrote.
+    fn explain(&self, error: AgentError, script: &str) -> Error {
+        let AgentError::Exception { message, .. } = &error else { return error.into() };
+        let filters: Vec<String> =
+            failed_jobs(message).iter().map(|job| format!("{job}/{script}.*.log")).collect();
+        let error = Error::from(error);
+        if filters.is_empty() { error } else { self.with_logs(error, &filters) }
+    }
+
+    fn with_logs(&self, error: Error, filters: &[String]) -> Error {
+        match logs::tail(self.agent, self.work(), filters) {
+            Ok(tail) if tail.is_empty() => error,
+            Ok(tail) => error.with_source(tail),
+            Err(problem) => {
+                tracing::info!(problem = %problem.chain().join(": "), "the logs cannot be fetched");
+                error
+            }
+        }
+    }
+
+    fn work(&self) -> &Path {
+        &self.environment.paths.work
+    }
+
+    /// Waits within the manifest's `update_watch_time` until every job runs. A process may fail and be started
+    /// again on its way there, so what fails is only shown until the time is over.
+    fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
+        let begun = Instant::now();
+        signals::pause(self.environment, watch.start)?;
+        let mut backoff = Backoff::up_to(Duration::from_secs(1));
+        let mut shown = String::new();
+        loop {
+            let seen = match self.agent.get_state() {
+                Ok(state) => state,
+                // A VM that comes up may be out of sight for a moment.
+                Err(error) if error.may_pass() && begun.elapsed() < watch.end => {
+                    stage.log_line(error.to_string());
+                    Value::Null
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let job_state = seen.get("job_state").and_then(Value::as_str).unwrap_or("unknown");
+            if job_state == "running" {
+                return Ok(());
+            }
+            let problems = not_running(&seen);
+            let line = match problems.is_empty() {
+                true => job_state.to_owned(),
+                false => problems
+                    .iter()
+                    .map(|(name, state)| format!("{name}: {state}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            };
+            if line != shown {
+                stage.log_line(line.clone());
+                shown = line;
+            }
+            if begun.elapsed() >= watch.end {
+                return Err(self.never_ran(job_state, &seen, watch.end));
+            }
+            signals::check(self.environment)?;
+            backoff.wait(&self.environment.clock, Activity::Waiting);
+        }
+    }
+
+    fn never_ran(&self, job_state: &str, state: &Value, patience: Duration) -> Error {
+        let problems = not_running(state);
+        let which: Vec<String> =
+            problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
+        let which = if which.is_empty() { String::new() } else { format!(": {}", which.join(", ")) };
+        let error = Error::environment(format!(
+            "the jobs of {} are '{job_state}' and not 'running' after {} (`update.update_watch_time`){which}",
+            self.instance,
+            text::duration(patience)
+        ))
+        .with_hint(
+            "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it again, and \
+             with --recreate makes a new one",
+        );
+        let filters: Vec<String> =
+            jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
+        self.with_logs(error, &filters)
+    }
+}
+
+/// Name and state of each process that does not run.
+fn not_running(state: &Value) -> Vec<(String, String)> {
+    let text = |process: &Value, key: &str| process.get(key).and_then(Value::as_str).map(str::to_owned);
+    state
+        .get("processes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|process| Some((text(process, "name")?, text(process, "state")?)))
+        .filter(|(_, state)| state != "running")
+        .collect()
+}
+
+/// The jobs that processes belong to, as far as their names tell; all jobs when they do not.
+fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
+    let jobs: Vec<String> = state
+        .pointer("/job/templates")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|job| job.get("name").and_then(Value::as_str).map(str::to_owned))
+        .collect();
+    let theirs: Vec<String> = jobs
+        .iter()
+        .filter(|job| {
+            processes.iter().any(|(name, _)| name.starts_with(job.as_str()) || job.starts_with(name))
+        })
+        .cloned()
+        .collect();
+    if theirs.is_empty() { jobs } else { theirs }
+}
+
+/// The jobs in `1 of 2 pre-start scripts failed. Failed Jobs: a, b. Successful Jobs: c.`
+fn failed_jobs(message: &str) -> Vec<&str> {
+    let Some((_, rest)) = message.split_once("Failed Jobs: ") else { return Vec::new() };
+    let list = rest.split(". ").next().unwrap_or(rest).trim_end_matches('.');
+    list.split(", ").filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn failed_jobs_are_read_from_the_agents_words() {
+        let message = "Action Failed run_script: 2 of 3 pre-start scripts failed. Failed Jobs: a, b.1. Successful Jobs: c.";
+        assert_eq!(failed_jobs(message), ["a", "b.1"]);
+        assert_eq!(failed_jobs("1 of 1 drain scripts failed. Failed Jobs: x."), ["x"]);
+        assert!(failed_jobs("timed out").is_empty());
+    }
+
+    #[test]
+    fn processes_lead_to_their_jobs() {
+        let state = json!({
+            "job": {"templates": [{"name": "director"}, {"name": "nats"}]},
+            "processes": [
+                {"name": "director_worker_1", "state": "failing"}, {"name": "nats", "state": "running"}
+            ],
+        });
+        let problems = not_running(&state);
+        assert_eq!(problems, [("director_worker_1".to_owned(), "failing".to_owned())]);
+        assert_eq!(jobs_of(&state, &problems), ["director"]);
+        assert_eq!(jobs_of(&state, &[("other".into(), "failing".into())]), ["director", "nats"]);
+    }
+}

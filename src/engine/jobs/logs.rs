@@ -1,0 +1,106 @@
+//! The last lines of logs on the VM, for errors.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use walkdir::WalkDir;
+
+use crate::agent::{Agent, LogArchive};
+use base::Result;
+
+/// How many files are shown, the ones written last.
+const FILES: usize = 3;
+/// How many lines of each.
+const LINES: usize = 10;
+/// The most that is read of the end of a file, in bytes.
+const TAIL: u64 = 16 * 1024;
+/// The longest line that is shown whole, in characters.
+const LINE: usize = 400;
+/// The largest archive of logs that is fetched, in bytes.
+const ARCHIVE_LIMIT: u64 = 512 << 20;
+
+/// The last lines of those job logs that match one of the globs and were written last. Empty when there is
+/// nothing in them.
+pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
+    let archive = LogArchive::fetch(agent, "job", filters, work, ARCHIVE_LIMIT)?;
+    let tree = archive.unpack()?;
+    Ok(show(&tree))
+}
+
+fn show(tree: &Path) -> String {
+    let mut files: Vec<(SystemTime, PathBuf)> = WalkDir::new(tree)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file())
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            (metadata.len() > 0)
+                .then(|| (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.into_path()))
+        })
+        .collect();
+    files.sort_by(|a, b| b.cmp(a));
+    files.truncate(FILES);
+    files
+        .iter()
+        .filter_map(|(_, path)| {
+            let lines = last_lines(path).ok().filter(|lines| !lines.is_empty())?;
+            let name = path.strip_prefix(tree).unwrap_or(path).display();
+            Some(format!("the end of {name}:\n{}", lines.join("\n")))
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn last_lines(path: &Path) -> io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    let length = fs::metadata(path)?.len();
+    let start = length.saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> =
+        text.lines().skip(usize::from(start > 0)).filter(|line| !line.trim().is_empty()).collect();
+    Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| clip(line)).collect())
+}
+
+fn clip(line: &str) -> String {
+    match line.char_indices().nth(LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_last_lines_of_the_files_written_last() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str, age: u64| {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        };
+        let many: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        write("a/many.log", &many, 10);
+        write("a/empty.log", "", 1);
+        write("a/new.log", "\nboom\n\n", 2);
+        write("b/long.log", &"x".repeat(50_000), 20);
+        write("b/old.log", "old\n", 1000);
+        let shown = show(directory.path());
+        assert!(
+            shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("line 99"), "{shown}");
+        assert!(!shown.contains("old.log") && !shown.contains("empty.log"), "{shown}");
+        assert!(shown.len() < 2000, "{}", shown.len());
+    }
+}

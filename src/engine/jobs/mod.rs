@@ -1,0 +1,17 @@
+//! The jobs of a deployment: rendered templates, compiled packages, and their life on the VM.
+//!
+//! Uses `environment`, `agent`, `prepare` and `templates`. Entry points: [`render`], which renders and packs templates;
+//! [`Packages`], which the VM gets compiled; [`Instance`], which jobs are brought to; [`Jobs`], which are started and
+//! stopped.
+
+mod compiled;
+mod instance;
+mod lifecycle;
+mod logs;
+mod packages;
+pub(crate) mod render;
+
+pub(crate) use instance::{Applied, Instance};
+pub(crate) use lifecycle::Jobs;
+pub(crate) use packages::Packages;
+pub use packages::Supply;

@@ -1,0 +1,435 @@
+//! The packages of the jobs on the VM: which are needed, and how they get there compiled.
+//!
+//! A package that this machine keeps compiled, or whose release brings it compiled, is uploaded. Any other is
+//! uploaded as source, compiled there as soon as what it needs is, and then downloaded and kept. Uploads go on
+//! while others compile.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::compiled::{Key, PackageStore};
+use crate::agent::{Agent, CompiledPackage, PackageSource};
+use crate::environment::{Environment, signals};
+use crate::prepare::find;
+use artifact::release::Package;
+use artifact::{Algorithm, Digest, Release, Stemcell};
+use base::error::ResultExt;
+use base::events::{Stage, Unit};
+use base::task_graph::{self, Lane, Task};
+use base::{Error, Result};
+use manifest::Deployment;
+
+/// The packages that the jobs need, each after those it needs.
+pub(crate) struct Packages<'r> {
+    nodes: Vec<Node<'r>>,
+    /// Where they are in that, by name.
+    numbers: HashMap<&'r str, usize>,
+}
+
+struct Node<'r> {
+    package: &'r Package,
+    release: &'r str,
+    /// The packages it is compiled with: its dependencies and theirs, each after those it needs.
+    compiled_with: Vec<usize>,
+    key: Key,
+    /// How many packages wait for it, one after the other.
+    height: u64,
+}
+
+/// What a task of the schedule does to a package.
+#[derive(Clone, Copy)]
+enum Work {
+    Upload(usize),
+    Compile(usize),
+    Keep(usize),
+}
+
+/// Where the packages of the jobs come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supply {
+    /// To be compiled on the VM.
+    pub compile: usize,
+    /// Kept compiled on this machine.
+    pub cached: usize,
+    /// Compiled in their release.
+    pub compiled: usize,
+}
+
+/// What has become of a package.
+#[derive(Default)]
+struct Progress {
+    /// Its compiled form, where it is on this machine, and the digest that this was found to have.
+    archive: Option<(PathBuf, Digest)>,
+    /// The source in the agent's blobstore.
+    source: OnceLock<String>,
+    compiled: OnceLock<CompiledPackage>,
+    /// How long the upload took.
+    uploading: OnceLock<Duration>,
+    /// How long the compilation took.
+    compiling: OnceLock<Duration>,
+}
+
+impl<'r> Packages<'r> {
+    /// Finds out which packages are needed, and that they can be used together on this stemcell.
+    pub(crate) fn needed(
+        deployment: &Deployment,
+        releases: &'r [Release],
+        stemcell: &Stemcell,
+    ) -> Result<Self> {
+        let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for job in &deployment.group.jobs {
+            jobs.entry(&job.release).or_default().push(&job.name);
+        }
+        let mut packages = Packages { nodes: Vec::new(), numbers: HashMap::new() };
+        for (release, jobs) in jobs {
+            let release = find(releases, release)?;
+            release.check_compiled_for(&stemcell.operating_system, &stemcell.version)?;
+            packages.add(release, &jobs, stemcell)?;
+        }
+        packages.measure_heights();
+        Ok(packages)
+    }
+
+    fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
+        let wanted = format!("{}/{}", stemcell.operating_system, stemcell.version);
+        let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(wanted.as_str());
+        let compiled: HashMap<&str, &Package> = release
+            .compiled_packages
+            .iter()
+            .filter(fitting)
+            .map(|package| (package.name.as_str(), package))
+            .collect();
+        for package in release.package_levels(jobs)?.into_iter().flatten() {
+            // A package may come compiled for several stemcells.
+            let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
+            let mut compiled_with = BTreeSet::new();
+            for name in &package.dependencies {
+                let below = *self
+                    .numbers
+                    .get(name.as_str())
+                    .ok_or_else(|| Error::invalid(format!("there is no package '{name}'")))?;
+                compiled_with.insert(below);
+                compiled_with.extend(&self.nodes[below].compiled_with);
+            }
+            let compiled_with = Vec::from_iter(compiled_with);
+            let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
+            let key = Key::new(stemcell, &package.name, &package.fingerprint, &keys);
+            match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
+                // Releases share packages: the same source on the same ground is the same package.
+                Some(known) if known.key == key => {}
+                Some(known) => {
+                    return Err(Error::invalid(format!(
+                        "the releases '{}' and '{}' have different packages called '{}'",
+                        known.release, release.name, package.name
+                    ))
+                    .with_hint(
+                        "the agent installs packages by name, so jobs that need both cannot share a VM",
+                    ));
+                }
+                None => {
+                    self.numbers.insert(&package.name, self.nodes.len());
+                    self.nodes.push(Node { package, release: &release.name, compiled_with, key, height: 0 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_heights(&mut self) {
+        for number in (0..self.nodes.len()).rev() {
+            let above = self.nodes[number].height + 1;
+            for below in self.nodes[number].compiled_with.clone() {
+                self.nodes[below].height = self.nodes[below].height.max(above);
+            }
+        }
+    }
+
+    /// Where each would come from now.
+    pub(crate) fn supply(&self, cache: &Path) -> Supply {
+        let package_store = PackageStore::below(cache);
+        self.nodes.iter().fold(Supply::default(), |mut supply, node| {
+            match (&node.package.compiled_for, node.compiled(&package_store)) {
+                (Some(_), _) => supply.compiled += 1,
+                (None, Some(_)) => supply.cached += 1,
+                (None, None) => supply.compile += 1,
+            }
+            supply
+        })
+    }
+
+    /// Brings every package to the agent's blobstore, compiled. The result is in the order of their names.
+    /// Those among `installed` that the VM has already are not sent again.
+    pub(crate) fn provide(
+        &self,
+        environment: &Environment,
+        agent: &Agent,
+        installed: &[CompiledPackage],
+        stage: &Stage,
+    ) -> Result<Vec<CompiledPackage>> {
+        let begun = Instant::now();
+        let package_store = PackageStore::below(&environment.paths.cache);
+        let progress: Vec<Progress> = self
+            .nodes
+            .iter()
+            .map(|node| Progress { archive: node.compiled(&package_store), ..Progress::default() })
+            .collect();
+        // What is compiled needs its dependencies in the blobstore, and whether they are still there nobody tells.
+        if progress.iter().all(|progress| progress.archive.is_some()) {
+            for (node, progress) in self.nodes.iter().zip(&progress) {
+                let archive = progress.archive.as_ref();
+                if let Some(there) = archive.and_then(|archive| node.among(installed, archive)) {
+                    let _ = progress.compiled.set(there.clone());
+                }
+            }
+        }
+        let (works, tasks) = self.tasks();
+        task_graph::run(&tasks, environment.parallel, &|number| {
+            signals::check(environment)?;
+            match works[number] {
+                Work::Upload(node) => self.upload(node, &progress[node], agent, stage),
+                Work::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
+                Work::Keep(node) => {
+                    self.keep(node, &progress[node], &package_store, agent, stage);
+                    Ok(())
+                }
+            }
+        })?;
+        let (took, critical) = (begun.elapsed(), self.critical_path(&progress));
+        tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical, "the packages are there");
+        environment.clock.count(|counts| {
+            counts.packages_ms += u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);
+        });
+        let mut packages: Vec<CompiledPackage> =
+            progress.into_iter().filter_map(|progress| progress.compiled.into_inner()).collect();
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(packages)
+    }
+
+    fn tasks(&self) -> (Vec<Work>, Vec<Task>) {
+        let mut works = Vec::new();
+        let mut tasks = Vec::new();
+        let mut compiles: Vec<usize> = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let upload = tasks.len();
+            works.push(Work::Upload(number));
+            tasks.push(Task { after: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
+            if node.package.compiled_for.is_some() {
+                compiles.push(upload);
+                continue;
+            }
+            let below = node.compiled_with.iter().map(|below| compiles[*below]);
+            let after = below.chain([upload]).collect();
+            let compile = tasks.len();
+            works.push(Work::Compile(number));
+            tasks.push(Task { after, priority: node.height, lane: Lane::Work });
+            compiles.push(compile);
+            works.push(Work::Keep(number));
+            // What others wait for goes first.
+            tasks.push(Task { after: vec![compile], priority: 0, lane: Lane::Transfer });
+        }
+        (works, tasks)
+    }
+
+    fn upload(&self, number: usize, progress: &Progress, agent: &Agent, stage: &Stage) -> Result<()> {
+        if progress.compiled.get().is_some() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let node = &self.nodes[number];
+        let id = match &progress.archive {
+            Some((archive, digest)) => {
+                let uploading =
+                    stage.reporter().timed(node.kind("upload"), format!("Uploading compiled package {node}"));
+                let id = put(agent, archive, &uploading)?;
+                uploading.finish();
+                let _ = progress.compiled.set(CompiledPackage {
+                    name: node.package.name.clone(),
+                    version: node.package.fingerprint.clone(),
+                    sha1: digest.to_string(),
+                    blobstore_id: id.clone(),
+                });
+                id
+            }
+            None => {
+                let uploading =
+                    stage.reporter().timed(node.kind("upload"), format!("Uploading package {node}"));
+                let id = put(agent, &node.package.archive, &uploading)?;
+                uploading.finish();
+                id
+            }
+        };
+        let _ = progress.source.set(id);
+        let _ = progress.uploading.set(begun.elapsed());
+        Ok(())
+    }
+
+    fn compile(
+        &self,
+        number: usize,
+        progress: &[Progress],
+        agent: &Agent,
+        sha2: bool,
+        stage: &Stage,
+    ) -> Result<()> {
+        let node = &self.nodes[number];
+        let own = &progress[number];
+        if own.compiled.get().is_some() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
+        let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
+        // It finds its own dependencies installed and not theirs, as with a director: a release that names too
+        // few of them fails here as it fails there.
+        let dependencies = node
+            .compiled_with
+            .iter()
+            .filter(|below| node.package.dependencies.contains(&self.nodes[**below].package.name))
+            .map(|below| {
+                let name = &self.nodes[*below].package.name;
+                let built = progress[*below].compiled.get().ok_or_else(|| missing(name))?;
+                Ok((name.clone(), built.clone()))
+            })
+            .collect::<Result<BTreeMap<_, _>>>()?;
+        let source = PackageSource {
+            name: node.package.name.clone(),
+            version: node.package.fingerprint.clone(),
+            digest: source_digest(node.package, sha2)?.to_string(),
+            blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
+        };
+        let built = agent
+            .compile_package(&source, &dependencies)
+            .map_err(Error::from)
+            .context(|| format!("package {node} cannot be compiled"))?;
+        compiling.finish();
+        let _ = own.compiled.set(built);
+        let _ = own.compiling.set(begun.elapsed());
+        Ok(())
+    }
+
+    /// Downloads what was compiled. Without it the next run is slower, so a failure is only told.
+    fn keep(
+        &self,
+        number: usize,
+        progress: &Progress,
+        package_store: &PackageStore,
+        agent: &Agent,
+        stage: &Stage,
+    ) {
+        let node = &self.nodes[number];
+        let (Some(_), Some(compiled)) = (progress.compiling.get(), progress.compiled.get()) else {
+            return;
+        };
+        let kept =
+            Digest::parse(&compiled.sha1, &format!("the compiled package {node}")).and_then(|digest| {
+                package_store.keep(&node.key, &digest, &mut |into| {
+                    agent.get_blob(&compiled.blobstore_id, into).map(drop).map_err(Error::from)
+                })
+            });
+        if let Err(error) = kept {
+            stage.reporter().warn(format!(
+                "compiled package {node} is not kept for the next VM: {}",
+                error.chain().join(": ")
+            ));
+        }
+    }
+
+    /// How long it would have taken with nothing ever waiting for a free thread.
+    fn critical_path(&self, progress: &[Progress]) -> Duration {
+        let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
+        let mut ends: Vec<Duration> = Vec::new();
+        for (node, progress) in self.nodes.iter().zip(progress) {
+            let ready = node.compiled_with.iter().map(|below| ends[*below]).max().unwrap_or_default();
+            ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
+        }
+        ends.into_iter().max().unwrap_or_default()
+    }
+}
+
+impl Node<'_> {
+    /// What is measured from run to run: not of this version alone.
+    fn kind(&self, what: &str) -> String {
+        format!("{what}/{}", self.package.name)
+    }
+
+    /// Its compiled form, where it is on this machine.
+    fn compiled(&self, package_store: &PackageStore) -> Option<(PathBuf, Digest)> {
+        match &self.package.compiled_for {
+            Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
+            None => package_store.find(&self.key).map(|kept| (kept.archive, kept.digest)),
+        }
+    }
+
+    /// The same content among packages that a VM has.
+    fn among<'i>(
+        &self,
+        installed: &'i [CompiledPackage],
+        (archive, digest): &(PathBuf, Digest),
+    ) -> Option<&'i CompiledPackage> {
+        let there = installed
+            .iter()
+            .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
+        // The digest of what an agent compiled is by the function that it chose, and not by ours.
+        let is_same = || {
+            let known = Digest::parse(&there.sha1, &there.name).ok()?;
+            let found = Digest::of_file(archive, &[known.strongest()]).ok()?;
+            known.check(&found, &there.name).ok()
+        };
+        (there.sha1 == digest.to_string() || is_same().is_some()).then_some(there)
+    }
+}
+
+impl std::fmt::Display for Node<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Fingerprints are long; what tells them apart is not.
+        let fingerprint = &self.package.fingerprint;
+        write!(f, "'{}/{}'", self.package.name, fingerprint.get(..12).unwrap_or(fingerprint))
+    }
+}
+
+/// Uploads a file under a fresh id.
+fn put(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
+    let id = uuid::Uuid::new_v4().to_string();
+    let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
+    agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;
+    Ok(id)
+}
+/// The digest the agent checks a source against: the release's own, or with `--sha2` a SHA-256 where the release
+/// has only weaker ones.
+fn source_digest(package: &Package, sha2: bool) -> Result<Digest> {
+    if !sha2 || package.digest.strongest() != Algorithm::Sha1 {
+        return Ok(package.digest.clone());
+    }
+    Digest::of_file(&package.archive, &[Algorithm::Sha256])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha2_replaces_weak_digests_and_keeps_strong_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = directory.path().join("a.tgz");
+        std::fs::write(&archive, "content").unwrap();
+        let package = |digest: Digest| Package {
+            name: "a".into(),
+            version: "1".into(),
+            fingerprint: "1".into(),
+            digest,
+            dependencies: Vec::new(),
+            archive: archive.clone(),
+            compiled_for: None,
+        };
+        let weak = package(Digest::of(b"content", &[Algorithm::Sha1]));
+        let strong = package(Digest::of(b"content", &[Algorithm::Sha512]));
+        assert_eq!(source_digest(&weak, false).unwrap(), weak.digest);
+        assert_eq!(source_digest(&weak, true).unwrap(), Digest::of(b"content", &[Algorithm::Sha256]));
+        assert_eq!(source_digest(&strong, true).unwrap(), strong.digest);
+    }
+}

@@ -1,0 +1,274 @@
+//! From job templates to the archive the agent unpacks: `<job>/monit` and `<job>/<target>` for every job.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::prepare::find;
+use crate::templates;
+use artifact::archive::{Input, Packer};
+use artifact::release::Job;
+use artifact::{Algorithm, Release};
+use base::{Error, Result};
+use erb::{Context, RenderError, Renderer, has_code};
+use manifest::Deployment;
+use manifest::deployment::JobRef;
+
+/// The largest template that is read, in bytes.
+const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// Rendered jobs, packed.
+pub(crate) struct RenderedJobs {
+    /// The archive.
+    pub(crate) archive: PathBuf,
+    /// Its digest in BOSH's notation.
+    pub(crate) digest: String,
+    /// Name and fingerprint of each job.
+    pub(crate) jobs: Vec<(String, String)>,
+    /// Changes when anything rendered changes.
+    pub(crate) configuration_hash: String,
+}
+
+/// Renders every template of the instance group's jobs.
+pub(crate) fn render(
+    renderer: &dyn Renderer,
+    deployment: &Deployment,
+    releases: &[Release],
+    networks: &Map<String, Value>,
+    instance_id: &str,
+    work: &Path,
+) -> Result<RenderedJobs> {
+    let root = work.join("rendered");
+    let archive = work.join("rendered.tgz");
+    let mut files = Vec::new();
+    let mut jobs = Vec::new();
+    for reference in &deployment.group.jobs {
+        let release = find(releases, &reference.release)?;
+        let job = release.job(&reference.name)?;
+        let context =
+            templates::context(&context(deployment, release, job, reference, networks, instance_id))?;
+        files.extend(templates(renderer, job, &context, &root)?);
+        if let Some(monit) = &job.monit {
+            files.push(template(renderer, job, monit, "monit", &context, &root)?);
+        }
+        jobs.push((job.name.clone(), job.fingerprint.clone()));
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut packer = Packer::create(&archive)?;
+    let mut hash = Sha256::new();
+    for RenderedFile { name, path, executable } in &files {
+        packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*executable) })?;
+        hash.update(name);
+        hash.update([0]);
+        hash.update(
+            fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?,
+        );
+    }
+    let digest = packer.finish()?;
+    let sha256 = digest.hex(Algorithm::Sha256).unwrap_or_default();
+    let configuration_hash = hex::encode(hash.finalize());
+    Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
+}
+
+/// Finds out whether the templates can be rendered at all while not every address is known. What the address may
+/// be to blame for is no concern: an error counts if it is the same with another one.
+pub(crate) fn check(
+    renderer: &dyn Renderer,
+    deployment: &Deployment,
+    releases: &[Release],
+    instance_id: &str,
+) -> Result<()> {
+    // Of the blocks that are kept for documentation (RFC 5737).
+    let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
+    for reference in &deployment.group.jobs {
+        let release = find(releases, &reference.release)?;
+        let job = release.job(&reference.name)?;
+        let in_context = |networks: &Map<String, Value>| {
+            templates::context(&context(deployment, release, job, reference, networks, instance_id))
+        };
+        let (one, other) = (in_context(&one)?, in_context(&other)?);
+        let render = |path: &Path, context: &Context| {
+            Ok::<_, Error>(renderer.render(&label(job, path), &read(path)?, context))
+        };
+        let paths = job.templates.iter().map(|known| job.template_path(known)).chain(job.monit.clone());
+        for path in paths {
+            if let Err(error) = render(&path, &one)?
+                && render(&path, &other)?.is_err_and(|again| again == error)
+            {
+                return Err(explain(job, error, &one));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The networks with an address out of this block where they have none.
+fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Value> {
+    let mut networks = networks.clone();
+    for network in networks.values_mut().filter_map(Value::as_object_mut) {
+        let guessed = [
+            ("ip", format!("{block}.10")),
+            ("netmask", "255.255.255.0".into()),
+            ("gateway", format!("{block}.1")),
+        ];
+        for (key, value) in guessed {
+            network.entry(key).or_insert_with(|| value.into());
+        }
+    }
+    networks
+}
+
+fn label(job: &Job, source: &Path) -> String {
+    format!("{}/{}", job.name, source.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// A rendered template.
+pub(crate) struct RenderedFile {
+    /// `<job>/<target>`.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Whether it is to be run.
+    pub(crate) executable: bool,
+}
+
+/// Renders the templates of a job, without its monit file, into `<root>/<job>/<target>`.
+pub(crate) fn templates(
+    renderer: &dyn Renderer,
+    job: &Job,
+    context: &Context,
+    root: &Path,
+) -> Result<Vec<RenderedFile>> {
+    job.templates
+        .iter()
+        .map(|known| template(renderer, job, &job.template_path(known), &known.target, context, root))
+        .collect()
+}
+
+pub(crate) fn template(
+    renderer: &dyn Renderer,
+    job: &Job,
+    source: &Path,
+    target: &str,
+    context: &Context,
+    root: &Path,
+) -> Result<RenderedFile> {
+    let text = read(source)?;
+    let label = label(job, source);
+    let rendered = if has_code(&text) {
+        renderer.render(&label, &text, context).map_err(|error| explain(job, error, context))?
+    } else {
+        text.into_bytes()
+    };
+    let name = format!("{}/{target}", job.name);
+    let path = root.join(&name);
+    write(&path, &rendered)?;
+    Ok(RenderedFile { name, path, executable: target.starts_with("bin/") })
+}
+
+/// Whether a template calls `link`, which its context does not have.
+fn asks_for_link(error: &RenderError) -> bool {
+    let RenderError::Template(problem) = error else { return false };
+    // Ruby's quotes depend on its version.
+    problem.class == "NoMethodError"
+        && ["`link'", "'link'"].iter().any(|name| {
+            problem.message.strip_prefix("undefined method ").is_some_and(|rest| rest.starts_with(name))
+        })
+}
+
+/// Says what a missing link means. Consuming one is no error as long as no template asks for it: then the job has
+/// another way to learn what it needs.
+fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
+    if !asks_for_link(&error) {
+        return templates::failure(error, context);
+    }
+    let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
+    let consumed: Vec<String> = job
+        .consumes
+        .iter()
+        .filter_map(|link| {
+            let kind = text(link, "type").map(|kind| format!(" of type '{kind}'")).unwrap_or_default();
+            Some(format!("'{}'{kind}", text(link, "name")?))
+        })
+        .collect();
+    let which = match consumed.is_empty() {
+        true => String::new(),
+        false => format!(" (it consumes {})", consumed.join(", ")),
+    };
+    templates::failure(error, context)
+        .context(format!("job '{}' needs a link{which}, and there are none without a director", job.name))
+        .with_hint("give the job what the link would tell it as properties, if it has such, or leave it out")
+}
+
+/// What a job's properties are unless somebody says otherwise.
+pub(crate) fn defaults(job: &Job) -> Map<String, Value> {
+    job.properties
+        .iter()
+        .map(|property| (property.name.clone(), property.default.clone().unwrap_or(Value::Null)))
+        .collect()
+}
+
+/// The evaluation context in the form upstream gives its renderer (`job_evaluation_context.go`), with the
+/// networks as they are instead of an empty default.
+pub(crate) fn context(
+    deployment: &Deployment,
+    release: &Release,
+    job: &Job,
+    reference: &JobRef,
+    networks: &Map<String, Value>,
+    instance_id: &str,
+) -> Value {
+    let default_network = deployment.default_network_name();
+    let address = default_network
+        .and_then(|name| networks.get(name))
+        .and_then(|network| network.get("ip"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let mut networks = networks.clone();
+    // Upstream's templates find the address under this name, whatever the network is called.
+    if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
+        networks.entry("default").or_insert(network);
+    }
+    json!({
+        "index": 0,
+        "id": instance_id,
+        "az": deployment.az_name(),
+        "bootstrap": true,
+        "job": {"name": job.name},
+        "name": deployment.group.name,
+        "deployment": deployment.name,
+        "release": {"name": release.name, "version": release.version},
+        "address": address,
+        "ip": address,
+        "networks": networks,
+        "global_properties": deployment.properties,
+        "cluster_properties": deployment.group.properties,
+        "job_properties": reference.properties,
+        "default_properties": defaults(job),
+    })
+}
+
+fn read(path: &Path) -> Result<String> {
+    let failed = |error| Error::io(format!("reading the template '{}'", path.display()), error);
+    if fs::metadata(path).map_err(failed)?.len() > TEMPLATE_LIMIT {
+        return Err(Error::invalid(format!("the template '{}' is larger than 16 MiB", path.display())));
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Error::invalid(format!("the template '{}' is not UTF-8 text", path.display())))
+}
+
+/// Writes a rendered file, for this user alone: credentials end up in them.
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+    if let Some(directory) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    file.write_all(content).map_err(failed)
+}

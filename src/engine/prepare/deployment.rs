@@ -1,0 +1,251 @@
+//! From a request to everything a plan and its run need, without an effect on the world.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha512};
+
+use super::obtain::{self, Obtained, Unknown};
+use crate::environment::Environment;
+use crate::plan::{Leaf, Wanted};
+use crate::state::{State, VmSpec};
+use artifact::{Identity, Release, Stemcell, release};
+use base::error::ResultExt;
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
+use manifest::{self, CpiConfig, Inputs, Loaded};
+
+/// A manifest that can be deployed, as far as it and its artifacts alone can tell.
+pub(crate) struct Prepared {
+    pub(crate) deployment: Deployment,
+    /// The CPIs, where there are several.
+    pub(crate) cpis: Option<CpiConfig>,
+    pub(crate) manifest_sha: String,
+    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) ingredients: VmSpec,
+    pub(crate) manifest_path: PathBuf,
+    stemcell: Obtained,
+    releases: Vec<Obtained>,
+}
+
+/// The artifacts, verified and unpacked.
+pub(crate) struct Opened {
+    pub(crate) stemcell: Stemcell,
+    pub(crate) releases: Vec<Release>,
+}
+
+/// Reads a manifest and remembers what in it must not be shown.
+pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
+    let loaded = manifest::load(inputs).inspect_err(|_| learn_secrets(environment, inputs))?;
+    let named = manifest::secrets_by_name(&loaded.root);
+    for secret in loaded.secrets.iter().chain(&named) {
+        environment.redactor.add(secret);
+    }
+    for warning in &loaded.warnings {
+        environment.reporter.warn(warning);
+    }
+    for note in &loaded.notes {
+        environment.reporter.note(note);
+    }
+    Ok(loaded)
+}
+
+/// Remembers what must not be shown before the manifest is loaded, or although it cannot be.
+pub(crate) fn learn_secrets(environment: &Environment, inputs: &Inputs) {
+    for secret in manifest::known_secrets(inputs) {
+        environment.redactor.add(&secret);
+    }
+}
+
+/// Remembers the credentials in the hints of disks.
+pub(crate) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
+    for secret in manifest::secrets_by_name_in(hint) {
+        environment.redactor.add(&secret);
+    }
+}
+
+/// Reads and validates the manifest and finds out what its artifacts are; `state` says what is in use.
+pub(crate) fn prepare(
+    environment: &Environment,
+    inputs: &Inputs,
+    state: &State,
+    stage: &Stage,
+) -> Result<Prepared> {
+    let loaded = load(environment, inputs)?;
+    let deployment = loaded.deployment()?;
+    let cpis = loaded.cpis()?;
+    redact_provider(environment, &deployment.cloud_provider);
+    let manifest_sha = manifest_sha(&loaded)?;
+    let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
+    let (stemcell, releases) = obtain::all(
+        environment,
+        &deployment.stemcell,
+        Unknown::beside(state),
+        &deployment.releases,
+        &directory,
+        stage,
+    )?;
+    let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
+    let manifest_path = inputs.manifest.clone();
+    Ok(Prepared { deployment, cpis, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
+}
+
+/// The leaves of the manifest; secret is whatever must not be shown.
+fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
+    manifest::leaves(root)
+        .into_iter()
+        .map(|leaf| {
+            let secret = environment.redactor.apply(&leaf.value) != leaf.value;
+            Leaf { path: leaf.path, value: leaf.value, secret }
+        })
+        .collect()
+}
+
+/// What the VM is to be made from.
+fn ingredients(deployment: &Deployment) -> VmSpec {
+    // Tags come into the environment on their way to the CPI; a VM can live with others.
+    let mut env = deployment.vm.env.clone();
+    if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
+        bosh.remove("tags");
+        if bosh.is_empty() {
+            env.remove("bosh");
+        }
+    }
+    let provider = &deployment.cloud_provider;
+    let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
+    VmSpec {
+        az: json!(deployment.az_name()),
+        cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
+        networks: Value::Object(deployment.vm.networks.clone()),
+        env: Value::Object(env),
+        // What else the CPI's properties say is between it and the IaaS.
+        agent: json!({
+            "mbus": provider.mbus,
+            "cert": provider.cert,
+            "agent": told("agent"),
+            "ntp": told("ntp"),
+            "blobstore": told("blobstore"),
+        }),
+        persistent_disk: json!(deployment.disk.is_some()),
+        tags: json!(deployment.tags),
+    }
+}
+
+/// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
+pub(crate) fn manifest_sha(loaded: &Loaded) -> Result<String> {
+    Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
+}
+
+/// Everything in `cloud_provider` that opens doors.
+pub(crate) fn redact_provider(environment: &Environment, provider: &manifest::deployment::CloudProvider) {
+    environment.redactor.add(&provider.mbus);
+    for password in manifest::secrets_of_url(&provider.mbus) {
+        environment.redactor.add(&password);
+    }
+    if let Some(key) = &provider.cert.private_key {
+        environment.redactor.add(key);
+    }
+    if let Some(registry) = &provider.registry {
+        environment.redactor.add(&registry.password);
+    }
+    if let Some(tunnel) = &provider.ssh_tunnel {
+        // The path of a key is no secret.
+        tunnel
+            .password
+            .as_deref()
+            .into_iter()
+            .chain(tunnel.inline_key())
+            .for_each(|secret| environment.redactor.add(secret));
+    }
+    // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
+    if !matches!(provider.cpi, CpiSource::Builtin(_)) {
+        let mut properties = provider.properties.clone();
+        if let Some(serde_json::Value::Object(registry)) = properties.get_mut("registry") {
+            // "registry" is the usual name of its user; hiding the word would garble what is shown.
+            registry.retain(|key, _| !matches!(key.as_str(), "host" | "port" | "username"));
+        }
+        for secret in manifest::secret_texts(&properties) {
+            environment.redactor.add(&secret);
+        }
+    }
+}
+
+/// Obtains and opens these releases alone.
+pub(crate) fn open_releases(
+    environment: &Environment,
+    wanted: &[ReleaseRef],
+    manifest: &Path,
+    stage: &Stage,
+) -> Result<Vec<Release>> {
+    let directory = manifest.parent().unwrap_or(Path::new("."));
+    obtain::releases(environment, wanted, directory, stage)?
+        .iter()
+        .map(|obtained| open_release(environment, obtained, stage))
+        .collect()
+}
+
+/// Obtains and opens this stemcell alone.
+pub(crate) fn open_stemcell(
+    environment: &Environment,
+    wanted: &ArtifactRef,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    obtain::stemcell(environment, wanted, Unknown::Unpacked, directory, stage)?.stemcell(environment, stage)
+}
+
+fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
+    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
+    let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
+    obtain::create_directory(&directory)?;
+    let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(release)
+}
+
+impl Prepared {
+    pub(crate) fn stemcell_identity(&self) -> &Identity {
+        &self.stemcell.identity
+    }
+
+    pub(crate) fn release_identities(&self) -> Vec<Identity> {
+        self.releases.iter().map(|release| release.identity.clone()).collect()
+    }
+
+    /// What a plan is made for.
+    pub(crate) fn wanted<'p>(&'p self, releases: &'p [Identity]) -> Wanted<'p> {
+        Wanted {
+            manifest_sha: &self.manifest_sha,
+            leaves: &self.leaves,
+            ingredients: &self.ingredients,
+            stemcell: self.stemcell_identity(),
+            releases,
+            disk: self.deployment.disk.as_ref(),
+            cpi: self.deployment.cpi(),
+            az: self.deployment.az.as_ref().map(|az| az.name.as_str()),
+        }
+    }
+
+    /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
+    pub(crate) fn open(&self, environment: &Environment, stage: &Stage) -> Result<Opened> {
+        let mut releases = Vec::new();
+        for wanted in &self.releases {
+            releases.push(open_release(environment, wanted, stage)?);
+        }
+        for job in &self.deployment.group.jobs {
+            let release = find(&releases, &job.release)?;
+            release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
+        }
+        let stemcell = self.stemcell.stemcell(environment, stage)?;
+        Ok(Opened { stemcell, releases })
+    }
+}
+
+/// The release of this name; the manifest was checked to name only known ones.
+pub(crate) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Release> {
+    releases
+        .iter()
+        .find(|release| release.name == name)
+        .ok_or_else(|| Error::invalid(format!("there is no release '{name}' in `releases`")))
+}

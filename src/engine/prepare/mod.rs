@@ -1,0 +1,12 @@
+//! From the inputs of a command to a deployment with its artifacts, without an effect on the IaaS.
+//!
+//! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which also
+//! identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single artifacts.
+
+mod deployment;
+pub(crate) mod obtain;
+
+pub(crate) use deployment::{
+    Opened, Prepared, find, learn_secrets, load, manifest_sha, open_releases, open_stemcell, prepare,
+    redact_hint, redact_provider,
+};

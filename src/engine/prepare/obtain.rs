@@ -1,0 +1,224 @@
+//! Brings the artifacts of a manifest to this machine, several at once, and says what they are.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::environment::{Environment, signals};
+use crate::state::State;
+use artifact::{Cache, Digest, Fetcher, Identity, Kind, Location, Source, Stemcell, stemcell};
+use base::error::ResultExt;
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::deployment::{ArtifactRef, ReleaseRef};
+
+/// An artifact on this machine.
+pub(crate) struct Obtained {
+    pub(crate) source: Source,
+    pub(crate) expected: Option<Digest>,
+    pub(crate) identity: Identity,
+    /// A stemcell that is unpacked already.
+    pub(crate) unpacked: Option<Stemcell>,
+}
+
+/// What becomes of a stemcell that would have to be read for long to be identified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// It may turn out to be the one in use, so it is only read.
+    Identified,
+    /// It is needed in any case: what reads it verifies and unpacks it, too.
+    Unpacked,
+}
+
+impl Unknown {
+    /// What a stemcell deserves that is wanted where this is the state: one that knows no stemcell needs any.
+    pub(crate) fn beside(state: &State) -> Self {
+        if state.stemcells.is_empty() { Unknown::Unpacked } else { Unknown::Identified }
+    }
+}
+
+impl Obtained {
+    /// The stemcell it is, verified and unpacked.
+    pub(crate) fn stemcell(&self, environment: &Environment, stage: &Stage) -> Result<Stemcell> {
+        let name = || format!("stemcell '{}'", self.identity.name);
+        let unpack = || unpack(environment, &self.source, self.expected.as_ref(), &name(), stage);
+        self.unpacked.clone().map_or_else(unpack, Ok)
+    }
+}
+
+fn unpack(
+    environment: &Environment,
+    source: &Source,
+    expected: Option<&Digest>,
+    what: &str,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
+    let directory = environment.paths.work.join("stemcell");
+    create_directory(&directory)?;
+    let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(stemcell)
+}
+
+/// The stemcell and the releases of the manifest in `directory`.
+pub(crate) fn all(
+    environment: &Environment,
+    stemcell: &ArtifactRef,
+    unknown: Unknown,
+    releases: &[ReleaseRef],
+    directory: &Path,
+    stage: &Stage,
+) -> Result<(Obtained, Vec<Obtained>)> {
+    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: stemcell, unknown };
+    // The stemcell first: it is the largest.
+    let wanted: Vec<Wanted<'_>> =
+        std::iter::once(stemcell).chain(releases.iter().map(Wanted::release)).collect();
+    let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
+    // There is one for each that was wanted.
+    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
+    Ok((stemcell, obtained.collect()))
+}
+
+/// The stemcell of the manifest in `directory` alone.
+pub(crate) fn stemcell(
+    environment: &Environment,
+    stemcell: &ArtifactRef,
+    unknown: Unknown,
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Obtained> {
+    Ok(all(environment, stemcell, unknown, &[], directory, stage)?.0)
+}
+
+/// These releases of the manifest in `directory`, in their order.
+pub(crate) fn releases(
+    environment: &Environment,
+    releases: &[ReleaseRef],
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Vec<Obtained>> {
+    let wanted: Vec<Wanted<'_>> = releases.iter().map(Wanted::release).collect();
+    obtain(environment, &wanted, directory, stage)
+}
+
+/// An artifact of the manifest, before it is known to be on this machine.
+struct Wanted<'m> {
+    kind: Kind,
+    /// What `releases` calls it.
+    name: Option<&'m str>,
+    artifact: &'m ArtifactRef,
+    unknown: Unknown,
+}
+
+/// What it takes to obtain artifacts.
+struct ObtainContext<'e> {
+    environment: &'e Environment,
+    cache: &'e Cache,
+    fetcher: &'e Fetcher<'e>,
+    directory: &'e Path,
+    stage: &'e Stage,
+}
+
+impl<'m> Wanted<'m> {
+    fn release(release: &'m ReleaseRef) -> Self {
+        Wanted {
+            kind: Kind::Release,
+            name: Some(&release.name),
+            artifact: &release.artifact,
+            unknown: Unknown::Identified,
+        }
+    }
+
+    fn what(&self) -> String {
+        self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
+    }
+
+    fn obtain(&self, surroundings: &ObtainContext<'_>) -> Result<Obtained> {
+        let ObtainContext { environment, cache, fetcher, directory, stage } = surroundings;
+        let home = environment.variables.iter().find(|(name, _)| name == "HOME");
+        let home = home.map(|(_, home)| Path::new(home));
+        let location = Location::parse(&self.artifact.url, directory, home)?;
+        for secret in location.secrets() {
+            environment.redactor.add(&secret);
+        }
+        let expected = match &self.artifact.sha1 {
+            Some(text) => Some(Digest::parse(text, &location.to_string())?),
+            None => None,
+        };
+        let what = self.what();
+        let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
+        let at_once = self.unknown == Unknown::Unpacked && cache.takes_long(&source, expected.as_ref());
+        let unpacked = match at_once {
+            true => {
+                let begun = SystemTime::now();
+                let stemcell = unpack(environment, &source, expected.as_ref(), &what, stage)?;
+                cache.learn_stemcell(&stemcell, begun);
+                Some(stemcell)
+            }
+            false => None,
+        };
+        let identify = || cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter());
+        let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
+        match self.name {
+            Some(name) if name != identity.name => Err(Error::invalid(format!(
+                "`releases` calls it '{name}', but the release's own name is '{}'",
+                identity.name
+            ))),
+            _ => Ok(Obtained { source, expected, identity, unpacked }),
+        }
+    }
+}
+
+/// The result is in the order of `wanted`. After a failure no further one is begun, and downloads under way
+/// stop; what they got stays for the next run.
+fn obtain(
+    environment: &Environment,
+    wanted: &[Wanted<'_>],
+    directory: &Path,
+    stage: &Stage,
+) -> Result<Vec<Obtained>> {
+    let cache = Cache::open(&environment.paths.cache)?;
+    let failed = Arc::new(AtomicBool::new(false));
+    let (asked, stop) = (environment.clone(), Arc::clone(&failed));
+    let interrupted = move || match stop.load(Ordering::SeqCst) {
+        true => Err(Error::environment("another artifact cannot be used")),
+        false => signals::check(&asked),
+    };
+    let fetcher = Fetcher::new(&cache, &environment.variables, Arc::new(interrupted))?;
+    for secret in fetcher.secrets() {
+        environment.redactor.add(secret);
+    }
+    let surroundings = ObtainContext { environment, cache: &cache, fetcher: &fetcher, directory, stage };
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::with_capacity(wanted.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..environment.parallel.min(wanted.len()).max(1) {
+            scope.spawn(|| {
+                while !failed.load(Ordering::SeqCst)
+                    && let index = next.fetch_add(1, Ordering::SeqCst)
+                    && let Some(one) = wanted.get(index)
+                {
+                    let result = one.obtain(&surroundings);
+                    let result = result.context(|| format!("{} cannot be used", one.what()));
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.fetch_or(result.is_err(), Ordering::SeqCst);
+                    results.push((index, result));
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // The first failure is the reason for any that came after it.
+    let mut obtained = results
+        .into_iter()
+        .map(|(index, result)| result.map(|obtained| (index, obtained)))
+        .collect::<Result<Vec<_>>>()?;
+    obtained.sort_by_key(|(index, _)| *index);
+    Ok(obtained.into_iter().map(|(_, obtained)| obtained).collect())
+}
+
+pub(crate) fn create_directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
+}

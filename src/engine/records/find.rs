@@ -1,0 +1,73 @@
+//! What an operator means by a CID.
+
+use crate::state::{Handle, Kind, State};
+use base::{Error, Result};
+
+/// What is on record under this CID: of this CPI (the empty name is that of the default one), or of whichever knows it.
+pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> Result<Handle> {
+    let known: Vec<Handle> =
+        state.resources().filter(|(kind, _)| *kind == what).map(|(_, handle)| handle).collect();
+    let meant =
+        |handle: &&Handle| handle.cid == cid && cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi);
+    let found: Vec<&Handle> = known.iter().filter(meant).collect();
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),
+        [] => {
+            let cids: Vec<&str> = known.iter().map(|handle| handle.cid.as_str()).collect();
+            let who = match cpi {
+                None => String::new(),
+                Some("") => " of the default CPI".to_owned(),
+                Some(cpi) => format!(" of CPI '{cpi}'"),
+            };
+            Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
+                cid,
+                cids.iter().copied().filter(|known| *known != cid),
+                || {
+                    Some(match cids.is_empty() {
+                        true => format!("no {what} is on record at all"),
+                        false => format!("on record: {}", cids.join(", ")),
+                    })
+                },
+            ))
+        }
+        several => {
+            let cpis: Vec<String> = several
+                .iter()
+                .map(|handle| {
+                    handle.cpi().map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
+                })
+                .collect();
+            Err(Error::invalid(format!("several CPIs know a {what} '{cid}': {}", cpis.join(", ")))
+                .with_hint("say with --cpi NAME whose is meant; '' is the default CPI"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Change, Snapshot};
+
+    #[test]
+    fn a_cid_is_enough_where_it_is_clear() {
+        let mut state = State::new();
+        let mut add = |cid: &str, cpi: Option<&str>| {
+            let (cid, cpi) = (cid.to_owned(), cpi.map(str::to_owned));
+            let (disk, created_at, unknown) = ("d".to_owned(), String::new(), serde_json::Map::new());
+            state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
+        };
+        add("snap-1", Some("a"));
+        add("both", Some("a"));
+        add("both", None);
+        let find = |cid: &str, cpi: Option<&str>| find(&state, Kind::Snapshot, cid, cpi);
+        assert_eq!(find("snap-1", None).unwrap(), Handle::new("snap-1", Some("a")));
+        assert_eq!(find("both", Some("a")).unwrap().cpi(), Some("a"));
+        assert_eq!(find("both", Some("")).unwrap().cpi(), None);
+        assert!(find("snap-1", Some("")).unwrap_err().to_string().contains("of the default CPI"));
+        let error = find("both", None).unwrap_err();
+        assert_eq!(error.to_string(), "several CPIs know a snapshot 'both': CPI 'a', the default CPI");
+        assert!(find("snap-1", Some("b")).is_err());
+        assert!(find("snap-2", None).unwrap_err().hints()[0].contains("snap-1"));
+    }
+}

@@ -1,0 +1,77 @@
+//! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
+
+use super::{Agree, find};
+use crate::effects::Effect;
+use crate::environment::Environment;
+use crate::environment::lock::{self, no_state};
+use crate::state::{Answer, Change, Kind};
+use base::{Error, Result};
+
+/// What to forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forgettable {
+    /// What this CID names: with this CPI, or with whichever knows it.
+    Resource(Kind, String, Option<String>),
+    /// The open or failed call with this request id.
+    Call(String),
+}
+
+/// Drops a record; returns one sentence that says what came of it.
+pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -> Result<String> {
+    let mut store = lock::open(environment, "state forget")?;
+    let open = store.journal().open_calls::<Effect>()?;
+    if !store.exists() && open.is_empty() {
+        return Err(no_state(store.storage()));
+    }
+    match what {
+        Forgettable::Resource(kind, cid, cpi) => {
+            let handle = find(store.state(), *kind, cid, cpi.as_deref())?;
+            agree(&format!(
+                "Forget {kind} {handle}? If it exists, nothing will delete it, and nothing will know of it"
+            ))?;
+            store.commit(Change::Forgotten { what: *kind, handle })?;
+            Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
+        }
+        Forgettable::Call(id) => {
+            let suspects = &store.state().monopile.suspects;
+            if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
+                agree(&format!(
+                    "Forget the failed call {id}? {} may exist, and nothing will know of it",
+                    suspect.how_to_find()
+                ))?;
+                store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
+                return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
+            }
+            let failed = suspects.iter().map(|one| one.request_id.clone());
+            let known: Vec<String> =
+                open.iter().map(|(intent, _)| intent.request_id.clone()).chain(failed).collect();
+            let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
+                return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
+                    id,
+                    known.iter().map(String::as_str),
+                    || {
+                        Some(if known.is_empty() {
+                            "none is".into()
+                        } else {
+                            format!("on record: {}", known.join(", "))
+                        })
+                    },
+                ));
+            };
+            let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
+            if matches!(call.answer().map_err(failed)?, Answer::Pending) {
+                return Err(Error::environment(format!(
+                    "the CPI process of call {id} is still at work, so what it does cannot be forgotten yet"
+                ))
+                .with_hint(format!("`fuser '{}'` names it", call.answer_path().display())));
+            }
+            let may_exist = intent.effect.how_to_find();
+            agree(&format!(
+                "Forget the call of `{}`? {may_exist} may exist, and nothing will know of it",
+                intent.method
+            ))?;
+            call.settle()?;
+            Ok(format!("Forgot the call of `{}`: look in the IaaS for {may_exist}", intent.method))
+        }
+    }
+}

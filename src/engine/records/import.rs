@@ -1,0 +1,226 @@
+//! `state import`: a state made from CIDs, for an environment whose state is lost.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::agent::{Agent, AgentError, connect, endpoint};
+use crate::cpis::{self, Alone, Connection, Cpis, Presence};
+use crate::environment::{Environment, lock};
+use crate::prepare;
+use crate::state::{Change, Disk, Handle, Kind, State, Stemcell, Vm};
+use base::events::Stage;
+use base::{Error, Result};
+use erb::Mode;
+use manifest::{Deployment, Inputs};
+
+/// `state import`.
+#[derive(Debug, Clone)]
+pub struct Import {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--vm`: the VM's CID.
+    pub vm: Option<String>,
+    /// `--disk`: the CID of the persistent disk. One, because a create-env deletes every other disk on record.
+    pub disk: Option<String>,
+    /// `--stemcell`: the first is the one the VM was made from.
+    pub stemcells: Vec<ImportedStemcell>,
+    /// `--stemcell-api-version`: what `stemcell.MF` says.
+    pub stemcell_api_version: u32,
+    /// `--templates`: what renders the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// `CID=NAME/VERSION`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedStemcell {
+    /// Its CID.
+    pub cid: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl std::str::FromStr for ImportedStemcell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A CID may hold `=`, a name or version does not; a version holds no `/`.
+        let parts = text
+            .rsplit_once('=')
+            .and_then(|(cid, identity)| identity.rsplit_once('/').map(|(name, version)| [cid, name, version]))
+            .filter(|parts| parts.iter().all(|part| !part.trim().is_empty()));
+        match parts {
+            Some([cid, name, version]) => {
+                Ok(ImportedStemcell { cid: cid.into(), name: name.into(), version: version.into() })
+            }
+            None => Err("a stemcell is CID=NAME/VERSION".to_owned()),
+        }
+    }
+}
+
+/// Makes a state and writes it where none is; returns one sentence that says what came of it.
+pub fn import(request: &Import, environment: &Environment) -> Result<String> {
+    let mut store = lock::open(environment, "state import")?;
+    if store.exists() {
+        return Err(Error::invalid(format!("there is a state '{}' already", store.storage())).with_hint(
+            "nothing was changed; move it away if it is of no use, or name another place with --state",
+        ));
+    }
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let deployment = loaded.deployment()?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &alone.provider)?;
+    cpis::check_az(alone.config.as_ref(), deployment.az.as_ref())?;
+    let mut state = store.state().clone();
+    records(&mut state, request, &deployment)?;
+    let cpi = deployment.cpi();
+    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    cpis.install(cpi, &validating)?;
+    validating.finish();
+
+    let asking = environment.reporter.stage("Asking the CPI what exists");
+    let connection = cpis.connect(cpi, &asking)?;
+    let contract = connection.negotiate(request.stemcell_api_version);
+    let vm = request.vm.as_deref().map(|cid| Handle::new(cid, cpi));
+    for (what, handle) in state.resources().chain(vm.clone().map(|vm| (Kind::Vm, vm))) {
+        check(&connection, &asking, what, &handle)?;
+    }
+    asking.finish();
+
+    if let Some(handle) = vm {
+        let agent = connect(environment, endpoint, &state);
+        let vm = known_agent(environment, request, &agent)?.map(|agent_id| {
+            let instance = deployment.instance();
+            Box::new(Vm {
+                cid: handle.cid.clone(),
+                agent_id,
+                contract,
+                networks: None,
+                cpi: handle.cpi.clone(),
+                instance,
+                ssh_host_key: None,
+                made_of: None,
+                ready: false,
+            })
+        });
+        apply(&mut state, Change::VmAdopted { handle, vm })?;
+    }
+    store.commit(Change::Replaced(Box::new(state)))?;
+    Ok(format!(
+        "Recorded in '{}'; the next create-env deploys, with a new VM and the same persistent disk",
+        store.storage()
+    ))
+}
+
+/// Records disk and stemcells as the manifest describes them.
+fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Result<()> {
+    for (index, wanted) in request.stemcells.iter().enumerate() {
+        let id = uuid::Uuid::new_v4().to_string();
+        let record = Stemcell {
+            id: id.clone(),
+            name: wanted.name.clone(),
+            version: wanted.version.clone(),
+            api_version: Some(request.stemcell_api_version),
+            cid: wanted.cid.clone(),
+            cpi: deployment.cpi().map(str::to_owned),
+            digest: None,
+            kept: false,
+            unknown: Map::new(),
+        };
+        apply(state, Change::StemcellCreated(record))?;
+        if index == 0 {
+            apply(state, Change::StemcellUsed { id })?;
+        }
+    }
+    if let Some(cid) = &request.disk {
+        let Some(spec) = &deployment.disk else {
+            return Err(Error::invalid(format!(
+                "the manifest wants no persistent disk, so nothing says what disk '{cid}' is"
+            )));
+        };
+        let record = Disk {
+            id: uuid::Uuid::new_v4().to_string(),
+            cid: cid.clone(),
+            size: spec.size,
+            cloud_properties: spec.cloud_properties.clone(),
+            hint: None,
+            cpi: deployment.cpi().map(str::to_owned),
+            az: deployment.az.as_ref().map(|az| az.name.clone()),
+            replaced_on: None,
+            unknown: Map::new(),
+        };
+        let handle = record.handle();
+        apply(state, Change::DiskCreated(record))?;
+        apply(state, Change::DiskUsed(handle))?;
+    }
+    Ok(())
+}
+
+fn apply(state: &mut State, change: Change) -> Result<()> {
+    state.apply(change).map_err(|rejected| Error::invalid("this cannot be recorded").with_source(rejected))
+}
+
+fn check(connection: &Connection<'_>, stage: &Stage, what: Kind, handle: &Handle) -> Result<()> {
+    match connection.presence(stage, what, &handle.cid)? {
+        Presence::There => Ok(()),
+        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {what} {handle}")).with_hint(
+            "nothing was recorded; check the CID, and that the manifest's CPI looks in the right place",
+        )),
+        Presence::Unknown(reason) => {
+            stage.reporter().warn(format!("{what} {handle} is recorded unseen: {reason}"));
+            Ok(())
+        }
+    }
+}
+
+/// The id of the VM's agent, when it answers.
+fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<String>> {
+    let asking = environment.reporter.stage("Asking the agent who it is");
+    let seen = agent
+        .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
+        .and_then(|()| agent.get_state());
+    let id = match seen {
+        Ok(seen) => {
+            seen.get("agent_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
+        }
+        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) => {
+            asking.skip(format!("it does not answer: {error}"));
+            environment.reporter.warn(
+                "the agent's id is not known, so whoever answers at its address will be taken for it until the next \
+                 create-env",
+            );
+            return Ok(None);
+        }
+    };
+    asking.finish();
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stemcells_on_the_command_line() {
+        let parsed: ImportedStemcell = "ami=1 light=bosh-aws/jammy/1.2".parse().unwrap();
+        assert_eq!(
+            parsed,
+            ImportedStemcell {
+                cid: "ami=1 light".into(),
+                name: "bosh-aws/jammy".into(),
+                version: "1.2".into()
+            }
+        );
+        for wrong in ["", "ami", "ami=", "ami=jammy", "=jammy/1", "ami=/1", "ami=jammy/", " =jammy/1"] {
+            wrong.parse::<ImportedStemcell>().unwrap_err();
+        }
+    }
+}

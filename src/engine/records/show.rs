@@ -1,0 +1,243 @@
+//! `state show`: what is on record, without secrets.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::effects::Effect;
+use crate::environment::lock::no_state;
+use crate::protocol::Contract;
+use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
+use base::Result;
+
+/// What a state file and its journal say.
+#[derive(Debug, Serialize)]
+pub struct Overview {
+    /// The state file.
+    pub state: String,
+    /// Identifies this environment towards CPI and agent.
+    pub director_id: String,
+    /// Whether the last deploy succeeded.
+    pub deployed: bool,
+    /// The VM.
+    pub vm: Option<ShownVm>,
+    /// Persistent disks.
+    pub disks: Vec<ShownDisk>,
+    /// Snapshots of disks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
+    /// Stemcells.
+    pub stemcells: Vec<ShownStemcell>,
+    /// Releases last deployed: `name/version`.
+    pub releases: Vec<String>,
+    /// What was to be deleted and may still be there.
+    pub undeleted: Vec<Undeleted>,
+    /// What failed calls may have made all the same.
+    pub suspects: Vec<Suspect>,
+    /// Calls of interrupted runs whose outcome is not on record yet.
+    pub open_calls: Vec<ShownCall>,
+}
+
+/// The VM.
+#[derive(Debug, Serialize)]
+pub struct ShownVm {
+    /// Its CID.
+    pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// The id of its agent, where known.
+    pub agent_id: Option<String>,
+    /// What runs on it: `bosh/0`.
+    pub instance: Option<String>,
+    /// The contract it was made under.
+    pub contract: Option<Contract>,
+}
+
+/// A disk.
+#[derive(Debug, Serialize)]
+pub struct ShownDisk {
+    /// Its CID.
+    pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// MiB.
+    pub size: u64,
+    /// Whether the VM uses it.
+    pub in_use: bool,
+    /// What `attach_disk` said for the agent, credentials redacted.
+    pub hint: Option<Value>,
+}
+
+/// A stemcell.
+#[derive(Debug, Serialize)]
+pub struct ShownStemcell {
+    /// Its CID.
+    pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its `api_version`.
+    pub api_version: Option<u32>,
+    /// Whether the VM was made from it.
+    pub in_use: bool,
+}
+
+/// A call that is open.
+#[derive(Debug, Serialize)]
+pub struct ShownCall {
+    /// The request id.
+    pub request_id: String,
+    /// The CPI method.
+    pub method: String,
+    /// The name of the CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// Why it was called.
+    pub why: String,
+    /// Who called it, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Holder>,
+}
+
+/// Reads what is on record at `storage`. Takes no lock: a run that is on may be ahead of it.
+pub fn show(storage: &Storage) -> Result<Overview> {
+    let storage = storage.resolved()?;
+    let open = Journal::of(&storage).open_calls::<Effect>()?;
+    let state = match State::read(&storage)? {
+        Some(state) => state,
+        None if open.is_empty() => return Err(no_state(&storage)),
+        None => State::default(),
+    };
+    let open_calls = open
+        .into_iter()
+        .map(|(intent, _)| ShownCall {
+            request_id: intent.request_id,
+            method: intent.method,
+            cpi: intent.cpi,
+            by: intent.by,
+            why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
+        })
+        .collect();
+    Ok(overview(&storage, &state, open_calls))
+}
+
+fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Overview {
+    let vm = state.vm_handle().map(|handle| {
+        let vm = state.vm();
+        ShownVm {
+            cid: handle.cid,
+            cpi: handle.cpi,
+            agent_id: vm.map(|vm| vm.agent_id.clone()),
+            instance: vm.map(|vm| vm.instance.clone()),
+            contract: vm.map(|vm| vm.contract),
+        }
+    });
+    let disks = state
+        .disks
+        .iter()
+        .map(|disk| ShownDisk {
+            cid: disk.cid.clone(),
+            cpi: disk.cpi.clone(),
+            size: disk.size,
+            in_use: disk.id == state.current_disk_id,
+            hint: disk.hint.as_ref().map(without_credentials),
+        })
+        .collect();
+    let stemcells = state
+        .stemcells
+        .iter()
+        .map(|stemcell| ShownStemcell {
+            cid: stemcell.cid.clone(),
+            cpi: stemcell.cpi.clone(),
+            name: stemcell.name.clone(),
+            version: stemcell.version.clone(),
+            api_version: stemcell.api_version,
+            in_use: stemcell.id == state.current_stemcell_id,
+        })
+        .collect();
+    Overview {
+        state: storage.to_string(),
+        director_id: state.director_id.clone(),
+        deployed: !state.current_manifest_sha.is_empty(),
+        vm,
+        disks,
+        snapshots: state.monopile.snapshots.clone(),
+        stemcells,
+        releases: state
+            .current_releases()
+            .map(|release| format!("{}/{}", release.name, release.version))
+            .collect(),
+        undeleted: state.monopile.undeleted.clone(),
+        suspects: state.monopile.suspects.clone(),
+        open_calls,
+    }
+}
+
+/// Keys of a hint whose values only say where a disk is. The agent's `DiskSettings` has others that let one in.
+const PLACES: [&str; 9] = [
+    "path",
+    "id",
+    "device_id",
+    "volume_id",
+    "host_device_id",
+    "lun",
+    "initiator_name",
+    "target",
+    "file_system_type",
+];
+
+/// A hint with every value replaced that is not known to be harmless.
+fn without_credentials(hint: &Value) -> Value {
+    match hint {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| {
+                let value = match value {
+                    Value::Object(_) | Value::Array(_) => without_credentials(value),
+                    value if PLACES.contains(&key.as_str()) => value.clone(),
+                    _ => Value::from("<redacted>"),
+                };
+                (key.clone(), value)
+            })
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| match item {
+                Value::Object(_) => without_credentials(item),
+                _ => Value::from("<redacted>"),
+            })
+            .collect(),
+        // A device path, or the disk's id.
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_hint_shows_where_a_disk_is_and_nothing_that_lets_one_in() {
+        assert_eq!(without_credentials(&json!("/dev/sdc")), json!("/dev/sdc"));
+        assert_eq!(
+            without_credentials(&json!({
+                "path": "/dev/sdc",
+                "iscsi_settings": {"initiator_name": "iqn", "username": "u", "password": "p", "target": "t"},
+                "tokens": ["a", {"lun": 1, "key": "k"}],
+            })),
+            json!({
+                "path": "/dev/sdc",
+                "iscsi_settings": {
+                    "initiator_name": "iqn", "username": "<redacted>", "password": "<redacted>", "target": "t"
+                },
+                "tokens": ["<redacted>", {"lun": 1, "key": "<redacted>"}],
+            })
+        );
+    }
+}

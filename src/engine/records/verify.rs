@@ -1,0 +1,183 @@
+//! `state verify`: whether what is on record exists.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::agent::{AgentError, Stranger, connect, endpoint, identity};
+use crate::cpis::{self, Alone, Connection, Cpis, Presence};
+use crate::effects::Effect;
+use crate::environment::Environment;
+use crate::environment::lock::{self, no_state};
+use crate::prepare;
+use crate::recovery::suspects;
+use crate::state::{Handle, Kind};
+use base::events::Stage;
+use base::{Error, ErrorKind, Result};
+use erb::Mode;
+use manifest::Inputs;
+
+/// `state verify`.
+#[derive(Debug, Clone)]
+pub struct Verify {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--templates`: what renders the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--agent-timeout`: how long the agent may take to answer.
+    pub agent_timeout: Duration,
+}
+
+/// What is the case with something on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As recorded.
+    There,
+    /// Not as recorded.
+    Drifted,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Something on record and what is the case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// VM, disk, stemcell, snapshot or agent.
+    pub what: &'static str,
+    /// Its CID; the VM's for an agent.
+    pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// What is the case.
+    pub status: Status,
+    /// More, in words.
+    pub detail: String,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Checked {
+    /// Everything on record.
+    pub findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// The error for what is not as recorded, if anything is.
+    pub fn drift(&self) -> Option<Error> {
+        let drifted: Vec<String> = self
+            .findings
+            .iter()
+            .filter(|finding| finding.status == Status::Drifted)
+            .map(|finding| format!("{} '{}'", finding.what, finding.cid))
+            .collect();
+        (!drifted.is_empty()).then(|| {
+            Error::new(ErrorKind::Drift, format!("not as recorded: {}", drifted.join(", "))).with_hint(
+                "create-env replaces a VM that is gone; `monopile state forget` drops the record of anything else",
+            )
+        })
+    }
+}
+
+/// Asks the CPI and the agent about everything on record.
+pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
+    let store = lock::open(environment, "state verify")?;
+    if !store.exists() {
+        return Err(no_state(store.storage()));
+    }
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &request.inputs)?;
+    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &alone.provider)?;
+    // What was renamed counts; the next run that changes something records it.
+    let (state, _) = cpis::renamed(alone.config.as_ref(), store.state())?;
+    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    cpis.install_all_of(&state, &validating)?;
+    validating.finish();
+    let asking = environment.reporter.stage("Asking the CPI what exists");
+    let mut findings = Vec::new();
+    for (what, handle) in state.resources() {
+        let connection = cpis.connect(handle.cpi(), &asking)?;
+        let to_be_deleted = state.undeleted(what, &handle).is_some();
+        findings.push(resource(&connection, &asking, what, handle, to_be_deleted)?);
+    }
+    asking.finish();
+    for call in store.journal().open_calls::<Effect>()? {
+        findings.push(Finding {
+            what: "open call",
+            cid: call.0.request_id.clone(),
+            cpi: call.0.cpi.clone(),
+            status: Status::Unknown,
+            detail: format!(
+                "an interrupted `{}`: the next create-env or delete-env settles it",
+                call.0.method
+            ),
+        });
+    }
+    let met = suspects::find(environment, &endpoint, &state)?;
+    for suspect in &state.monopile.suspects {
+        let (status, detail) = match met.is_some_and(|met| met == suspect) {
+            true => (Status::Drifted, identity::met(suspect)),
+            false => (Status::Unknown, format!("it may have made {} all the same", suspect.looks_like)),
+        };
+        findings.push(Finding {
+            what: "failed call",
+            cid: suspect.request_id.clone(),
+            cpi: suspect.cpi.clone(),
+            status,
+            detail,
+        });
+    }
+    if let Some(vm) = state.vm_handle() {
+        let asking = environment.reporter.stage("Asking the agent who it is");
+        let agent = connect(environment, endpoint, &state);
+        let expected = state.vm().map(|vm| vm.agent_id.as_str());
+        let answer = agent
+            .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
+            .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&agent, expected)));
+        let (status, detail) = match answer {
+            Ok(None) => (Status::There, format!("answers at {}", agent.address())),
+            Ok(Some(stranger)) => {
+                (Status::Drifted, format!("another agent answers at {}: {stranger}", agent.address()))
+            }
+            Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+            Err(error) => (Status::Drifted, error.to_string()),
+        };
+        asking.finish();
+        findings.push(Finding { what: "agent", cid: vm.cid, cpi: vm.cpi, status, detail });
+    }
+    Ok(Checked { findings })
+}
+
+fn resource(
+    connection: &Connection<'_>,
+    stage: &Stage,
+    what: Kind,
+    Handle { cid, cpi }: Handle,
+    to_be_deleted: bool,
+) -> Result<Finding> {
+    let mut detail = String::new();
+    let status = match connection.presence(stage, what, &cid)? {
+        Presence::There => Status::There,
+        // That is what was wanted of it.
+        Presence::Gone if to_be_deleted => {
+            detail = "it was to be deleted and does not exist any more".to_owned();
+            Status::There
+        }
+        Presence::Gone => {
+            detail = "it does not exist".to_owned();
+            Status::Drifted
+        }
+        Presence::Unknown(reason) => {
+            detail = reason;
+            Status::Unknown
+        }
+    };
+    if to_be_deleted && detail.is_empty() {
+        detail = "it was to be deleted; the next run tries again".to_owned();
+    }
+    Ok(Finding { what: what.name(), cid, cpi, status, detail })
+}

@@ -1,0 +1,234 @@
+//! Finishes what an earlier run began and did not live to record.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::suspects;
+use crate::agent::Backoff;
+use crate::cpi::{self, CpiError, Stop, read_answer};
+use crate::effects::{Effect, still_at_work, unknown_outcome};
+use crate::environment::{Environment, signals};
+use crate::prepare;
+use crate::registry::ForCalls;
+use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store};
+use base::events::{Reporter, Stage};
+use base::timing::Activity;
+use base::{Error, Result};
+use manifest::Inputs;
+
+/// How long a whole answer must stand before it counts although something still holds its file.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
+/// are dropped instead of stopping the run.
+pub(crate) fn settle_open_calls(
+    environment: &Environment,
+    inputs: &Inputs,
+    store: &mut Store,
+    forget: bool,
+) -> Result<()> {
+    for disk in &store.state().disks {
+        disk.hint.iter().for_each(|hint| prepare::redact_hint(environment, hint));
+    }
+    let calls = store.journal().open_calls::<Effect>()?;
+    if !calls.is_empty() {
+        // The manifest is not loaded yet, and a CPI may have put its arguments into an error.
+        prepare::learn_secrets(environment, inputs);
+    }
+    for (intent, call) in calls {
+        settle(environment, inputs, store, &intent, call, forget)?;
+    }
+    Ok(())
+}
+
+fn settle(
+    environment: &Environment,
+    inputs: &Inputs,
+    store: &mut Store,
+    intent: &Intent<Effect>,
+    call: OpenCall,
+    forget: bool,
+) -> Result<()> {
+    let reporter: &Reporter = &environment.reporter;
+    let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
+    let waited = wait_for_answer(environment, store, intent, &call, &stage)?;
+    let lost = matches!(waited, Waited::Lost);
+    let answer = match waited {
+        Waited::NeverAsked => {
+            call.settle()?;
+            stage.skip("the CPI was not yet called");
+            return Ok(());
+        }
+        Waited::Answer(bytes) => read(intent, &bytes),
+        Waited::Lost => {
+            let by =
+                intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
+            let lost = format!("it was made by {by}, and what it came to has not been made known");
+            Err(CpiError::no_answer(intent.effect.method(), &intent.request_id, lost))
+        }
+    };
+    let problem = match answer {
+        Ok(answer) => match fitting_changes(environment, store, intent, &answer) {
+            Ok(changes) => {
+                for change in changes {
+                    store.commit(change)?;
+                }
+                call.settle()?;
+                stage.finish();
+                return Ok(());
+            }
+            Err(problem) => problem,
+        },
+        Err(CpiError::NoAnswer { problem, .. }) => problem,
+        // Whether it is called again is decided anew by this run's plan.
+        Err(error) => {
+            let hide = |text: &str| environment.redactor.apply(text).into_owned();
+            if let Some(suspect) = intent.effect.suspect(&error, &hide) {
+                store.commit(Change::CreationFailed(suspect))?;
+            }
+            call.settle()?;
+            stage.skip(error.to_string());
+            return Ok(());
+        }
+    };
+    if intent.effect.creates() {
+        if !forget {
+            let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
+            call.redact(&|text| environment.redactor.apply(text).into_owned());
+            let mut error = Error::from(cause);
+            if lost {
+                let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
+                error = error.with_hint(format!(
+                    "if {host} is only cut off, the CPI may still be at work there, and its answer will be known as soon \
+                     as it can be sent: run the same command again then"
+                ));
+            }
+            let error = unknown_outcome(&intent.effect, &call, error);
+            return Err(match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
+                Some(seen) => error.with_hint(seen),
+                None => error,
+            });
+        }
+        reporter.warn(format!(
+            "forgetting call {}: {} may exist and is not on record",
+            intent.request_id,
+            intent.effect.how_to_find()
+        ));
+    }
+    // The other effects are about things on record, which this run's plan decides about anew.
+    call.settle()?;
+    stage.skip(format!("it gave no usable answer: {problem}"));
+    Ok(())
+}
+
+/// What was answered to the call, by the terms it was made under.
+fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
+    read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
+}
+
+/// What came of waiting for a call of an earlier run.
+enum Waited {
+    /// It was never made.
+    NeverAsked,
+    /// What its process wrote.
+    Answer(Vec<u8>),
+    /// Another machine made it, and left no word.
+    Lost,
+}
+
+/// Waits until the call's process has ended.
+fn wait_for_answer(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    call: &OpenCall,
+    stage: &Stage,
+) -> Result<Waited> {
+    let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let mut backoff = Backoff::up_to(Duration::from_millis(250));
+    let mut answered_since = None;
+    // What the process may need while it is waited for.
+    let mut registry = None;
+    let mut told = false;
+    let begun = Instant::now();
+    loop {
+        match call.answer().map_err(failed)? {
+            Answer::NeverAsked => return Ok(Waited::NeverAsked),
+            Answer::Ended(bytes) => return Ok(Waited::Answer(bytes)),
+            Answer::Elsewhere => return Ok(Waited::Lost),
+            Answer::Pending => {}
+        }
+        cpi::shorten_endless(&call.answer_path());
+        // A process that the CPI started and left running holds the file as well; the answer is whole without it.
+        let bytes = call.answer_so_far().map_err(failed)?;
+        match read(intent, &bytes) {
+            Ok(_) | Err(CpiError::Answered { .. }) => {
+                if answered_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                    return Ok(Waited::Answer(bytes));
+                }
+            }
+            Err(_) => answered_since = None,
+        }
+        if registry.is_none() {
+            registry = open_registry(environment, store, intent, told);
+        }
+        if !told {
+            told = true;
+            environment.reporter.note(format!(
+                "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
+                intent.method
+            ));
+            stage.log_line(format!("its log is '{}'", call.log_path().display()));
+        }
+        signals::check(environment)?;
+        if let Some(patience) = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience) {
+            environment.left_at_work.store(true, Ordering::SeqCst);
+            let method = intent.effect.method();
+            let (request_id, stop) = (intent.request_id.clone(), Stop::Timeout(patience));
+            let error = CpiError::Abandoned { method, request_id, stop };
+            return Err(still_at_work(error.into(), call));
+        }
+        backoff.wait(&environment.clock, Activity::Waiting);
+    }
+}
+
+/// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
+/// That it cannot be started yet is `told` once.
+fn open_registry(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    told: bool,
+) -> Option<ForCalls> {
+    let entrance = intent.registry.clone()?;
+    match ForCalls::start_again(entrance, store.journal().registry()) {
+        Ok(registry) => Some(registry),
+        Err(error) => {
+            if !told {
+                environment.reporter.warn(format!(
+                    "the registry that the CPI process of an interrupted run needs cannot be started again yet: {}",
+                    error.chain().join(": ")
+                ));
+            }
+            None
+        }
+    }
+}
+
+/// The changes an answer means, if the state can take them.
+fn fitting_changes(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    answer: &cpi::Answer,
+) -> Result<Vec<Change>, String> {
+    if let cpi::Answer::Hint(Some(hint)) = answer {
+        prepare::redact_hint(environment, hint);
+    }
+    let changes = intent.effect.changes(answer)?;
+    let mut trial = store.state().clone();
+    for change in &changes {
+        trial.apply(change.clone()).map_err(|rejected| rejected.to_string())?;
+    }
+    Ok(changes)
+}

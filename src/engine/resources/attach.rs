@@ -1,0 +1,132 @@
+//! `attach-disk`: another persistent disk in the place of the present one, from the next create-env on.
+//!
+//! A disk changes with the VM: the next create-env stops the jobs, makes a new VM and attaches the disk on record to
+//! it. The disk whose place was taken is kept until `delete-disk`.
+
+use serde_json::Map;
+
+use super::place::On;
+use crate::cpis::{self, Presence};
+use crate::effects::Cloud;
+use crate::environment::Environment;
+use crate::records;
+use crate::state::{Change, Disk, Handle, Kind};
+use base::{Error, Result};
+use manifest::Deployment;
+use manifest::deployment::DiskSpec;
+
+/// `attach-disk`.
+#[derive(Debug, Clone)]
+pub struct AttachDisk {
+    /// Where.
+    pub on: On,
+    /// The disk's CID.
+    pub disk: String,
+    /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
+    pub cpi: Option<String>,
+}
+
+/// Records it; returns one sentence that says what came of it.
+pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<String> {
+    let place = request.on.open(environment, "attach-disk")?;
+    let deployment = place.loaded.deployment()?;
+    let Some(spec) = &deployment.disk else {
+        return Err(Error::invalid("the manifest wants no persistent disk, so none can be attached")
+            .with_hint("nothing was changed; give the instance group a `persistent_disk` or a disk pool"));
+    };
+    cpis::check_az(place.alone.config.as_ref(), deployment.az.as_ref())?;
+    let wanted = match request.cpi.as_deref() {
+        Some(cpi) => cpis::named(place.alone.config.as_ref(), cpi)?,
+        None => deployment.cpi(),
+    };
+    let cid = request.disk.as_str();
+    let recorded = match records::find(place.store.state(), Kind::Disk, cid, request.cpi.as_deref()) {
+        Ok(handle) => Some(handle),
+        Err(error) if place.store.state().disks.iter().any(|disk| disk.cid == cid) => return Err(error),
+        Err(_) => None,
+    };
+    let handle = recorded.clone().unwrap_or_else(|| Handle::new(cid, wanted));
+    check_place(place.store.state().disk(&handle), &handle, &deployment)?;
+    if place.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
+        return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
+    }
+    let mut cloud = request.on.cloud(environment, &place.alone, place.store)?;
+    check_presence(&cloud, environment, &handle, recorded.is_some())?;
+    if recorded.is_none() {
+        take_on_record(&mut cloud, environment, &handle, spec, &deployment)?;
+    }
+    let before = cloud.state().current_disk().map(Disk::handle);
+    cloud.commit(Change::DiskChosen(handle.clone()))?;
+    let kept = match before {
+        Some(before) => format!("; disk {before} is kept until delete-disk"),
+        None => String::new(),
+    };
+    Ok(format!("The next create-env attaches disk {handle}{kept}"))
+}
+
+/// A disk does not leave its CPI or availability zone.
+fn check_place(known: Option<&Disk>, handle: &Handle, deployment: &Deployment) -> Result<()> {
+    let az = deployment.az.as_ref().map(|az| az.name.as_str());
+    let named =
+        |cpi: Option<&str>| cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"));
+    let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
+        _ if handle.cpi() != deployment.cpi() => {
+            format!("is of {}, and the VM of {}", named(handle.cpi()), named(deployment.cpi()))
+        }
+        Some(own) if az.is_some_and(|az| az != own) => {
+            format!("is in AZ '{own}', and the VM in AZ '{}'", az.unwrap_or_default())
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!("disk '{}' {elsewhere}, so it cannot be attached", handle.cid))
+        .with_hint("nothing was changed"))
+}
+
+/// What is not on record must exist; of what is, a CPI that cannot tell is believed to have it.
+fn check_presence(cloud: &Cloud<'_>, environment: &Environment, disk: &Handle, recorded: bool) -> Result<()> {
+    cloud.cpis().get(disk.cpi())?;
+    let asking = environment.reporter.stage(format!("Asking the CPI for disk {disk}"));
+    match cloud.presence(&asking, Kind::Disk, disk)? {
+        Presence::There => {}
+        Presence::Unknown(reason) if recorded => {
+            environment.reporter.warn(format!("disk {disk} is taken unseen: {reason}"));
+        }
+        Presence::Gone => {
+            return Err(Error::invalid(format!("the CPI knows no disk {disk}"))
+                .with_hint("nothing was changed; `monopile disks` lists those on record"));
+        }
+        Presence::Unknown(reason) => {
+            return Err(Error::environment(format!("nobody can tell whether there is a disk {disk}"))
+                .with_source(reason)
+                .with_hint("nothing was changed"));
+        }
+    }
+    asking.finish();
+    Ok(())
+}
+
+/// A disk that something else made, described as the manifest describes the persistent disk. It is kept from the first
+/// moment on: a disk that is not in use would be deleted.
+fn take_on_record(
+    cloud: &mut Cloud<'_>,
+    environment: &Environment,
+    handle: &Handle,
+    spec: &DiskSpec,
+    deployment: &Deployment,
+) -> Result<()> {
+    environment.reporter.note(format!(
+        "disk {handle} is not on record: it is taken for one of {} MiB, as the manifest says",
+        spec.size
+    ));
+    cloud.commit(Change::DiskCreated(Disk {
+        id: uuid::Uuid::new_v4().to_string(),
+        cid: handle.cid.clone(),
+        size: spec.size,
+        cloud_properties: spec.cloud_properties.clone(),
+        hint: None,
+        cpi: handle.cpi.clone(),
+        az: deployment.az.as_ref().map(|az| az.name.clone()),
+        replaced_on: Some(String::new()),
+        unknown: Map::new(),
+    }))
+}

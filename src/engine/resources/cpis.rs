@@ -1,0 +1,82 @@
+//! `cpis`: every CPI of a manifest, asked what it is. Nothing is locked or written.
+
+use serde::Serialize;
+
+use super::place::On;
+use crate::cpis::{Alone, Cpis, asking};
+use crate::environment::{Environment, signals};
+use crate::prepare;
+use crate::state::State;
+use base::Result;
+use manifest::deployment::CpiSource;
+
+/// A CPI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedCpi {
+    /// Its name; none for the default CPI.
+    pub name: Option<String>,
+    /// What kind of CPI it is: a `type` of the CPI config, a built-in one, the job of a release, a path.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether it says what it is.
+    pub reachable: bool,
+    /// The version of the CPI API that is spoken with it.
+    pub api_version: Option<u32>,
+    /// The stemcell formats it takes, where it says so.
+    pub stemcell_formats: Option<Vec<String>>,
+    /// Why it is not reachable.
+    pub problem: Option<String>,
+}
+
+/// Asks every CPI of the manifest what it is, the default one first.
+pub fn cpis(on: &On, environment: &Environment) -> Result<Vec<ListedCpi>> {
+    let validating = environment.reporter.stage("Validating");
+    let loaded = prepare::load(environment, &on.inputs)?;
+    let alone = Alone::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
+    let state = State::read(&environment.paths.state)?.unwrap_or_else(State::new);
+    let cpis = Cpis::find(environment, alone.parts(), &state, on.cpi_api_version)?;
+    validating.finish();
+    let default = (None, default_kind(&alone.provider.cpi));
+    let named = alone.config.iter().flat_map(|config| &config.cpis);
+    let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
+    let mut listed = Vec::new();
+    for (name, kind) in std::iter::once(default).chain(named) {
+        let stage = environment.reporter.stage(asking(name));
+        let name = name.map(str::to_owned);
+        listed.push(match cpis.connect(name.as_deref(), &stage) {
+            Ok(connection) => {
+                stage.finish();
+                ListedCpi {
+                    name,
+                    kind,
+                    reachable: true,
+                    api_version: Some(connection.api_version()),
+                    stemcell_formats: connection.stemcell_formats().map(<[String]>::to_vec),
+                    problem: None,
+                }
+            }
+            Err(error) => {
+                // An interrupted run is no finding about a CPI.
+                signals::check(environment)?;
+                let problem = environment.redactor.apply(&error.chain().join(": ")).into_owned();
+                ListedCpi {
+                    name,
+                    kind,
+                    reachable: false,
+                    api_version: None,
+                    stemcell_formats: None,
+                    problem: Some(problem),
+                }
+            }
+        });
+    }
+    Ok(listed)
+}
+
+fn default_kind(cpi: &CpiSource) -> String {
+    match cpi {
+        CpiSource::Builtin(name) => name.clone(),
+        CpiSource::Path { path, .. } => path.clone(),
+        CpiSource::Jobs(jobs) => jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>().join(", "),
+    }
+}

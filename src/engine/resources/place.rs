@@ -1,0 +1,78 @@
+//! What every operation begins with: the state, locked and up to date, and the CPIs of the manifest.
+
+use crate::cpis::{self, Alone, Cpis};
+use crate::effects::{Cloud, Effect};
+use crate::environment::Environment;
+use crate::environment::lock::{self, no_state};
+use crate::state::Store;
+use crate::{prepare, recovery};
+use base::Result;
+use base::error::Error;
+use erb::Mode;
+use manifest::{Inputs, Loaded};
+
+/// The environment that an operation is on.
+#[derive(Debug, Clone)]
+pub struct On {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--templates`: what renders the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest version spoken with a CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    pub forget_open_calls: bool,
+}
+
+/// A state to work on, and what the manifest says of CPIs.
+pub(super) struct Place {
+    pub(super) store: Store,
+    pub(super) loaded: Loaded,
+    pub(super) alone: Alone,
+}
+
+impl On {
+    /// Opens what is there, and fails where nothing is.
+    pub(super) fn open(&self, environment: &Environment, command: &str) -> Result<Place> {
+        self.begin(environment, command, false)
+    }
+
+    /// As [`Self::open`]; a state begins where none is.
+    pub(super) fn open_or_begin(&self, environment: &Environment, command: &str) -> Result<Place> {
+        self.begin(environment, command, true)
+    }
+
+    fn begin(&self, environment: &Environment, command: &str, new: bool) -> Result<Place> {
+        let mut store = lock::open(environment, command)?;
+        if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+            return Err(no_state(store.storage()));
+        }
+        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+        recovery::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
+        let validating = environment.reporter.stage("Validating");
+        let loaded = prepare::load(environment, &self.inputs)?;
+        let alone = Alone::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
+        cpis::rename(environment, alone.config.as_ref(), &mut store)?;
+        validating.finish();
+        Ok(Place { store, loaded, alone })
+    }
+
+    /// The CPIs of the manifest, of which none is asked yet, with the state.
+    pub(super) fn cloud<'a>(
+        &self,
+        environment: &'a Environment,
+        alone: &'a Alone,
+        store: Store,
+    ) -> Result<Cloud<'a>> {
+        let cpis = Cpis::find(environment, alone.parts(), store.state(), self.cpi_api_version)?;
+        Ok(Cloud::new(environment, cpis, store))
+    }
+}
+
+/// Asks whoever is at the terminal to agree; elsewhere the command itself says so.
+pub(super) fn agree(environment: &Environment, question: &str) -> Result<()> {
+    match &environment.confirm {
+        Some(confirm) if !confirm(question)? => Err(Error::usage("not confirmed: nothing was changed")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+//! `take-snapshot`.
+
+use serde_json::{Map, Value, json};
+
+use super::place::On;
+use crate::effects::Effect;
+use crate::environment::Environment;
+use crate::state::{Handle, Kind, Snapshot, State};
+use crate::{cpis, records};
+use base::{Error, Result};
+use manifest::Deployment;
+
+/// `take-snapshot`.
+#[derive(Debug, Clone)]
+pub struct TakeSnapshot {
+    /// Where.
+    pub on: On,
+    /// The disk's CID; without it the persistent disk of the environment.
+    pub disk: Option<String>,
+    /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
+    pub cpi: Option<String>,
+}
+
+/// Takes it; returns one sentence that says what came of it.
+pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Result<String> {
+    let place = request.on.open(environment, "take-snapshot")?;
+    if let Some(cpi) = &request.cpi {
+        cpis::named(place.alone.config.as_ref(), cpi)?;
+    }
+    let disk = match &request.disk {
+        Some(cid) => records::find(place.store.state(), Kind::Disk, cid, request.cpi.as_deref())?,
+        None => current(place.store.state())?,
+    };
+    let metadata = metadata(place.store.state(), &place.loaded.deployment()?);
+    let mut cloud = request.on.cloud(environment, &place.alone, place.store)?;
+    let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
+    let record = Snapshot {
+        cid: String::new(),
+        cpi: disk.cpi.clone(),
+        disk: disk.cid.clone(),
+        created_at: base::encoding::now(),
+        unknown: Map::new(),
+    };
+    let effect = Effect::SnapshotDisk { record };
+    let answer =
+        cloud.effect(&taking, "an operator asked for it", &effect, vec![json!(disk.cid), metadata])?;
+    taking.finish();
+    match answer {
+        crate::cpi::Answer::Cid(cid) => {
+            Ok(format!("Took snapshot {} of disk '{}'", Handle { cid, cpi: disk.cpi }, disk.cid))
+        }
+        other => Err(Error::environment(format!("{other:?} is no answer to `snapshot_disk`"))),
+    }
+}
+
+fn current(state: &State) -> Result<Handle> {
+    state.current_disk().map(crate::state::Disk::handle).ok_or_else(|| {
+        Error::invalid("the environment has no persistent disk").with_hint("name a disk: `monopile disks`")
+    })
+}
+
+/// What the IaaS shall show of it (docs-bosh, `cpi-api-v1-method/snapshot-disk.md`).
+fn metadata(state: &State, deployment: &Deployment) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("deployment".into(), json!(deployment.name));
+    metadata.insert("job".into(), json!(deployment.group.name));
+    metadata.insert("index".into(), json!("0"));
+    metadata.insert("director_name".into(), json!("bosh-init"));
+    metadata.insert("director_uuid".into(), json!(state.director_id));
+    if let Some(vm) = state.vm() {
+        metadata.insert("agent_id".into(), json!(vm.agent_id));
+    }
+    metadata.extend(deployment.tags.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Value::Object(metadata)
+}

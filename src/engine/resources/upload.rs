@@ -1,0 +1,321 @@
+//! `upload-stemcell`: to every CPI that takes it, at once.
+
+use std::path::PathBuf;
+
+use super::place::{On, Place};
+use crate::cpi::Answer;
+use crate::cpis::{self, check_formats};
+use crate::deploy::vm;
+use crate::effects::{AtOnce, Cloud, deletion};
+use crate::environment::Environment;
+use crate::prepare::obtain;
+use crate::state::{Change, Handle, Kind, State, Stemcell, Store};
+use artifact::{self, Identity};
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::deployment::ArtifactRef;
+use manifest::{CpiConfig, Deployment};
+
+/// `upload-stemcell`.
+#[derive(Debug, Clone)]
+pub struct UploadStemcell {
+    /// Where.
+    pub on: On,
+    /// The stemcell: `file://`, `http(s)://` or a path.
+    pub url: String,
+    /// `--sha1`: what it hashes to, in any of BOSH's notations.
+    pub sha1: Option<String>,
+    /// What a relative path is relative to.
+    pub directory: PathBuf,
+    /// `--name` and `--version`: what it is called. Where it is uploaded already, it is not even fetched then.
+    pub identity: Option<(String, String)>,
+    /// `--cpi`: to these CPIs alone; the empty name is that of the default one.
+    pub cpis: Vec<String>,
+    /// `--fix`: upload it again where it is already, and replace what is there.
+    pub fix: bool,
+}
+
+/// The name of a CPI; none for the default one.
+type Name = Option<String>;
+
+const WHY: &str = "an operator asked for it";
+
+/// Uploads it; returns one sentence that says what came of it.
+pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
+    let Place { mut store, loaded, alone } = request.on.open_or_begin(environment, "upload-stemcell")?;
+    let deployment = loaded.deployment()?;
+    let targets = targets(&request.cpis, alone.config.as_ref(), &deployment, store.state())?;
+    if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
+        let known = |cpi: &&Name| has(store.state(), name, version, cpi.as_deref());
+        if targets.iter().all(|cpi| known(&cpi)) {
+            targets
+                .iter()
+                .try_for_each(|cpi| keep(environment, &mut store, name, version, cpi.as_deref()))?;
+            return Ok(format!("Stemcell {name}/{version} is uploaded already"));
+        }
+    }
+
+    let unknown = obtain::Unknown::beside(store.state());
+    let obtaining = environment.reporter.stage("Obtaining the stemcell");
+    let wanted = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
+    let obtained = obtain::stemcell(environment, &wanted, unknown, &request.directory, &obtaining)?;
+    let identity = &obtained.identity;
+    check_identity(request.identity.as_ref(), identity)?;
+    let all = targets.len();
+    let mut missing = Vec::new();
+    for cpi in targets {
+        match request.fix || !is_there(store.state(), identity, cpi.as_deref())? {
+            true => missing.push(cpi),
+            false => keep(environment, &mut store, &identity.name, &identity.version, cpi.as_deref())?,
+        }
+    }
+    let name = format!("{}/{}", identity.name, identity.version);
+    let already = || Ok(format!("Stemcell {name} is uploaded already; --fix uploads it again"));
+    if missing.is_empty() {
+        obtaining.finish();
+        return already();
+    }
+    let stemcell = obtained.stemcell(environment, &obtaining)?;
+    obtaining.finish();
+
+    let mut cloud = request.on.cloud(environment, &alone, store)?;
+    // Where some have it, the others need not take it.
+    let need = match request.cpis.is_empty() {
+        false => Need::All,
+        true if missing.len() < all => Need::None,
+        true => Need::One,
+    };
+    let fitting = fitting(&cloud, environment, missing, &stemcell, need)?;
+    if fitting.is_empty() {
+        return already();
+    }
+    let uploading = environment.reporter.stage(format!("Uploading stemcell {name}"));
+    let uploaded = upload(&mut cloud, &fitting, &stemcell, &deployment, &uploading)?;
+    let mut failures = Vec::new();
+    for (cpi, outcome) in fitting.iter().zip(uploaded) {
+        match outcome {
+            Ok(handle) => supersede(&mut cloud, environment, &stemcell, &handle, request.fix, &uploading)?,
+            Err(error) => failures.push((described(cpi.as_deref()), error)),
+        }
+    }
+    let Some(error) = several(failures, fitting.len()) else {
+        uploading.finish();
+        let where_to: Vec<String> = fitting.iter().map(|cpi| described(cpi.as_deref())).collect();
+        return Ok(format!("Uploaded stemcell {name} to {}", where_to.join(", ")));
+    };
+    Err(error)
+}
+
+/// The CPIs that are meant. Where there is a CPI config, the default CPI is one of them only if the environment uses it.
+fn targets(
+    wanted: &[String],
+    config: Option<&CpiConfig>,
+    deployment: &Deployment,
+    state: &State,
+) -> Result<Vec<Name>> {
+    let mut targets: Vec<Name> = Vec::new();
+    if wanted.is_empty() {
+        cpis::check_az(config, deployment.az.as_ref())?;
+        let default = deployment.cpi().is_none() || state.resources().any(|(_, handle)| handle.cpi.is_none());
+        targets.extend(default.then_some(None));
+        targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
+    }
+    for name in wanted {
+        let name = cpis::named(config, name)?.map(str::to_owned);
+        if !targets.contains(&name) {
+            targets.push(name);
+        }
+    }
+    Ok(targets)
+}
+
+/// What is on record under this name and version with this CPI.
+fn records<'s>(
+    state: &'s State,
+    name: &str,
+    version: &str,
+    cpi: Option<&str>,
+) -> impl Iterator<Item = &'s Stemcell> {
+    state
+        .stemcells
+        .iter()
+        .filter(move |known| known.name == name && known.version == version && known.cpi.as_deref() == cpi)
+}
+
+fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
+    records(state, name, version, cpi).next().is_some()
+}
+
+/// Whether a CPI has this very stemcell.
+fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<bool> {
+    let (name, version) = (identity.name.as_str(), identity.version.as_str());
+    let digest = identity.digest.to_string();
+    // Other tools record no digest: then name and version must do.
+    let same = |known: &Stemcell| known.digest.as_ref().is_none_or(|known| *known == digest);
+    if records(state, name, version, cpi).any(same) {
+        return Ok(true);
+    }
+    match has(state, name, version, cpi) {
+        true => Err(Error::invalid(format!(
+            "{} has another stemcell under the name {name}/{version}: its content differs",
+            described(cpi)
+        ))
+        .with_hint("nothing was changed; --fix puts this one in its place")),
+        false => Ok(false),
+    }
+}
+
+/// What is there stays, as if this run had uploaded it.
+fn keep(
+    environment: &Environment,
+    store: &mut Store,
+    name: &str,
+    version: &str,
+    cpi: Option<&str>,
+) -> Result<()> {
+    let there: Vec<Handle> = records(store.state(), name, version, cpi).map(Stemcell::handle).collect();
+    for stemcell in there {
+        environment.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
+        store.commit(Change::StemcellKept { stemcell, kept: true })?;
+    }
+    Ok(())
+}
+
+fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Result<()> {
+    match wanted {
+        Some((name, version)) if *name != identity.name || *version != identity.version => {
+            Err(Error::invalid(format!(
+                "it is asked for as {name}/{version}, and the stemcell is {}/{}",
+                identity.name, identity.version
+            ))
+            .with_hint("nothing was changed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many of the CPIs must take a stemcell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    All,
+    One,
+    None,
+}
+
+/// The CPIs that take the stemcell, each asked what it is.
+fn fitting(
+    cloud: &Cloud<'_>,
+    environment: &Environment,
+    asked: Vec<Name>,
+    stemcell: &artifact::Stemcell,
+    need: Need,
+) -> Result<Vec<Name>> {
+    let mut fitting = Vec::new();
+    let mut refusals = Vec::new();
+    for cpi in asked {
+        let connection = cloud.cpis().get(cpi.as_deref())?;
+        let fits = check_formats(
+            environment,
+            cpi.as_deref(),
+            connection.stemcell_formats(),
+            &stemcell.stemcell_formats,
+        );
+        match fits {
+            Ok(()) => {
+                connection.negotiate(stemcell.api_version);
+                fitting.push(cpi);
+            }
+            Err(error) => refusals.push(error),
+        }
+    }
+    if need == Need::All || need == Need::One && fitting.is_empty() {
+        let mut refusals = refusals.into_iter();
+        if let Some(first) = refusals.next() {
+            return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));
+        }
+    } else {
+        refusals
+            .iter()
+            .for_each(|refusal| environment.reporter.note(format!("{refusal}: not uploaded there")));
+    }
+    Ok(fitting)
+}
+
+/// Uploads it to all of them at once; what came of each is in their order.
+fn upload(
+    cloud: &mut Cloud<'_>,
+    cpis: &[Name],
+    stemcell: &artifact::Stemcell,
+    deployment: &Deployment,
+    stage: &Stage,
+) -> Result<Vec<Result<Handle>>> {
+    let calls: Vec<AtOnce> = cpis
+        .iter()
+        .map(|cpi| {
+            let (effect, arguments) = vm::upload(stemcell, deployment, cpi.as_deref(), true);
+            AtOnce { name: format!("Uploading to {}", described(cpi.as_deref())), effect, arguments }
+        })
+        .collect();
+    let answers = cloud.effects_at_once(stage, WHY, &calls)?;
+    let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
+        Answer::Cid(cid) => Ok(Handle { cid, cpi: cpi.clone() }),
+        other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),
+    });
+    Ok(handles.collect())
+}
+
+/// What it takes the place of goes, unless the VM was made from it: then a later create-env deletes it.
+fn supersede(
+    cloud: &mut Cloud<'_>,
+    environment: &Environment,
+    new: &artifact::Stemcell,
+    handle: &Handle,
+    fix: bool,
+    stage: &Stage,
+) -> Result<()> {
+    if !fix {
+        return Ok(());
+    }
+    let mut old: Vec<Handle> =
+        records(cloud.state(), &new.name, &new.version, handle.cpi()).map(Stemcell::handle).collect();
+    old.sort();
+    old.dedup();
+    old.retain(|old| old != handle);
+    for old in old {
+        cloud.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
+        let used = cloud.state().current_stemcell().is_some_and(|known| known.handle() == old);
+        if used && cloud.state().vm_handle().is_some() {
+            environment.reporter.note(format!(
+                "the VM was made from stemcell {old}, so it stays until the create-env that makes the VM anew"
+            ));
+            continue;
+        }
+        if let Some(error) =
+            deletion::delete(cloud, Kind::Stemcell, &old, "another upload took its place", stage)?
+        {
+            environment.reporter.warn(format!(
+                "{}; it stays on record, and the next run tries again",
+                error.chain().join(": ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn described(cpi: Option<&str>) -> String {
+    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
+}
+
+/// One error for every CPI that did not take it.
+fn several(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
+    let failed = failures.len();
+    let mut failures = failures.into_iter();
+    let (_, first) = failures.next()?;
+    if of == 1 {
+        return Some(first);
+    }
+    let first = first.context(format!("{failed} of {of} uploads failed; the others are on record"));
+    Some(failures.fold(first, |error, (who, next)| {
+        error.with_hint(format!("{who} failed as well: {}", next.chain().join(": ")))
+    }))
+}
