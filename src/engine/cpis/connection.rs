@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ pub(crate) struct Connection<'a> {
     /// Its name; none for the default CPI.
     name: Option<String>,
     cpi: Cpi,
-    /// The version of the stemcell that calls are about; 0 until it is known.
-    stemcell_api_version: AtomicU32,
+    /// The API version of the stemcell that calls are about.
+    stemcell_api_version: u32,
     /// Nobody may take the CPI's packages away while it is in use.
     _installed: Option<Arc<Installed>>,
 }
@@ -79,13 +79,15 @@ impl Retries {
 }
 
 impl<'a> Connection<'a> {
-    /// Asks the CPI what it is. No higher API version than `highest` is spoken.
+    /// Asks the CPI what it is. No higher API version than `highest` is spoken, and calls name the API version of the
+    /// stemcell.
     pub(crate) fn open(
         environment: &'a Environment,
         name: Option<&str>,
         located: Located,
         director_uuid: &str,
         highest: Option<u32>,
+        stemcell_api_version: u32,
         stage: &Stage,
     ) -> Result<Self> {
         let setup = Setup {
@@ -109,7 +111,7 @@ impl<'a> Connection<'a> {
                         environment,
                         name: name.map(str::to_owned),
                         cpi: connected.map_err(|error| of_cpi(name, error))?,
-                        stemcell_api_version: AtomicU32::default(),
+                        stemcell_api_version,
                         _installed: located.installed,
                     });
                 }
@@ -117,10 +119,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Decides the contract with a stemcell; calls say its version from now on.
-    pub(crate) fn negotiate(&self, stemcell_api_version: u32) -> Contract {
-        self.stemcell_api_version.store(stemcell_api_version, Ordering::Relaxed);
-        self.cpi.contract(stemcell_api_version)
+    /// The contract in force between the CPI and the stemcell.
+    pub(crate) fn contract(&self) -> Contract {
+        self.cpi.contract(self.stemcell_api_version)
     }
 
     /// Its name; none for the default CPI.
@@ -140,16 +141,12 @@ impl<'a> Connection<'a> {
 
     /// What the answers to its calls are read by.
     pub(crate) fn terms(&self) -> Terms {
-        self.cpi.terms(self.stemcell_api_version())
+        self.cpi.terms(Some(self.stemcell_api_version))
     }
 
     /// A call with a request id of its own.
     pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
-        Call::new(method, arguments, self.stemcell_api_version())
-    }
-
-    fn stemcell_api_version(&self) -> Option<u32> {
-        Some(self.stemcell_api_version.load(Ordering::Relaxed)).filter(|version| *version != 0)
+        Call::new(method, arguments, Some(self.stemcell_api_version))
     }
 
     /// Makes a call once, with its answer and log in `files`.

@@ -21,14 +21,14 @@ pub(crate) struct Cpis<'a> {
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
-    /// The version of the stemcell that calls to it are about.
-    versions: BTreeMap<Name, u32>,
+    /// The API versions of the stemcells that calls to each CPI are about.
+    stemcell_api_versions: BTreeMap<Name, u32>,
     located: RefCell<BTreeMap<Name, Located>>,
     open: RefCell<BTreeMap<Name, Rc<Connection<'a>>>>,
 }
 
 impl<'a> Cpis<'a> {
-    /// Finds the CPIs for what is on record. None is installed or asked yet.
+    /// Finds the CPIs. None is installed or asked yet, and calls are about the stemcells on record.
     pub(crate) fn find(
         environment: &'a Environment,
         parts: Parts<'a>,
@@ -36,17 +36,22 @@ impl<'a> Cpis<'a> {
         highest: Option<u32>,
     ) -> Result<Self> {
         let sources = Sources::find(environment, parts)?;
-        let versions =
+        let stemcell_api_versions =
             sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
         Ok(Cpis {
             environment,
             sources,
             director_uuid: state.director_id.clone(),
             highest,
-            versions,
+            stemcell_api_versions,
             located: RefCell::default(),
             open: RefCell::default(),
         })
+    }
+
+    /// Has calls to a CPI that is not yet asked be about a stemcell of this API version.
+    pub(crate) fn use_stemcell(&mut self, name: Option<&str>, api_version: u32) {
+        self.stemcell_api_versions.insert(name.map(str::to_owned), api_version);
     }
 
     /// Installs a CPI, if that is needed, and does not ask it yet.
@@ -67,12 +72,16 @@ impl<'a> Cpis<'a> {
             Some(located) => located,
             None => self.sources.locate(name, stage)?,
         };
-        let version = self.versions.get(&key).copied();
-        let connection =
-            Connection::open(self.environment, name, located, &self.director_uuid, self.highest, stage)?;
-        if let Some(version) = version {
-            connection.negotiate(version);
-        }
+        let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
+        let connection = Connection::open(
+            self.environment,
+            name,
+            located,
+            &self.director_uuid,
+            self.highest,
+            stemcell_api_version,
+            stage,
+        )?;
         let connection = Rc::new(connection);
         self.open.borrow_mut().insert(key, Rc::clone(&connection));
         Ok(connection)

@@ -57,7 +57,8 @@ pub fn create_env(
         releases: &opened.releases,
         renderer: &renderer,
     };
-    let cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
+    let mut cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
+    cpis.use_stemcell(cpi, opened.stemcell.api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();
     plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
@@ -71,7 +72,7 @@ pub fn create_env(
     let connecting = environment.reporter.stage(asking(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
     check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
-    let contract = connection.negotiate(opened.stemcell.api_version);
+    let contract = connection.contract();
     connecting.finish();
     cpis.get_all_of(store.state())?;
     let mut cloud = Cloud::new(environment, cpis, store);

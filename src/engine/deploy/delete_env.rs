@@ -77,8 +77,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cpis.get_all_of(store.state())?;
     // The VM's comes first.
     let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
-    let contract =
-        cpis.get(first.as_deref())?.negotiate(store.state().stemcell_api_version(first.as_deref()));
+    let contract = cpis.get(first.as_deref())?.contract();
     let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut teardown = Teardown::new(

@@ -81,13 +81,14 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut state = store.state().clone();
     records(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
-    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    cpis.use_stemcell(cpi, request.stemcell_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();
 
     let asking = environment.reporter.stage("Asking the CPI what exists");
     let connection = cpis.connect(cpi, &asking)?;
-    let contract = connection.negotiate(request.stemcell_api_version);
+    let contract = connection.contract();
     let vm = request.vm.as_deref().map(|cid| Handle::new(cid, cpi));
     for (what, handle) in state.resources().chain(vm.clone().map(|vm| (Kind::Vm, vm))) {
         check(&connection, &asking, what, &handle)?;

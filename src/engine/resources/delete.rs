@@ -148,8 +148,7 @@ fn registry<'a>(
     cloud: &mut Cloud<'_>,
     vm: &Handle,
 ) -> Result<Option<Registry<'a>>> {
-    let version = cloud.state().stemcell_api_version(vm.cpi());
-    let contract = cloud.cpis().get(vm.cpi())?.negotiate(version);
+    let contract = cloud.cpis().get(vm.cpi())?.contract();
     Registry::start(environment, &alone.provider, &on.inputs.manifest, contract, cloud)
 }
 

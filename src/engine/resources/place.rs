@@ -4,7 +4,7 @@ use crate::cpis::{self, Alone, Cpis};
 use crate::effects::{Cloud, Effect};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
-use crate::state::Store;
+use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::Result;
 use base::error::Error;
@@ -64,8 +64,18 @@ impl On {
         alone: &'a Alone,
         store: Store,
     ) -> Result<Cloud<'a>> {
-        let cpis = Cpis::find(environment, alone.parts(), store.state(), self.cpi_api_version)?;
+        let cpis = self.cpis(environment, alone, store.state())?;
         Ok(Cloud::new(environment, cpis, store))
+    }
+
+    /// The CPIs of the manifest, of which none is asked yet.
+    pub(super) fn cpis<'a>(
+        &self,
+        environment: &'a Environment,
+        alone: &'a Alone,
+        state: &State,
+    ) -> Result<Cpis<'a>> {
+        Cpis::find(environment, alone.parts(), state, self.cpi_api_version)
     }
 }
 

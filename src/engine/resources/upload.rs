@@ -78,7 +78,11 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     let stemcell = obtained.stemcell(environment, &obtaining)?;
     obtaining.finish();
 
-    let mut cloud = request.on.cloud(environment, &alone, store)?;
+    let mut cpis = request.on.cpis(environment, &alone, store.state())?;
+    for cpi in &missing {
+        cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
+    }
+    let mut cloud = Cloud::new(environment, cpis, store);
     // Where some have it, the others need not take it.
     let need = match request.cpis.is_empty() {
         false => Need::All,
@@ -221,10 +225,7 @@ fn fitting(
             &stemcell.stemcell_formats,
         );
         match fits {
-            Ok(()) => {
-                connection.negotiate(stemcell.api_version);
-                fitting.push(cpi);
-            }
+            Ok(()) => fitting.push(cpi),
             Err(error) => refusals.push(error),
         }
     }

@@ -75,7 +75,7 @@ impl<'a> Site<'a> {
         // The VM's comes first.
         let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
         let first = first.as_deref();
-        let contract = cpis.get(first)?.negotiate(store.state().stemcell_api_version(first));
+        let contract = cpis.get(first)?.contract();
         let mut cloud = Cloud::new(environment, cpis, store);
         let manifest = &deploy.inputs.manifest;
         let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &mut cloud)?;
