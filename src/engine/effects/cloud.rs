@@ -34,14 +34,14 @@ pub(crate) struct AtOnce {
     pub(crate) arguments: Vec<Value>,
 }
 
-/// A call that changes the world.
-struct Wanted<'w> {
-    stage: &'w Stage,
-    why: &'w str,
-    effect: &'w Effect,
-    arguments: &'w [Value],
-    /// What answers the CPI meanwhile.
-    registry: Option<&'w RegistryEndpoint>,
+/// A call that changes something, before it is announced.
+struct EffectCall<'c> {
+    stage: &'c Stage,
+    why: &'c str,
+    effect: &'c Effect,
+    arguments: &'c [Value],
+    /// The registry that serves the call under contract v1.
+    registry: Option<&'c RegistryEndpoint>,
 }
 
 impl<'a> Cloud<'a> {
@@ -76,7 +76,7 @@ impl<'a> Cloud<'a> {
         self.store.journal().registry()
     }
 
-    /// Makes a call that changes the world: announced before, recorded after.
+    /// Makes a call by the CPI on record: announced before, recorded after. An error of the CPI is an error.
     pub(crate) fn effect(
         &mut self,
         stage: &Stage,
@@ -84,7 +84,7 @@ impl<'a> Cloud<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Answer> {
-        self.attempt(stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
+        self.attempt(effect.cpi(), stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
     }
 
     /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
@@ -104,8 +104,8 @@ impl<'a> Cloud<'a> {
         task_graph::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
             let AtOnce { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
-            let wanted = Wanted { stage: &calling, why, effect, arguments, registry };
-            let outcome = announced(environment, &store, connections[number], &wanted)
+            let call = EffectCall { stage: &calling, why, effect, arguments, registry };
+            let outcome = announce_and_make(environment, &store, connections[number], &call)
                 .and_then(|answer| answer.map_err(|error| failed(effect, error)));
             if outcome.is_ok() {
                 calling.finish();
@@ -118,19 +118,8 @@ impl<'a> Cloud<'a> {
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// As [`Self::effect`], with the CPI's error for the caller to judge. What it did not do is settled.
+    /// As [`Self::effect`], by any CPI, and returns the CPI's error for the caller to judge.
     pub(crate) fn attempt(
-        &mut self,
-        stage: &Stage,
-        why: &str,
-        effect: &Effect,
-        arguments: Vec<Value>,
-    ) -> Result<Result<Answer, CpiError>> {
-        self.attempt_with(effect.cpi(), stage, why, effect, arguments)
-    }
-
-    /// As [`Self::attempt`], by another CPI than the one on record.
-    pub(crate) fn attempt_with(
         &mut self,
         cpi: Option<&str>,
         stage: &Stage,
@@ -140,8 +129,8 @@ impl<'a> Cloud<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.get(cpi)?;
         let registry = self.registry.as_ref();
-        let wanted = Wanted { stage, why, effect, arguments: &arguments, registry };
-        announced(self.environment, &Mutex::new(&mut self.store), &connection, &wanted)
+        let call = EffectCall { stage, why, effect, arguments: &arguments, registry };
+        announce_and_make(self.environment, &Mutex::new(&mut self.store), &connection, &call)
     }
 
     /// Whether something exists, by the CPI on record.
@@ -181,15 +170,15 @@ impl<'a> Cloud<'a> {
     }
 }
 
-/// Makes a call by this CPI, announced before and recorded after, with the CPI's error for the caller to judge. The
-/// store is held only for that: several calls may be under way.
-fn announced(
+/// Makes a call by this CPI, announced before and recorded after. Locks the store only to announce and to record, since
+/// several calls may be under way.
+fn announce_and_make(
     environment: &Environment,
     store: &Mutex<&mut Store>,
     connection: &Connection<'_>,
-    wanted: &Wanted<'_>,
+    call: &EffectCall<'_>,
 ) -> Result<Result<Answer, CpiError>> {
-    let Wanted { stage, why, effect, arguments, registry } = wanted;
+    let EffectCall { stage, why, effect, arguments, registry } = call;
     let cpi = connection.name();
     signals::check(environment)?;
     // The director id must be on record before a CPI tags anything with it.

@@ -41,14 +41,15 @@ pub(crate) fn delete(
             found => deletion.told(cloud, found, deleting),
         };
     }
-    let error = match cloud.attempt(&deleting, why, &deletion.effect, vec![json!(handle.cid)])? {
-        Ok(_) => {
-            deleting.finish();
-            return Ok(None);
-        }
-        Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
-        Err(error) => return Err(of_cpi(handle.cpi(), error)),
-    };
+    let error =
+        match cloud.attempt(handle.cpi(), &deleting, why, &deletion.effect, vec![json!(handle.cid)])? {
+            Ok(_) => {
+                deleting.finish();
+                return Ok(None);
+            }
+            Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
+            Err(error) => return Err(of_cpi(handle.cpi(), error)),
+        };
     let not_found = not_found(what, &error);
     if not_found.is_some() && !others.is_empty() {
         match deletion.search(cloud, &others, &deleting)? {
@@ -131,7 +132,7 @@ impl Deletion<'_> {
             }
             stage.log_line(format!("asking {} to delete it", described(cpi)));
             let arguments = vec![json!(self.handle.cid)];
-            match cloud.attempt_with(cpi, stage, self.why, &self.effect, arguments)? {
+            match cloud.attempt(cpi, stage, self.why, &self.effect, arguments)? {
                 Ok(_) => return Ok(Search::Deleted(described(cpi))),
                 Err(error) if presence != Presence::There && does_not_know(self.what, &error) => {}
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
