@@ -21,6 +21,7 @@ mod duration;
 mod encryption_args;
 mod env_file;
 mod environment_args;
+mod example;
 mod finish;
 mod gateway_args;
 mod globals;
@@ -198,6 +199,8 @@ enum Command {
     Cache(Later<cache::CacheArgs>),
     /// Look into a standalone Ironic, keep its volume connectors and targets
     Baremetal(Later<baremetal::BaremetalArgs>),
+    /// Write an example that ships with monopile
+    Example(Later<example::ExampleArgs>),
     /// Print the completion script of a shell
     Completion(Later<completion::CompletionArgs>),
 }
@@ -242,6 +245,7 @@ impl Command {
             Command::Cpi(args) => args.0.run(session),
             Command::Cache(args) => args.0.run(session),
             Command::Baremetal(args) => args.0.run(session),
+            Command::Example(args) => args.0.run(session),
             Command::Completion(args) => args.0.run(),
         }
     }
@@ -295,6 +299,7 @@ impl Command {
             | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
             Command::State(args) => args.0.has_product(),
+            Command::Example(args) => args.0.has_product(),
             Command::Interpolate(_)
             | Command::Plan(_)
             | Command::Vars(_)

@@ -1,0 +1,197 @@
+//! `monopile example`: writes an example that ships inside the binary.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
+use serde::Serialize;
+
+use super::finish::Finished;
+use super::table::Table;
+use super::{paths, session::Session};
+use base::{Error, Result};
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct ExampleArgs {
+    /// Example to write; without it, list all
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
+    name: Option<String>,
+
+    /// Directory in which the example gets a folder of its name
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
+    directory: PathBuf,
+}
+
+/// A folder of `examples/`.
+#[derive(Debug, Serialize)]
+struct Example {
+    name: &'static str,
+    description: &'static str,
+    /// Another example whose files this one refers to by `../NAME`.
+    #[serde(skip)]
+    uses: Option<&'static str>,
+    /// The command to type after the files are written, without `monopile`.
+    #[serde(skip)]
+    next: &'static str,
+    /// Paths below the folder, and contents.
+    #[serde(skip)]
+    files: &'static [(&'static str, &'static [u8])],
+}
+
+macro_rules! files {
+    ($name:literal: $($path:literal),+ $(,)?) => {
+        &[$((
+            $path,
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/", $name, "/", $path)) as &[u8],
+        )),+]
+    };
+}
+
+const EXAMPLES: [Example; 6] = [
+    Example {
+        name: "hello",
+        description: "An HTTP service with a counter on a persistent disk, on this machine",
+        uses: None,
+        next: "create-env hello/manifest.yml",
+        files: files!("hello":
+            "elsewhere.yml",
+            "manifest.yml",
+            "release/config/blobs.yml",
+            "release/config/final.yml",
+            "release/jobs/hello/monit",
+            "release/jobs/hello/spec",
+            "release/jobs/hello/templates/ctl.erb",
+            "release/jobs/hello/templates/drain.erb",
+            "release/jobs/hello/templates/hello.conf.erb",
+            "release/jobs/hello/templates/post-start.erb",
+            "release/jobs/hello/templates/post-stop.erb",
+            "release/jobs/hello/templates/pre-start.erb",
+            "release/jobs/hello/templates/pre-stop.erb",
+            "release/packages/counter/packaging",
+            "release/packages/counter/spec",
+            "release/packages/greeting/packaging",
+            "release/packages/greeting/spec",
+            "release/src/counter/ask",
+            "release/src/counter/counter",
+            "release/src/greeting/greeting.txt",
+            "stemcell/image/etc/monopile-release",
+            "stemcell/stemcell.MF",
+        ),
+    },
+    Example {
+        name: "two-clouds",
+        description: "The same service in one of two clouds, chosen by availability zone",
+        uses: Some("hello"),
+        next: "create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" -v az=north",
+        files: files!("two-clouds": "cpis.yml", "manifest.yml"),
+    },
+    Example {
+        name: "director",
+        description: "A BOSH director on AWS, with versions, site and credentials in an env file",
+        uses: None,
+        next: "interpolate director/director.yml -l director/site.yml -l director/versions.yml",
+        files: files!("director": ".monopile.yml", "director.yml", "site.yml", "tunnel.yml", "versions.yml"),
+    },
+    Example {
+        name: "bare-metal",
+        description: "A jumpbox on bare metal, through a standalone Ironic",
+        uses: None,
+        next: "interpolate bare-metal/jumpbox.yml",
+        files: files!("bare-metal": "jumpbox.yml"),
+    },
+    Example {
+        name: "pipelines",
+        description: "Pipelines for Concourse and GitHub Actions that keep the state safe",
+        uses: None,
+        next: "create-env --help",
+        files: files!("pipelines": "concourse.yml", "github-actions.yml"),
+    },
+    Example {
+        name: "cpi",
+        description: "A CPI in sixty lines of Python",
+        uses: None,
+        next: "cpi check --path cpi/cpi.py --help",
+        files: files!("cpi": "cpi.py"),
+    },
+];
+
+impl ExampleArgs {
+    /// Returns true if the command prints the list.
+    pub(super) fn has_product(&self) -> bool {
+        self.name.is_none()
+    }
+
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let Some(name) = self.name else { return list(session) };
+        let directory = paths::absolute(&paths::expand(&self.directory, paths::home().as_deref()))?;
+        let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
+        let Some(example) = find(&name) else {
+            return Err(Error::invalid(format!("there is no example '{name}'")));
+        };
+        for example in example.uses.and_then(find).into_iter().chain([example]) {
+            write(example, &directory.join(example.name))?;
+        }
+        let place = if self.directory == Path::new(".") {
+            String::new()
+        } else {
+            format!(" in '{}'", directory.display())
+        };
+        Ok(Finished::Summary(format!("wrote example '{name}'; next{place}: monopile {}", example.next)))
+    }
+}
+
+fn list(session: &Session) -> Result<Finished> {
+    if session.globals.json {
+        return Finished::json(&EXAMPLES);
+    }
+    let mut table = Table::new(["Example", "Description"]);
+    for example in &EXAMPLES {
+        table.row([example.name, example.description].map(str::to_owned));
+    }
+    Ok(Finished::Output(table.print().into_bytes()))
+}
+
+/// Writes the files of an example. A file that exists with other content is an error, and is left as it is.
+fn write(example: &Example, folder: &Path) -> Result<()> {
+    for (path, content) in example.files {
+        let path = folder.join(path);
+        let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+        if fs::read(&path).is_ok_and(|existing| existing == *content) {
+            continue;
+        }
+        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
+        let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+        file.and_then(|mut file| file.write_all(content)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_examples_ships() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+        let mut found = Vec::new();
+        for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {
+            let name = entry.file_name().to_string_lossy();
+            // A deployment that a developer left there.
+            let deployed = name.contains("-state.json") || name.ends_with("-vars.yml");
+            if entry.file_type().is_file() && !deployed {
+                found.push(entry.path().strip_prefix(&root).unwrap().to_owned());
+            }
+        }
+        let mut shipped: Vec<PathBuf> = EXAMPLES
+            .iter()
+            .flat_map(|example| example.files.iter().map(|(path, _)| Path::new(example.name).join(path)))
+            .collect();
+        found.sort();
+        shipped.sort();
+        assert_eq!(shipped, found);
+    }
+}
