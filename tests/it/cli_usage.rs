@@ -1,6 +1,5 @@
 //! The command line: what is accepted, what is refused, and how that is said.
 
-use std::collections::BTreeSet;
 
 use crate::support::World;
 
@@ -109,19 +108,4 @@ fn flags_that_speak_to_a_director_are_ignored() {
         let run = world.run(&args);
         assert_eq!((run.code, &run.stderr), (plain.code, &plain.stderr));
     }
-}
-
-#[test]
-fn every_visible_flag_is_in_the_readme() {
-    let flags = regex::Regex::new(r"--[a-z0-9-]+").unwrap();
-    let in_text = |text: &str| -> BTreeSet<String> {
-        flags.find_iter(text).map(|found| found.as_str().to_owned()).collect()
-    };
-    let readme = in_text(include_str!("../../README.md"));
-    let mut missing = BTreeSet::new();
-    for command in COMMANDS {
-        let help = World::new().run([command, "--help"]).success().stdout;
-        missing.extend(in_text(&help).difference(&readme).cloned());
-    }
-    assert!(missing.is_empty(), "README.md does not name {missing:?}");
 }

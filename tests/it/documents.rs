@@ -8,9 +8,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::support::process::{Ending, lines, next, prepare};
+use crate::support::network::Network;
+use crate::support::process::{Ending, lines, next};
 use crate::support::{MONOPILE, World};
 
 fn repository() -> &'static Path {
@@ -84,38 +85,6 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
     }
     let code = child.end().code().unwrap_or(-1);
     (if said.is_empty() { -1 } else { code }, said)
-}
-
-/// A network with a loopback interface alone. The addresses of the examples are free in it, even on a machine where
-/// README's first command has deployed one of them.
-struct Network(Child);
-
-impl Network {
-    fn new() -> Network {
-        let mut unshare = prepare("unshare");
-        unshare.args(["--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"]);
-        let mut holder =
-            unshare.current_dir("/").stdout(Stdio::piped()).spawn().expect("unshare of util-linux");
-        let output = lines(holder.stdout.take().unwrap());
-        let network = Network(holder);
-        let up = next("a network of its own is up", &output);
-        assert!(up.is_some(), "this test needs root, network namespaces and iproute2");
-        network
-    }
-
-    /// Prepares a program that runs in it.
-    fn command(&self, program: &str) -> Command {
-        let mut command = prepare("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.0.id())).args(["--", program]);
-        command
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        self.0.stop();
-    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ mod local_cpi;
 mod operate;
 mod ops;
 mod package;
+mod pictures;
 mod pipelines;
 mod plan;
 mod portable;

@@ -20,6 +20,7 @@ pub(crate) mod ironic;
 pub(crate) mod island;
 pub(crate) mod keystone;
 mod leftovers;
+pub(crate) mod network;
 mod normalise;
 pub(crate) mod process;
 pub(crate) mod proxy;

@@ -85,6 +85,22 @@ impl Pty {
         self.terminal.lock().unwrap().screen().text().join("\n").trim_end().to_owned()
     }
 
+    /// The rows on the screen, each as texts of one style.
+    pub(crate) fn styled(&self) -> Vec<Vec<(String, avt::Pen)>> {
+        let terminal = self.terminal.lock().unwrap();
+        let rows = terminal.screen().visible_lines().map(|line| {
+            let mut texts: Vec<(String, avt::Pen)> = Vec::new();
+            for cell in line.cells().iter().filter(|cell| cell.width() > 0) {
+                match texts.last_mut() {
+                    Some((text, pen)) if pen == cell.pen() => text.push(cell.char()),
+                    _ => texts.push((cell.char().to_string(), *cell.pen())),
+                }
+            }
+            texts
+        });
+        rows.collect()
+    }
+
     /// What was written so far.
     pub(crate) fn raw(&self) -> String {
         String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()

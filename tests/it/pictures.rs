@@ -1,0 +1,195 @@
+//! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
+//!
+//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes and ids differ from run to run: a
+//! picture is stale if anything else differs.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+use crate::support::network::Network;
+use crate::support::process::Outcome as _;
+use crate::support::pty::Pty;
+use crate::support::{MONOPILE, World};
+
+/// Width and height of a character, in pixels.
+const CELL: (f64, f64) = (8.4, 18.0);
+const MARGIN: f64 = 16.0;
+const COLUMNS: u16 = 80;
+
+/// Colours 1 to 6 and 8 of a terminal, on light and on dark ground; black and white are left as the text is.
+const PALETTE: [(u8, &str, &str); 7] = [
+    (1, "#cf222e", "#ff7b72"),
+    (2, "#116329", "#7ee787"),
+    (3, "#7d4e00", "#f2cc60"),
+    (4, "#0550ae", "#79c0ff"),
+    (5, "#8250df", "#d2a8ff"),
+    (6, "#1b7c83", "#76e3ea"),
+    (8, "#6e7781", "#8b949e"),
+];
+
+struct Studio {
+    world: World,
+    network: Network,
+}
+
+impl Studio {
+    fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
+        let mut command = self.network.command(MONOPILE);
+        command.args(line.split_whitespace());
+        self.world.enter(&mut command).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+        let mut pty = Pty::start(command, (COLUMNS, 100));
+        pty.end();
+        let mut rows = pty.styled();
+        let empty = |row: &Vec<(String, avt::Pen)>| row.iter().all(|(text, _)| text.trim().is_empty());
+        while rows.last().is_some_and(empty) {
+            rows.pop();
+        }
+        rows
+    }
+
+    /// Draws what a command prints.
+    fn draw(&self, line: &str) -> String {
+        let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
+        rows.extend(self.run(line));
+        // A path of the same length, so that lines wrap where they did.
+        let root = self.world.root().display().to_string();
+        let home = "/home/operator";
+        assert_eq!(root.len(), home.len());
+        let mut svg = head(rows.len(), line);
+        for (number, row) in rows.iter().enumerate() {
+            let y = MARGIN + CELL.1 * (number as f64 + 0.75);
+            write!(svg, "<text y=\"{y:.1}\">").unwrap();
+            let mut column = 0;
+            for (text, pen) in row {
+                let x = MARGIN + CELL.0 * f64::from(column);
+                column += u32::try_from(text.chars().count()).unwrap();
+                let shown = text.replace(&root, home);
+                if !shown.trim().is_empty() {
+                    let class = class(pen);
+                    let shown = shown.trim_end();
+                    // Keeps the columns where a font of another width stands in.
+                    let length = CELL.0 * shown.chars().count() as f64;
+                    write!(
+                        svg,
+                        "<tspan x=\"{x:.1}\" textLength=\"{length:.1}\"{class}>{}</tspan>",
+                        escaped(shown)
+                    )
+                    .unwrap();
+                }
+            }
+            svg.push_str("</text>\n");
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+fn head(rows: usize, line: &str) -> String {
+    let (width, height) = (2.0 * MARGIN + CELL.0 * f64::from(COLUMNS), 2.0 * MARGIN + CELL.1 * rows as f64);
+    let palette = |dark: bool| {
+        let colour = |(number, light, night): (u8, &str, &str)| {
+            format!(".c{number}{{fill:{}}}", if dark { night } else { light })
+        };
+        PALETTE.map(colour).concat()
+    };
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         role=\"img\">\n<title>monopile {}</title>\n<style>\n\
+         text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2328;white-space:pre}}\n\
+         rect{{fill:#f6f8fa;stroke:#d1d9e0}}\n.b{{font-weight:bold}}.f{{opacity:.65}}{}\n\
+         @media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}rect{{fill:#0d1117;stroke:#3d444d}}{}}}\n</style>\n\
+         <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\"/>\n",
+        escaped(line),
+        palette(false),
+        palette(true),
+        width - 1.0,
+        height - 1.0,
+    )
+}
+
+fn class(pen: &avt::Pen) -> String {
+    let mut classes = Vec::new();
+    if pen.is_bold() {
+        classes.push("b".to_owned());
+    }
+    if pen.is_faint() {
+        classes.push("f".to_owned());
+    }
+    if let Some(avt::Color::Indexed(colour)) = pen.foreground() {
+        classes.push(format!("c{colour}"));
+    }
+    if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A picture without what differs from run to run.
+fn masked(svg: &str) -> String {
+    // Which stages are long enough to be listed differs as well.
+    let (before, rest) = svg.split_once(">How long it took<").unwrap_or((svg, ""));
+    let rest = rest.split_once(">Where to look<").map_or(rest, |(_, after)| after);
+    let mut text = format!("{before}{rest}");
+    for (pattern, replacement) in [
+        // Positions and sizes of the drawing, and what else has digits: ids, times, sizes, loads.
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
+        (r#"(viewBox|width|height|textLength|y|x)="[0-9. ]+""#, ""),
+        (r"\b\d+ min \d\d s|\d+(\.\d+)? (s|KiB|MiB|B)\b", "N"),
+        (r"\d+(\.\d+)?", "N"),
+        (r" +", " "),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+    }
+    text
+}
+
+#[test]
+fn the_pictures_are_not_stale() {
+    let studio = Studio { world: World::new(), network: Network::new() };
+    let world = &studio.world;
+    world.run(["example", "hello"]).success();
+    world.write(
+        "port.yml",
+        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/port, value: 8590}\n",
+    );
+    world.write("typo.yml", "- {type: replace, path: /instance_groups/name=helo/instances, value: 2}\n");
+    let pictures = [
+        ("create", "create-env hello/manifest.yml --parallel 1"),
+        ("plan", "plan hello/manifest.yml -o port.yml"),
+        ("status", "status hello/manifest.yml"),
+        ("error", "create-env hello/manifest.yml -o typo.yml"),
+    ];
+    let drawn = pictures.map(|(name, line)| (name, studio.draw(line)));
+    let mut delete = studio.network.command(MONOPILE);
+    delete.args(["delete-env", "hello/manifest.yml"]);
+    world.enter(&mut delete);
+    assert!(delete.outcome().status.success());
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+    let mut stale = Vec::new();
+    for (name, svg) in drawn {
+        assert!(svg.len() > 1000, "{svg}");
+        let path = directory().join(format!("{name}.svg"));
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        if masked(&kept) == masked(&svg) {
+            continue;
+        }
+        if std::env::var_os("MONOPILE_UPDATE").is_some() {
+            std::fs::create_dir_all(directory()).unwrap();
+            std::fs::write(&path, &svg).unwrap();
+        } else {
+            stale.push(format!("{name}:\n{}\n{}", masked(&kept), masked(&svg)));
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "stale: run MONOPILE_UPDATE=1 cargo test --test it pictures\n{}",
+        stale.join("\n")
+    );
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pictures")
+}
