@@ -1,18 +1,24 @@
-//! From [`Node`]s to text, in the words and the layout of BOSH's YAML library, byte for byte: sorted
-//! keys, two spaces, sequences not indented below their key, lines folded after column 80, and its
-//! choice between plain, quoted and literal scalars.
+//! Emits [`Node`]s as text that equals upstream's output byte for byte.
+//!
+//! Keys are sorted. Mappings are indented by two spaces, and sequences start in the column of their key.
+//! Lines are folded after column 80. The rules for plain, quoted and literal scalars are upstream's.
 
 use super::order;
 use super::scalar::{self, Plain};
 use super::{Data, Mapping, Node};
 
-/// Lines are folded at the first space after this many characters.
+/// The number of characters after which a line is folded at the next space.
 const WIDTH: usize = 80;
 /// The longest key, in bytes, that is written as `key:` and not as `? key`.
 const MAX_SIMPLE_KEY: usize = 128;
+/// The columns by which a nested mapping is indented.
 const INDENT: usize = 2;
 
-/// The document for a tree, with a line break at its end.
+/// Emits a tree as a YAML document, with a line break at its end.
+///
+/// Keys are sorted, so a mapping's own order is lost. [`load`](crate::load()) reads the text back as an equal
+/// tree, except that a float without a fraction becomes an integer (see [`resettle`](crate::resettle)), and
+/// the key `<<` a merge.
 pub fn emit(node: &Node) -> String {
     let mut emitter =
         Emitter { out: String::new(), column: 0, indent: None, whitespace: true, indention: true };
@@ -22,7 +28,7 @@ pub fn emit(node: &Node) -> String {
     emitter.out
 }
 
-/// Where a node stands.
+/// The position of a node relative to its parent.
 #[derive(Clone, Copy, PartialEq)]
 enum Context {
     Root,
@@ -42,13 +48,13 @@ enum Style {
 
 struct Emitter {
     out: String,
-    /// Characters on this line so far.
+    /// The number of characters on this line so far.
     column: usize,
-    /// Column that block content starts in; none outside every collection.
+    /// The column in which block content starts. None outside of collections.
     indent: Option<usize>,
-    /// Whether a space or a line start precedes.
+    /// True at the start of a line and after the spaces of its indent.
     whitespace: bool,
-    /// Whether only spaces and indicators stand on this line.
+    /// True while this line has only spaces and indicators.
     indention: bool,
 }
 
@@ -126,13 +132,13 @@ impl Emitter {
         self.column += 1;
     }
 
-    /// Text without breaks.
+    /// Writes text without line breaks.
     fn push_str(&mut self, text: &str) {
         self.out.push_str(text);
         self.column += text.chars().count();
     }
 
-    /// A break inside a scalar, as it is in the value.
+    /// Writes a line break that is part of a scalar.
     fn push_break(&mut self, character: char) {
         self.out.push(character);
         self.column = 0;
@@ -169,7 +175,7 @@ impl Emitter {
         self.indent = outer;
     }
 
-    /// A scalar without spaces or breaks.
+    /// Writes a plain scalar that has no spaces or line breaks.
     fn plain(&mut self, text: &str) {
         self.plain_folded(text, false);
     }
@@ -241,7 +247,7 @@ impl Emitter {
 
     fn double_quoted(&mut self, text: &str, folds: bool) {
         self.indicator("\"", true, false);
-        // A byte order mark in front makes upstream escape everything.
+        // Upstream escapes every character of a string that starts with a byte order mark.
         let escape_all = text.starts_with('\u{feff}');
         let mut spaces = false;
         let mut rest = text.chars().peekable();
@@ -328,7 +334,7 @@ impl Emitter {
     }
 }
 
-/// Whether a key fits on the line of its value.
+/// Returns true for a key that is written as `key:`, on the line of its value.
 fn is_simple_key(key: &Node) -> bool {
     match &key.data {
         Data::String(text) => text.len() <= MAX_SIMPLE_KEY && !text.contains(is_break),
@@ -358,11 +364,14 @@ fn style(text: &str, context: Context) -> Style {
     }
 }
 
-/// Which styles a text can be written in.
+/// The properties of a text that decide its style.
 struct Traits {
     multiline: bool,
+    /// True if the text can be written without quotes.
     plain: bool,
+    /// True if the text can be written in single quotes.
     single: bool,
+    /// True if the text can be written as a literal block.
     literal: bool,
 }
 
@@ -390,7 +399,7 @@ impl Traits {
                 (Some(before), '#') => is_blank_or_break(before),
                 _ => false,
             };
-            // The separators end lines in YAML 1.1 and not in 1.2: escaped, they mean the same in both.
+            // U+2028 and U+2029 are line breaks only in YAML 1.1. Escapes have one meaning in both versions.
             special |= !is_printable(character) || matches!(character, '\u{2028}' | '\u{2029}');
             if character == ' ' {
                 break_then_space |= previous.is_some_and(is_break);
@@ -402,17 +411,18 @@ impl Traits {
         }
         let edge = |character: char| character == ' ' || is_break(character);
         let edges = text.starts_with(edge) || text.ends_with(edge);
-        let unruly = space_then_break || special;
+        let needs_escapes = space_then_break || special;
         Traits {
             multiline,
-            plain: !(edges || break_then_space || unruly || multiline || indicators),
-            single: !(break_then_space || unruly),
-            literal: !(text.is_empty() || text.ends_with(' ') || unruly),
+            plain: !(edges || break_then_space || needs_escapes || multiline || indicators),
+            single: !(break_then_space || needs_escapes),
+            literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
         }
     }
 }
 
-/// Whether a text has nothing in it that could mean anything in YAML, as most texts of manifests.
+/// Returns true if no character of the text has a meaning in YAML. This is the fast path for most strings of
+/// manifests.
 fn is_harmless(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'/')
@@ -428,7 +438,7 @@ fn is_blank_or_break(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\0') || is_break(character)
 }
 
-/// Characters that need no escape; those beyond the basic plane do.
+/// Returns true for characters that need no escape in upstream's output. Those above U+FFFF need one.
 fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && character != '\u{feff}'

@@ -1,4 +1,4 @@
-//! Errors of reading and converting YAML.
+//! The error type for reading and converting YAML.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,20 @@ use super::position::{Place, Position};
 
 /// An error in a YAML document: the problem, its place, and a suggestion.
 ///
-/// It quotes none of the document's values, because they may be secrets.
+/// It may quote keys, but no strings that are values, because they may be secrets. `Display` shows the place
+/// and the problem, not the hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", prefix(.file.as_deref(), *.line, *.column))]
 pub struct Error {
-    /// The file, if the caller named one.
+    /// The file or label that the caller passed. None if the caller passed none.
     pub file: Option<PathBuf>,
     /// Line, from 1. 0 for a value that was not read from a document.
     pub line: usize,
     /// Column in characters, from 1. 0 for a value that was not read from a document.
     pub column: usize,
-    /// The problem in one sentence.
+    /// The problem, without its place.
     pub problem: String,
-    /// A way to correct it.
+    /// A way to correct the problem.
     pub hint: Option<String>,
 }
 

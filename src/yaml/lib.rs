@@ -1,10 +1,23 @@
-//! YAML 1.1 as BOSH reads and writes it: a loader that keeps positions and resolves plain scalars as upstream
-//! does, and an emitter whose output equals upstream's byte for byte.
+//! YAML 1.1 as BOSH reads and writes it.
 //!
-//! Uses no other crate of this workspace.
+//! "Upstream" in this crate is the Go YAML library that `bosh` uses. The loader resolves plain scalars as
+//! upstream does, and keeps the position of every node. The emitter's output equals upstream's byte for byte.
 //!
-//! Entry points: [`load()`], text to [`Node`]; [`emit()`], the way back; [`Error`], with file, line and
-//! column; [`tree::parse`], the document before aliases, tags and scalars are resolved.
+//! Entry points:
+//!
+//! - [`load()`] turns text into a [`Node`].
+//! - [`emit()`] turns a [`Node`] into text.
+//! - [`tree::parse`] gives the document before aliases, tags and scalars are resolved.
+//! - [`Error`] has the file, line and column of a mistake.
+//!
+//! The crate uses no other crate of this workspace.
+//!
+//! ```
+//! let node = yaml::load("port: 0o17\nname: web", std::path::Path::new("a.yml"))?;
+//! assert_eq!(node.get("port").and_then(yaml::Node::as_i64), Some(15));
+//! assert_eq!(yaml::emit(&node), "name: web\nport: 15\n");
+//! # Ok::<(), yaml::Error>(())
+//! ```
 
 mod emit;
 mod error;

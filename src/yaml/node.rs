@@ -1,5 +1,4 @@
-//! The tree a YAML document loads into: values as BOSH's YAML library resolves them, each with the
-//! place it came from.
+//! The tree that a YAML document loads into: resolved values with their positions.
 
 mod key;
 
@@ -7,21 +6,19 @@ use super::{Error, Position};
 
 pub(crate) use key::Key;
 
-/// A value with its position.
-///
-/// Equality is of values: where a node was written does not count.
+/// A value with its position. Two nodes with equal values are equal, whatever their positions.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// What it is.
+    /// The value.
     pub data: Data,
-    /// Where it was written.
+    /// The place of the value in its document.
     pub position: Position,
 }
 
 /// A resolved YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
-    /// `~`, `null` or nothing.
+    /// `~`, `null` or an empty scalar.
     Null,
     /// A boolean in any YAML 1.1 spelling.
     Bool(bool),
@@ -35,13 +32,14 @@ pub enum Data {
     String(String),
     /// A sequence.
     Seq(Vec<Node>),
-    /// A mapping in the order it was written.
+    /// A mapping in the order of the document.
     Map(Mapping),
 }
 
-/// A mapping that keeps the order of its keys. Keys may be any scalar.
+/// A mapping that keeps the order of its keys. [`load`](crate::load()) accepts any scalar as a key.
 ///
-/// Equality does not look at the order.
+/// Two mappings with the same entries in different order are equal. The methods that look up a key search all
+/// entries.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     entries: Vec<(Node, Node)>,
@@ -52,7 +50,7 @@ impl PartialEq for Mapping {
         if self.len() != other.len() {
             return false;
         }
-        // Most mappings that are compared were written in the same order.
+        // The fast path: most compared mappings have the same order.
         if self.entries.iter().zip(&other.entries).all(|(mine, theirs)| mine == theirs) {
             return true;
         }
@@ -77,12 +75,12 @@ impl From<Data> for Node {
 }
 
 impl Node {
-    /// A string node without a position.
+    /// Creates a string node without a position.
     pub fn string(text: impl Into<String>) -> Self {
         Data::String(text.into()).into()
     }
 
-    /// The node of a JSON value, without a position.
+    /// Converts a JSON value to a tree without positions.
     pub fn from_json(value: &serde_json::Value) -> Self {
         use serde_json::Value;
         match value {
@@ -102,18 +100,26 @@ impl Node {
         .into()
     }
 
-    /// This tree as JSON. A key that is not a string, or a number JSON has no form for, is an error that
-    /// says where it stands.
+    /// Converts this tree to JSON.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the position of a key that is not a string, or of an infinite or undefined
+    /// float.
     pub fn to_json(&self) -> Result<serde_json::Value, Error> {
         use serde_json::Value;
+        let not_finite = |float: &f64| {
+            Error::at_position(&self.position, format!("the number {float} cannot be written as JSON"))
+                .with_hint("use a finite number, or put the value in quotes")
+        };
         Ok(match &self.data {
             Data::Null => Value::Null,
             Data::Bool(flag) => Value::Bool(*flag),
             Data::Int(int) => (*int).into(),
             Data::UInt(int) => (*int).into(),
-            Data::Float(float) => serde_json::Number::from_f64(*float)
-                .map(Value::Number)
-                .ok_or_else(|| Error::at_position(&self.position, format!("{float} has no JSON form")))?,
+            Data::Float(float) => {
+                serde_json::Number::from_f64(*float).map(Value::Number).ok_or_else(|| not_finite(float))?
+            }
             Data::String(text) => Value::String(text.clone()),
             Data::Seq(items) => Value::Array(items.iter().map(Node::to_json).collect::<Result<_, Error>>()?),
             Data::Map(map) => {
@@ -122,7 +128,7 @@ impl Node {
                     let Some(name) = key.as_str() else {
                         return Err(Error::at_position(
                             &key.position,
-                            format!("the key is a {}, not a string", key.kind()),
+                            format!("the key has the type {}, but must be a string", key.kind()),
                         )
                         .with_hint("put the key in quotes"));
                     };
@@ -133,7 +139,7 @@ impl Node {
         })
     }
 
-    /// What this is, as an error would call it.
+    /// Returns the name of the type for error messages, without an article: `integer`, `mapping`.
     pub fn kind(&self) -> &'static str {
         match self.data {
             Data::Null => "null",
@@ -146,7 +152,7 @@ impl Node {
         }
     }
 
-    /// How many collections lie within each other here: 0 for a scalar.
+    /// Returns the number of collections nested in each other: 0 for a scalar, 1 for a sequence of scalars.
     pub fn depth(&self) -> usize {
         match &self.data {
             Data::Seq(items) => 1 + items.iter().map(Node::depth).max().unwrap_or(0),
@@ -155,12 +161,12 @@ impl Node {
         }
     }
 
-    /// True for null.
+    /// Returns true for null.
     pub fn is_null(&self) -> bool {
         matches!(self.data, Data::Null)
     }
 
-    /// The string, if it is one.
+    /// Returns the text of a string, and None for other types.
     pub fn as_str(&self) -> Option<&str> {
         match &self.data {
             Data::String(text) => Some(text),
@@ -168,7 +174,7 @@ impl Node {
         }
     }
 
-    /// The integer, if it is one that fits.
+    /// Returns an integer up to `i64::MAX`, and None for larger integers and other types.
     pub fn as_i64(&self) -> Option<i64> {
         match self.data {
             Data::Int(int) => Some(int),
@@ -176,7 +182,7 @@ impl Node {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns a boolean, and None for other types.
     pub fn as_bool(&self) -> Option<bool> {
         match self.data {
             Data::Bool(flag) => Some(flag),
@@ -184,7 +190,7 @@ impl Node {
         }
     }
 
-    /// The items, if it is a sequence.
+    /// Returns the items of a sequence, and None for other types.
     pub fn as_seq(&self) -> Option<&[Node]> {
         match &self.data {
             Data::Seq(items) => Some(items),
@@ -192,7 +198,7 @@ impl Node {
         }
     }
 
-    /// The mapping, if it is one.
+    /// Returns a mapping, and None for other types.
     pub fn as_map(&self) -> Option<&Mapping> {
         match &self.data {
             Data::Map(map) => Some(map),
@@ -200,7 +206,7 @@ impl Node {
         }
     }
 
-    /// The value under a string key, if this is a mapping that has it.
+    /// Returns the value of a string key. None if the key is missing or the node is not a mapping.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_map()?.get(key)
     }
@@ -222,52 +228,52 @@ impl IntoIterator for Mapping {
 }
 
 impl Mapping {
-    /// An empty mapping.
+    /// Creates an empty mapping.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries in order.
+    /// Iterates over the entries in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Node, &Node)> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
-    /// The entries in order, values writable.
+    /// Iterates over the entries in order, with mutable values.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&Node, &mut Node)> {
         self.entries.iter_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// The value under a string key.
+    /// Returns the value of a string key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries.iter().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
     }
 
-    /// The value under a string key, writable.
+    /// Returns the value of a string key for modification.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.entries.iter_mut().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
     }
 
-    /// Whether a string key is there.
+    /// Returns true if the mapping has this string key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Whether a key of any scalar type is there.
+    /// Returns true if the mapping has this key, which may have any type.
     pub fn contains(&self, key: &Node) -> bool {
         self.entries.iter().any(|(candidate, _)| candidate == key)
     }
 
-    /// Sets a value: in place where the key exists, at the end where not. Returns the value it replaced.
+    /// Sets the value of a key and returns the previous value. A new key is added at the end.
     pub fn insert(&mut self, key: Node, value: Node) -> Option<Node> {
         match self.entries.iter_mut().find(|(candidate, _)| *candidate == key) {
             Some((_, slot)) => Some(std::mem::replace(slot, value)),
@@ -278,7 +284,7 @@ impl Mapping {
         }
     }
 
-    /// Takes the entry of a string key out.
+    /// Removes the entry of a string key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
         let index = self.entries.iter().position(|(candidate, _)| candidate.as_str() == Some(key))?;
         Some(self.entries.remove(index).1)

@@ -1,20 +1,22 @@
-//! The order in which keys are written: numbers, null, strings, and those the natural way (`a2` before
-//! `a10`).
+//! The order in which the emitter writes keys: booleans and numbers, null, then strings in natural order
+//! (`a2` before `a10`).
+//!
+//! This order is not transitive: three keys such as `04`, `0b` and `1-` can form a cycle. The sorts of the
+//! standard library may panic on such a comparison, so this module has a merge sort of its own. It starts
+//! from entries sorted by their text, so its result does not depend on the order of the document.
 
 use std::cmp::Ordering;
 
 use super::{Data, Mapping, Node};
 
-/// The entries of a mapping in the order they are written.
+/// Returns the entries of a mapping in the order in which they are written.
 pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
     let mut entries: Vec<_> = map.iter().collect();
-    // Three keys can form a circle in this order (`04`, `0b`, `1-`), which the standard library's sorts
-    // may answer with a panic. A fixed start makes the outcome the same however they were written.
     entries.sort_by(|(one, _), (other, _)| one.as_str().cmp(&other.as_str()));
     merge_sort(entries)
 }
 
-/// Merges runs of one entry to runs of two, of four, and so on.
+/// Merges sorted runs of one entry into runs of two, then four, and so on.
 fn merge_sort<'a>(mut entries: Vec<(&'a Node, &'a Node)>) -> Vec<(&'a Node, &'a Node)> {
     let mut merged = Vec::with_capacity(entries.len());
     let mut run = 1;
@@ -54,7 +56,7 @@ fn compare(a: &Node, b: &Node) -> Ordering {
     }
 }
 
-/// Integers too close for a float to tell apart.
+/// Compares integers that are equal as floats, because a float cannot hold every digit.
 fn exact(a: &Data, b: &Data) -> Ordering {
     match (a, b) {
         (Data::Int(x), Data::Int(y)) => x.cmp(y),
@@ -63,7 +65,11 @@ fn exact(a: &Data, b: &Data) -> Ordering {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "keys compare as floats first, exactly then")]
+/// Returns the value by which booleans and numbers are compared.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "keys that are equal as floats are compared exactly afterwards"
+)]
 fn number(data: &Data) -> Option<f64> {
     match data {
         Data::Bool(flag) => Some(f64::from(u8::from(*flag))),
@@ -74,6 +80,7 @@ fn number(data: &Data) -> Option<f64> {
     }
 }
 
+/// Returns the position of a type in the order, for keys of different types.
 fn rank(data: &Data) -> u8 {
     match data {
         Data::Bool(_) => 0,
@@ -87,14 +94,14 @@ fn rank(data: &Data) -> u8 {
     }
 }
 
-/// Letters sort after everything else, runs of digits by their value.
+/// Compares strings in natural order: letters after all other characters, runs of digits by their value.
 fn natural(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }
-    let alike = a.bytes().zip(b.bytes()).take_while(|(p, q)| p == q).count();
-    let (known, x) = a.split_at(a.floor_char_boundary(alike));
-    let y = b.get(known.len()..).unwrap_or_default();
+    let equal_bytes = a.bytes().zip(b.bytes()).take_while(|(p, q)| p == q).count();
+    let (prefix, x) = a.split_at(a.floor_char_boundary(equal_bytes));
+    let y = b.get(prefix.len()..).unwrap_or_default();
     let (Some(p), Some(q)) = (x.chars().next(), y.chars().next()) else {
         return x.len().cmp(&y.len());
     };
@@ -104,15 +111,16 @@ fn natural(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero inside a number counts as a digit, a leading one does not.
+    // A zero inside a number counts as a digit, but a leading zero does not.
     let inside_number = (p == '0' || q == '0')
-        && known.chars().rev().take_while(|digit| digit.is_numeric()).any(|digit| digit != '0');
+        && prefix.chars().rev().take_while(|digit| digit.is_numeric()).any(|digit| digit != '0');
     let (value_x, length_x) = digits(x, inside_number);
     let (value_y, length_y) = digits(y, inside_number);
     value_x.cmp(&value_y).then(length_x.cmp(&length_y)).then(p.cmp(&q))
 }
 
-/// The number that a text begins with, as a key counts it, and how many digits it has.
+/// Returns the value and the count of the digits at the start of `text`. Inside a number the value gets a
+/// leading 1, so that zeros at the start count.
 fn digits(text: &str, inside_number: bool) -> (i64, usize) {
     let mut value = i64::from(inside_number);
     let mut length = 0;

@@ -5,32 +5,33 @@ use std::sync::Arc;
 
 use granit_parser::Marker;
 
-/// The place of a node in its input. Lines and columns count from 1.
+/// The place of a node in its input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    /// The file, or a name for what is not a file (`--var`); none for generated nodes.
+    /// The file, or a label for other input, such as `--var`. None for generated nodes.
     pub source: Option<Arc<PathBuf>>,
-    /// Line, from 1; 0 for generated nodes.
+    /// Line, from 1. 0 for generated nodes.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// Column in characters, from 1. 0 for generated nodes.
     pub column: usize,
 }
 
 impl Position {
-    /// `file:line:column`, or as much of it as is known.
+    /// Returns `file:line:column` for messages. A generated node has only the file, or `<generated>` without
+    /// a file.
     pub fn describe(&self) -> String {
         let file =
             self.source.as_deref().map_or("<generated>".into(), |path: &PathBuf| path.display().to_string());
         if self.line == 0 { file } else { format!("{file}:{}:{}", self.line, self.column) }
     }
 
-    /// The file this position is in.
+    /// Returns the file or label that the node was read from.
     pub fn file(&self) -> Option<&Path> {
         self.source.as_deref().map(PathBuf::as_path)
     }
 }
 
-/// Line and column, both from 1.
+/// A line and a column.
 #[derive(Clone, Copy)]
 pub struct Place {
     /// Line, from 1.

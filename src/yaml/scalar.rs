@@ -1,19 +1,19 @@
-//! How a plain scalar becomes a value: the rules of YAML 1.1 as BOSH's YAML library applies them.
+//! Resolves plain scalars to values by the rules of YAML 1.1 as upstream applies them.
 //!
-//! They differ from the specification (no base 60 numbers, `0o17` is octal, `1e3` needs no dot, an
-//! underscore may stand anywhere in a number), and a manifest means what that library makes of it.
-//! The emitter asks the same rules whether a string must be quoted.
+//! Upstream deviates from the specification, and so does this module: there are no base 60 numbers, `0o17` is
+//! octal, `1e3` needs no dot, and a number may have underscores anywhere. The emitter uses the same rules to
+//! decide which strings need quotes.
 
 use std::borrow::Cow;
 
 use super::Data;
 
-/// What a plain scalar is.
+/// The result of resolving a plain scalar.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Plain {
     /// A value other than a string.
     Value(Data),
-    /// A date or a date and time. Untyped readers get its text, but writers quote it.
+    /// A date or a date and time. It is loaded as a string, and emitted in quotes.
     Timestamp,
     /// A string.
     Text,
@@ -27,7 +27,7 @@ pub(super) fn resolve(text: &str) -> Plain {
     }
 }
 
-/// Resolves a scalar that a tag forbids to be a timestamp.
+/// Resolves a scalar that cannot be a timestamp, because its tag demands another type.
 pub(super) fn resolve_typed(text: &str) -> Plain {
     if let Some(data) = keyword(text) {
         return Plain::Value(data);
@@ -40,7 +40,7 @@ pub(super) fn resolve_typed(text: &str) -> Plain {
     number.map_or(Plain::Text, Plain::Value)
 }
 
-/// The words with a meaning of their own.
+/// Returns the value of a reserved word, such as `yes`, `~` or `.inf`.
 fn keyword(text: &str) -> Option<Data> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Data::Bool(true),
@@ -55,7 +55,7 @@ fn keyword(text: &str) -> Option<Data> {
     })
 }
 
-/// A number that starts with a digit or a sign; underscores anywhere are ignored.
+/// Parses a number that starts with a digit or a sign. Underscores are ignored.
 fn number(text: &str) -> Option<Data> {
     let plain = without_underscores(text);
     integer(&plain).or_else(|| float(&plain, false))
@@ -65,8 +65,8 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
     if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
-/// An integer with an optional sign and base prefix, if it fits 64 bits. Only unsigned text may exceed
-/// `i64::MAX`.
+/// Parses an integer with an optional sign and base prefix. Without a sign it may be up to `u64::MAX`, with
+/// one it must fit `i64`.
 fn integer(text: &str) -> Option<Data> {
     let (sign, digits) = match text.as_bytes().first()? {
         sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
@@ -79,7 +79,7 @@ fn integer(text: &str) -> Option<Data> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // The standard library's parser would take a second sign.
+    // `from_str_radix` would accept a second sign.
     if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
@@ -91,7 +91,8 @@ fn integer(text: &str) -> Option<Data> {
     }
 }
 
-/// Whether text is `[sign] digits [. digits] [exponent]`, with digits on one side of the dot at least.
+/// Returns true for `[sign] digits [. digits] [exponent]`. Digits are required on at least one side of the
+/// dot.
 fn is_decimal(text: &str) -> bool {
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
@@ -112,7 +113,9 @@ fn is_decimal(text: &str) -> bool {
     mantissa_ok && exponent_ok
 }
 
-/// A decimal float. One too large for 64 bits is no float. `underscores` may separate digits.
+/// Parses a decimal float. Returns None if it is too large for 64 bits.
+///
+/// With `underscores`, single underscores may separate digits.
 fn float(text: &str, underscores: bool) -> Option<Data> {
     let bytes = text.as_bytes();
     let plain = if underscores && text.contains('_') {
@@ -132,8 +135,10 @@ fn float(text: &str, underscores: bool) -> Option<Data> {
     plain.parse().ok().filter(|float: &f64| float.is_finite()).map(Data::Float)
 }
 
-/// Whether text is a date (`2001-1-2`) or a date and time (`2001-01-02T3:04:05.6Z`, with `t`, or with
-/// spaces and then without a zone).
+/// Returns true for a date (`2001-1-2`), and for a date and time.
+///
+/// The time follows a `T` or `t` and then has a zone (`2001-01-02T3:04:05.6Z`), or it follows spaces and has
+/// none.
 pub(super) fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
@@ -182,7 +187,7 @@ fn timestamp(text: &str) -> Option<()> {
     rest.is_empty().then_some(())
 }
 
-/// `Z` or `±hh:mm`.
+/// Consumes a time zone: `Z` or `±hh:mm`.
 fn zone(rest: &mut &[u8]) -> Option<()> {
     match **rest {
         [b'Z', ref tail @ ..] => *rest = tail,
@@ -200,7 +205,7 @@ fn zone(rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// One or two digits, not above `max`.
+/// Consumes a number of one or two digits, and returns None if it is above `max`.
 fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let (value, tail) = match **rest {
         [a @ b'0'..=b'9', b @ b'0'..=b'9', ref tail @ ..] => {
@@ -228,8 +233,8 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Whether text is a base 60 number (`12:30:45`). They are strings here, but other YAML readers take
-/// them for numbers, so they are written in quotes.
+/// Returns true for a base 60 number (`12:30:45`). It is a string to upstream but a number to other programs,
+/// so the emitter puts it in quotes.
 pub(super) fn is_base60(text: &str) -> bool {
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (groups, fraction) = match rest.split_once('.') {
@@ -251,7 +256,7 @@ pub(super) fn is_base60(text: &str) -> bool {
         && fraction.is_none_or(digits)
 }
 
-/// A float as it is written: the shortest text that reads back, with an exponent below 1e-4 and from
+/// Formats a float as the shortest text that loads as the same number. It has an exponent below 1e-4 and from
 /// 1e6 on.
 pub(super) fn format_float(float: f64) -> String {
     if float.is_nan() {
@@ -260,7 +265,7 @@ pub(super) fn format_float(float: f64) -> String {
     if float.is_infinite() {
         return if float > 0.0 { ".inf" } else { "-.inf" }.into();
     }
-    // `{:e}` gives the shortest digits; where the exponent shows is the only question left.
+    // `{:e}` gives the shortest digits.
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -271,7 +276,9 @@ pub(super) fn format_float(float: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// What a float is after it was written and read again.
+/// Returns the value that a float has after it is emitted and loaded again: `1.0` becomes the integer 1.
+///
+/// Values of other types, collections included, are returned unchanged.
 pub fn resettle(data: &Data) -> Data {
     match data {
         Data::Float(float) => match resolve(&format_float(*float)) {

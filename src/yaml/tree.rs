@@ -1,7 +1,13 @@
-//! The document as parsed, before aliases and merge keys are followed and scalars resolved.
+//! The syntax tree of a document, before aliases and merge keys are followed and scalars resolved.
 //!
-//! The parser speaks YAML 1.2. What upstream's YAML 1.1 takes beyond that, and what people do write, is
-//! made up for here.
+//! The parser implements YAML 1.2, but upstream implements YAML 1.1. This module adapts the text and the
+//! events where the two differ in documents that occur in practice:
+//!
+//! - Lines of a quoted scalar may have any indent, and a comment may directly follow a closing quote or
+//!   bracket. When the parser fails on one of these, [`parse`] inserts spaces and parses again. Positions are
+//!   those of the original text.
+//! - Text that has one meaning in 1.1 and another in 1.2 is an error: `[a:, b]`, and anchors with unusual
+//!   names.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,32 +17,34 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 use super::Error;
 use super::position::Place;
 
-/// How deep a document may nest. Every walk over a tree is recursive and must fit the stack.
+/// The largest number of nested collections in a document. Every walk over a tree is recursive and must fit
+/// the stack.
 pub const MAX_DEPTH: usize = 500;
 
-/// How many bytes are parsed again to make up for badly indented quoted scalars.
+/// The most bytes that one document costs in repeated parsing.
 const MAX_REREAD: usize = 32 << 20;
 
-/// Index of a [`Raw`] in its tree.
+/// Index of a [`Raw`] in [`Tree::nodes`].
 pub type Id = usize;
 
 /// A node as written.
 pub struct Raw<'t> {
     /// The place where the node begins.
     pub place: Place,
-    /// The tag, resolved, if the document gives one.
+    /// The tag with its handle expanded (`tag:yaml.org,2002:int`), if the document gives one.
     pub tag: Option<String>,
     /// The content.
     pub kind: Kind<'t>,
 }
 
-/// What a [`Raw`] is.
+/// The content of a [`Raw`].
 pub enum Kind<'t> {
-    /// Text, and whether it may resolve to something else than a string.
+    /// A scalar.
     Scalar {
         /// The text without quotes and escapes.
         text: Cow<'t, str>,
-        /// True if the scalar was written without quotes and not as a block.
+        /// True if the scalar has no tag and no quotes and is not a block scalar. Only then may it resolve to
+        /// something other than a string.
         plain: bool,
     },
     /// An alias of an earlier node.
@@ -50,18 +58,24 @@ pub enum Kind<'t> {
 /// A document.
 #[derive(Default)]
 pub struct Tree<'t> {
-    /// All nodes; an [`Id`] is an index into them.
+    /// All nodes, in the order in which they begin.
     pub nodes: Vec<Raw<'t>>,
-    /// None for a document without content.
+    /// The root node. None for a document without content.
     pub root: Option<Id>,
-    /// Whether more documents follow.
+    /// True if another document follows this one.
     pub more: bool,
 }
 
-/// Reads the first document of a text, and hands it on: its scalars lie in the text where they can, and that may be a
-/// mended one.
+/// Parses the first document of `text`, passes it to `use_tree`, and returns the result of `use_tree`.
+///
+/// The tree borrows from `text` or from a corrected copy of it, so it does not outlive the call.
+///
+/// # Errors
+///
+/// Returns an [`Error`] with line and column, and without a file, if the document is not valid YAML or is
+/// nested deeper than [`MAX_DEPTH`].
 pub fn parse<T>(text: &str, use_tree: impl FnOnce(&Tree<'_>) -> T) -> Result<T, Error> {
-    // A line break of YAML 1.1 that the parser does not know.
+    // U+0085 is a line break in YAML 1.1, but not to the parser.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
     let mut indented = HashMap::new();
@@ -86,21 +100,23 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&Tree<'_>) -> T) -> Result<T, 
             text = Cow::Owned(patched);
             continue;
         }
-        let (mut place, problem) = match failure {
-            Failure::Parser(error) => (Place::from(*error.marker()), error.info()),
-            Failure::Here(place, problem) => (place, problem),
+        let mut error = match failure {
+            Failure::Parser(error) => Error::at(Place::from(*error.marker()), error.info()),
+            Failure::Here { place, problem, hint } => Error::at(place, problem).with_hint(hint),
         };
+        let mut place = Place { line: error.line, column: error.column };
         unindent(&mut place);
-        return Err(Error::at(place, problem));
+        error.column = place.column;
+        return Err(error);
     }
 }
 
-/// The text without what the parser stumbled over and upstream does not, and how far that moved the line.
+/// Corrects syntax that upstream accepts and the parser rejected. Returns the new text, and the number of
+/// columns by which the line of the error was indented.
 fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
     match error.kind() {
-        // The lines of a quoted scalar may start anywhere.
         ErrorKind::InvalidQuotedScalarIndent => indent(text, error.marker()),
-        // A comment may follow a closing quote or bracket at once.
+        // The rest of the line is a comment, so the inserted space moves no node.
         ErrorKind::CommentNotSeparated => {
             let (before, after) = text.split_at_checked(error.marker().byte_offset()?)?;
             let glued = after.starts_with('#') && before.ends_with(['"', '\'', ']', '}']);
@@ -110,27 +126,36 @@ fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
     }
 }
 
-/// The text with a line of a quoted scalar indented far enough, and by how much: deeper than any block
-/// that is open there. Leading spaces do not count in such a line.
+/// Indents a line of a quoted scalar deeper than every open block. Returns the new text and the added
+/// columns, or None if the line is deep enough already.
+///
+/// Leading spaces of such a line are not part of the scalar.
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
     let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
     let start = before.rfind(['\n', '\r']).map_or(0, |at| at + 1);
     let prefix = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
     let width = 1 + text[..start].split(['\n', '\r']).map(prefix).max().unwrap_or(0);
-    // Already as deep as can be: the parser wants something else.
     (mark.col() < width).then(|| (format!("{}{:width$}{}", &text[..start], "", &text[start..]), width))
 }
 
-/// What ends the reading.
+/// The reason why a document cannot be parsed.
 enum Failure {
+    /// An error of the parser, which may be mended.
     Parser(ScanError),
-    Here(Place, String),
+    /// An error that this module found.
+    Here { place: Place, problem: String, hint: &'static str },
 }
 
-/// A collection whose end has not been seen.
+impl Failure {
+    fn here(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
+        Failure::Here { place: span.start.into(), problem: problem.into(), hint }
+    }
+}
+
+/// A collection whose end has not been parsed.
 struct Open {
     id: Id,
-    /// The key that waits for its value.
+    /// The key whose value comes next.
     key: Option<Id>,
 }
 
@@ -164,16 +189,16 @@ impl<'t> Builder<'t> {
     fn event(&mut self, event: Event<'t>, span: &Span, text: &str) -> Result<(), Failure> {
         let (kind, tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
-                // A block scalar that the end of the file cuts off has no last line break.
+                // The parser adds a line break to a block scalar that ends with the text.
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if block && content.ends_with('\n') && is_cut_off(span, text) {
                     content.to_mut().pop();
                 }
                 let plain = tag.is_none() && style == ScalarStyle::Plain;
                 if plain && is_half_key(span, text) {
-                    let problem =
-                        "in brackets, a space follows the ':' of a key, and text that ends in ':' is quoted";
-                    return Err(Failure::Here(span.start.into(), problem.into()));
+                    let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
+                    let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
+                    return Err(Failure::here(span, problem, hint));
                 }
                 (Kind::Scalar { text: content, plain }, tag, anchor)
             }
@@ -181,18 +206,22 @@ impl<'t> Builder<'t> {
             Event::MappingStart(_, anchor, tag) => (Kind::Map(Vec::new()), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(target) => (Kind::Alias(*target), None, 0),
-                None => return Err(Failure::Here(span.start.into(), "this anchor is not known".into())),
+                None => {
+                    let hint = "define the anchor (&NAME) before the alias (*NAME)";
+                    return Err(Failure::here(span, "this alias has no anchor", hint));
+                }
             },
             Event::SequenceEnd | Event::MappingEnd => {
                 self.open.pop();
                 return Ok(());
             }
-            // Where YAML 1.1 ends the name, 1.2 goes on: a document must not mean two things.
+            // At any other character, the name ends in YAML 1.1 but goes on in 1.2.
             Event::Anchor(_, name)
                 if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) =>
             {
-                let problem = "the name of an anchor has only letters, digits, '-' and '_'";
-                return Err(Failure::Here(span.start.into(), problem.into()));
+                let problem =
+                    "the name of this anchor has characters other than letters, digits, '-' and '_'";
+                return Err(Failure::here(span, problem, "rename the anchor and its aliases"));
             }
             _ => return Ok(()),
         };
@@ -207,8 +236,12 @@ impl<'t> Builder<'t> {
         if is_open {
             self.open.push(Open { id, key: None });
             if self.open.len() > MAX_DEPTH {
-                let problem = format!("nested deeper than {MAX_DEPTH} levels");
-                return Err(Failure::Here(span.start.into(), problem));
+                let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
+                return Err(Failure::here(
+                    span,
+                    problem,
+                    "move nested values closer to the top of the document",
+                ));
             }
         }
         Ok(())
@@ -231,14 +264,15 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Whether an empty value stands in `{a:}` or `[a:, b]`: to YAML 1.1 that is the text `a:`, to 1.2 a key.
+/// Returns true for an empty value as in `{a:}` or `[a:, b]`. YAML 1.1 reads `a:` there as text, 1.2 as a
+/// key.
 fn is_half_key(span: &Span, text: &str) -> bool {
     let (start, end) = (span.start.byte_offset(), span.end.byte_offset());
     let Some((before, after)) = start.filter(|_| start == end).and_then(|at| text.split_at_checked(at))
     else {
         return false;
     };
-    // The empty value stands before or after the colon.
+    // The parser places the empty value before or after the colon.
     let (key, after) = match after.strip_prefix(':') {
         Some(after) => (before, after),
         None => (before.strip_suffix(':').unwrap_or_default(), after),
@@ -247,7 +281,7 @@ fn is_half_key(span: &Span, text: &str) -> bool {
     plain && after.starts_with([',', ']', '}'])
 }
 
-/// Whether nothing follows a node, not even the line break of its last line.
+/// Returns true if the text ends with the node, without a line break.
 fn is_cut_off(span: &Span, text: &str) -> bool {
     !text.ends_with(['\n', '\r'])
         && span.end.byte_offset().and_then(|end| text.get(end..)).is_some_and(str::is_empty)

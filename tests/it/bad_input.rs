@@ -50,7 +50,7 @@ fn manifests() {
         ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not a string"]),
         ("instances: 1", "instances: 2", &["must have `instances: 1`, not 2"]),
         ("type: manual", "type: magic", &["must be 'manual', 'dynamic' or 'vip'"]),
-        ("cloud_properties: {}", "cloud_properties: {1: 2}", &["the key is a integer"]),
+        ("cloud_properties: {}", "cloud_properties: {1: 2}", &["the key has the type integer"]),
         ("file://release", "file://nowhere", &["nowhere"]),
         (
             "port: 8580",

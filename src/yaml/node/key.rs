@@ -1,4 +1,4 @@
-//! Keys of mappings, for look-ups.
+//! Hashable keys of mappings.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) enum Key<'t> {
 }
 
 impl<'t> Key<'t> {
-    /// None for collections, and for NaN, which equals nothing.
+    /// Returns None for collections, and for NaN, which is not equal to itself.
     pub(crate) fn of(data: &'t Data) -> Option<Self> {
         Some(match data {
             Data::Null => Key::Null,
@@ -24,7 +24,7 @@ impl<'t> Key<'t> {
             Data::Int(int) => Key::Int(*int),
             Data::UInt(int) => Key::UInt(*int),
             Data::Float(float) if float.is_nan() => return None,
-            // Both zeros are one key.
+            // Adding 0.0 turns -0.0 into 0.0, so both are the same key.
             Data::Float(float) => Key::Float((float + 0.0).to_bits()),
             Data::String(text) => Key::String(text.into()),
             Data::Seq(_) | Data::Map(_) => return None,
