@@ -51,8 +51,10 @@ pub fn failure(error: RenderError, context: &Context) -> Error {
         }
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
-        RenderError::Ruby { .. } => Error::environment(text),
-        RenderError::Limit { .. } => Error::invalid(text),
+        RenderError::Ruby { .. } => Error::environment(text)
+            .with_hint("run it again, or with another renderer: --templates native or ruby"),
+        RenderError::Limit { .. } => Error::invalid(text)
+            .with_hint("simplify the template, or with Ruby installed: --templates ruby has no such limit"),
     }
 }
 

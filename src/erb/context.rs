@@ -1,9 +1,13 @@
-//! The evaluation context: what a template knows of its job and its instance.
+//! The evaluation context: the data about job and instance that a template can read.
 //!
-//! The JSON is the one upstream writes for its renderer (`job_evaluation_context.go`): `index`, `id`, `az`,
-//! `bootstrap`, `job`, `deployment`, `address`, `networks`, `global_properties`, `cluster_properties`,
-//! `job_properties` and `default_properties`. Properties of the job win over those of the instance group,
-//! which are merged over the global ones; only properties that the job's spec declares are visible.
+//! The JSON has the form that upstream writes for its renderer (`job_evaluation_context.go`): `index`, `id`,
+//! `az`, `bootstrap`, `job`, `deployment`, `address`, `networks`, `global_properties`, `cluster_properties`,
+//! `job_properties` and `default_properties`.
+//!
+//! A template sees only the properties that the job's spec declares: the keys of `default_properties`, which
+//! are dotted names. Their values come from `job_properties` if the context has them. Otherwise they come
+//! from `cluster_properties` (those of the instance group) merged over `global_properties`. A property
+//! without a value there has its default.
 
 use std::sync::Arc;
 
@@ -24,8 +28,13 @@ struct Inner {
 }
 
 impl Context {
-    /// The context of upstream's JSON form. `default_properties` must be an object, as must be whatever of
-    /// `job`, `job_properties`, `global_properties` and `cluster_properties` is there and not null.
+    /// Reads a context in upstream's JSON form. Every section may be missing or null.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `json` is not an object, if one of `job`, `networks` and the four sections of
+    /// properties is neither an object nor null, or if a declared property is below another one that is a
+    /// value.
     pub fn from_json(json: &Value) -> Result<Self, ContextError> {
         let Value::Object(spec) = json else {
             return Err(ContextError::NotAnObject);
@@ -51,7 +60,7 @@ impl Context {
             _ => {
                 let mut merged = object(spec.get("global_properties"));
                 merge(&mut merged, object(spec.get("cluster_properties")));
-                // Upstream merges in place, so that `spec.global_properties` shows the merged ones.
+                // Upstream merges in place, so `spec.global_properties` has the merged properties.
                 spec.insert("global_properties".into(), Value::Object(merged.clone()));
                 Value::Object(merged)
             }
@@ -65,22 +74,24 @@ impl Context {
         Ok(Context { inner: Arc::new(inner) })
     }
 
-    /// What templates see as `spec`.
+    /// Returns the object that templates see as `spec`.
     pub fn spec(&self) -> &Value {
         &self.inner.spec
     }
 
-    /// What templates see as `raw_properties`: the declared properties, given or by default.
+    /// Returns the object that templates see as `raw_properties`: all declared properties, nested by their
+    /// dotted names.
     pub fn properties(&self) -> &Value {
         &self.inner.properties
     }
 
-    /// The job's name, which templates see as `name`.
+    /// Returns the name of the job, which templates see as `name`.
     pub fn job_name(&self) -> Option<&str> {
         self.inner.spec.get("job")?.get("name")?.as_str()
     }
 
-    /// The declared properties that have a value, by dotted name.
+    /// Returns the dotted names of all properties that have a value. Groups of properties and the keys of
+    /// hashes in values are included.
     pub fn property_names(&self) -> Vec<String> {
         let mut names = Vec::new();
         collect_names("", &self.inner.properties, &mut names);
@@ -92,7 +103,7 @@ fn object(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Merges `from` into `into`, objects key by key, all else by replacing it.
+/// Merges `from` into `into`. Objects are merged key by key, and other values are replaced.
 fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {

@@ -1,10 +1,10 @@
-# Renders templates with Ruby's own ERB: one request as JSON to a line on standard input, one answer to a line on
-# standard output, after a first line with Ruby's version.
+# Renders templates with Ruby's own ERB. The first line on standard output is Ruby's version. Then each line
+# on standard input is a request, and each line on standard output is its answer, both in JSON.
 require "erb"
 require "json"
 require "yaml"
 
-# Members by name, nil for those that are not there.
+# An object whose members are called like methods. A missing member is nil.
 class PropertyStruct
   def initialize(members)
     @members = members.to_h { |name, value| [name.to_sym, PropertyStruct.of(value)] }
@@ -39,7 +39,7 @@ class TemplateEvaluationContext
     end
   end
 
-  # What `if_p` answers: its `else` runs if a property was missing.
+  # The result of `if_p` when a property is missing: its `else` runs.
   class ActiveElseBlock
     def initialize(context)
       @context = context
@@ -54,6 +54,7 @@ class TemplateEvaluationContext
     end
   end
 
+  # The result of `if_p` when no property is missing: its `else` does not run.
   class InactiveElseBlock
     def else; end
 
@@ -74,7 +75,8 @@ class TemplateEvaluationContext
     @spec = PropertyStruct.of(spec)
   end
 
-  # Ruby shows in its errors what a method was called on: not with all properties, secret ones among them.
+  # Ruby shows the receiver of a failed call in its errors. The properties may be secret, so they are left
+  # out.
   def inspect
     "#<TemplateEvaluationContext>"
   end
@@ -120,7 +122,7 @@ class TemplateEvaluationContext
   end
 end
 
-# A string or number is dumped as Ruby writes it.
+# `JSON.dump` writes a string or number as `inspect` does.
 class << JSON
   alias plain_dump dump
 
@@ -139,14 +141,14 @@ end
 def render(source, context)
   erb = ERB.new(source, trim_mode: "-")
   erb.filename = "(template)"
-  # Base64, since what comes out need not be text.
+  # The output may be binary, so it is sent in base64.
   { "output" => [erb.result(TemplateEvaluationContext.new(context).scope)].pack("m0") }
 rescue Exception => e # rubocop:disable Lint/RescueException
   failure(e)
 end
 
-# A template may add methods to Ruby's classes: each is rendered in a child of its own. A child that ends
-# without an answer leaves an empty one.
+# Runs the block in a child process, because a template may change Ruby's classes. The answer is empty if the
+# child ends without one.
 def isolated
   reader, writer = IO.pipe
   child = fork do
@@ -161,7 +163,7 @@ def isolated
   result.empty? ? "{}" : result
 end
 
-# What templates print must not come between the answers.
+# The output that templates print is discarded, so that it does not mix with the answers.
 answers = $stdout.dup
 answers.sync = true
 $stdout.reopen(File::NULL)

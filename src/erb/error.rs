@@ -1,55 +1,57 @@
-//! Why a template was not rendered, in the three cases callers tell apart.
+//! The errors of this crate: of a template, of a context, and of starting Ruby.
 
 use std::fmt;
 
 /// A template that could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The template is wrong or raised: no renderer would render it.
+    /// The template has a syntax error or raised an exception. Every renderer fails on it.
     #[error(transparent)]
     Template(Box<TemplateError>),
-    /// The template uses Ruby that the native renderer does not know; Ruby itself may.
+    /// The template uses Ruby that the native renderer does not support.
+    /// [`RubyRenderer`](crate::ruby::RubyRenderer) may render it.
     #[error("template '{template}' line {line}: {construct} is not supported by the native renderer")]
     Unsupported {
         /// The template's name.
         template: String,
         /// The line in the template, from 1.
         line: u32,
-        /// What is not supported.
+        /// The unsupported method or construct, such as `String#to_r`.
         construct: String,
     },
-    /// The template wanted more steps, memory or depth than a template may have.
+    /// The template exceeds a limit of the native renderer: its size, steps or memory.
     #[error("template '{template}' line {line}: {limit}")]
     Limit {
         /// The template's name.
         template: String,
         /// The line in the template, from 1.
         line: u32,
-        /// Which limit, with its size.
+        /// The exceeded limit and its value, as a sentence.
         limit: String,
     },
-    /// The Ruby interpreter could not be run or broke off.
+    /// The Ruby process failed, or the thread of the native renderer did. The template is not the cause.
     #[error("{message}")]
     Ruby {
-        /// What failed.
+        /// The failure, with the name of the template.
         message: String,
     },
 }
 
-/// What is wrong with a template.
+/// An error in a template, or an exception that the template raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
     /// The template's name, as the caller gave it.
     pub template: String,
-    /// The line in the template, from 1; none where it is not known.
+    /// The line in the template, from 1. None if it is unknown.
     pub line: Option<u32>,
-    /// The expression that failed.
+    /// The source of the expression that failed. None if it is unknown, and always with the Ruby renderer.
     pub expression: Option<String>,
     /// The Ruby class of the error, such as `NoMethodError`.
     pub class: String,
-    /// What Ruby would say.
+    /// Ruby's message for the error.
     pub message: String,
-    /// The properties that the template asked for and that do not exist or have no value. Empty for other errors.
+    /// The properties that the template requires and that do not exist or have no value. Empty for other
+    /// errors.
     pub unknown_properties: Vec<String>,
 }
 
@@ -70,46 +72,46 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl RenderError {
-    /// Whether the native renderer met Ruby it does not know.
+    /// Returns true if the native renderer does not support the template.
     pub fn is_unsupported(&self) -> bool {
         matches!(self, RenderError::Unsupported { .. })
     }
 }
 
-/// An evaluation context that is not in upstream's form.
+/// An evaluation context that does not have upstream's form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// The context is not an object.
+    /// The context is not a JSON object.
     #[error("the evaluation context is not a JSON object")]
     NotAnObject,
-    /// One of its sections is not an object.
-    #[error("'{0}' in the evaluation context is not an object")]
+    /// This section of the context is neither an object nor null.
+    #[error("'{0}' in the evaluation context is not a JSON object")]
     Section(&'static str),
-    /// A property lies below another property that has a value.
+    /// A property is below another property that is a value and not a group.
     #[error("property '{name}' cannot be set: '{parent}' is already a value, not a group of properties")]
     Nested {
         /// The dotted name of the property.
         name: String,
-        /// The last part of the name of the property above it.
+        /// The part of `name` that is already a value.
         parent: String,
     },
 }
 
-/// Ruby could not be started.
+/// A failure to start Ruby.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no `ruby` in `PATH`, or it cannot be executed.
-    #[error("there is no Ruby to render templates with")]
+    #[error("cannot run 'ruby' to render templates")]
     Missing(#[source] std::io::Error),
-    /// The interpreter did not answer.
-    #[error("Ruby does not start: {0}")]
+    /// The process started, but did not report its version. The text says why.
+    #[error("Ruby did not start: {0}")]
     Silent(String),
-    /// The interpreter is too old.
+    /// The version of Ruby is too old.
     #[error("Ruby {version} is too old to render templates: at least {}.{} is needed", oldest.0, oldest.1)]
     TooOld {
-        /// Its version.
+        /// The version of the installed Ruby.
         version: String,
-        /// The oldest version that renders templates.
+        /// The oldest supported version: major and minor.
         oldest: (u32, u32),
     },
 }

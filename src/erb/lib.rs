@@ -1,13 +1,16 @@
-//! BOSH job templates (ERB), rendered with or without Ruby.
+//! Renders BOSH job templates (ERB), with or without Ruby.
 //!
-//! Uses only `yaml` of this workspace. `README.md` says what is supported, `ADDING_METHODS.md` how to add a
-//! method.
+//! "Upstream" in this crate is `bosh create-env`, whose renderer is a Ruby script. A [`Context`] is the
+//! evaluation context in the JSON form of that script. A [`Renderer`] turns a template and a context into the
+//! bytes of a file. There are three renderers:
 //!
-//! Entry points: [`Context`], the evaluation context as upstream hands it to its renderer in JSON;
-//! [`Renderer`], which turns a template and a context into a file's content, and its three implementations.
-//! [`native::NativeRenderer`] evaluates the Ruby itself, without access to files, processes, network or
-//! environment, and within limits of steps, memory and depth. [`ruby::RubyRenderer`] leaves it to a Ruby
-//! process. [`ModeRenderer`] chooses between them.
+//! - [`native::NativeRenderer`] evaluates the Ruby in a template itself. The template has no access to files,
+//!   processes, network or environment, and its steps, memory and depth are limited.
+//! - [`ruby::RubyRenderer`] renders in a Ruby process.
+//! - [`ModeRenderer`] chooses between the two.
+//!
+//! `README.md` lists the supported Ruby, and `ADDING_METHODS.md` shows how to add a method. The crate uses
+//! only `yaml` of this workspace.
 //!
 //! ```
 //! use erb::{Context, Renderer, native::NativeRenderer};
@@ -39,14 +42,20 @@ pub use mode::{Mode, ModeRenderer};
 #[doc = include_str!("README.md")]
 struct Readme;
 
-/// Makes the content of a file of a template and a context.
+/// Renders a template with a context.
 pub trait Renderer {
-    /// Renders `source`, which errors call `template_name`. What comes out is mostly text, but need not be: templates
-    /// decode keystores and licences.
+    /// Renders the template `source` and returns the content of the file. The content may be binary:
+    /// templates decode keystores, for example.
+    ///
+    /// `template_name` appears only in errors.
+    ///
+    /// # Errors
+    ///
+    /// See [`RenderError`]. A template that raises an exception is an error too.
     fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError>;
 }
 
-/// Whether a template has any Ruby in it: one without is its own output and needs no renderer.
+/// Returns true if a template contains Ruby. A template without Ruby is its own output and needs no renderer.
 pub fn has_code(source: &str) -> bool {
     source.contains("<%")
 }

@@ -1,4 +1,4 @@
-//! Which renderer a run uses: `--templates`.
+//! The choice between the native renderer and Ruby: `--templates`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,19 +6,20 @@ use super::native::NativeRenderer;
 use super::ruby::RubyRenderer;
 use super::{Context, RenderError, Renderer, StartError};
 
-/// What renders templates.
+/// The renderers that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// The native renderer, and Ruby, if there is one, for a template it does not support
+    /// The native renderer, and Ruby, if it is installed, for templates that the native renderer does not
+    /// support.
     #[default]
     Auto,
-    /// The native renderer alone: Ruby is never started
+    /// Only the native renderer. Ruby is never started.
     Native,
-    /// Ruby, which must be installed
+    /// Only Ruby, which must be installed.
     Ruby,
 }
 
-/// The renderer of a [`Mode`].
+/// Renders with the renderers of a [`Mode`].
 #[derive(Debug)]
 pub struct ModeRenderer {
     native: NativeRenderer,
@@ -29,15 +30,24 @@ pub struct ModeRenderer {
 enum Ruby {
     Never,
     Always(RubyRenderer),
-    /// Started for the first template that needs it. The variables are the environment it will have.
+    /// Started for the first template that needs it.
     Fallback {
+        /// The environment of the Ruby process.
         variables: Vec<(String, String)>,
+        /// The started Ruby, or the reason why it did not start. None before the first use.
         started: Mutex<Option<Result<RubyRenderer, String>>>,
     },
 }
 
 impl ModeRenderer {
-    /// With [`Mode::Ruby`], Ruby is started now: that there is none, or too old a one, is known at once.
+    /// Creates the renderer of `mode`. `variables` are the complete environment of a Ruby process; their
+    /// `PATH` decides which `ruby` is started.
+    ///
+    /// # Errors
+    ///
+    /// With [`Mode::Ruby`], returns an error if Ruby cannot be started. With [`Mode::Auto`], Ruby is started
+    /// for the first template that needs it; if that fails, rendering the template returns
+    /// [`RenderError::Unsupported`].
     pub fn new(mode: Mode, variables: &[(String, String)]) -> Result<Self, StartError> {
         let ruby = match mode {
             Mode::Native => Ruby::Never,
@@ -67,7 +77,7 @@ impl Renderer for ModeRenderer {
                 ruby.render(template_name, source, context)
             }
             Err(reason) => {
-                tracing::info!(%unsupported, reason, "there is no Ruby to fall back to");
+                tracing::info!(%unsupported, reason, "cannot fall back to Ruby");
                 Err(unsupported)
             }
         }
@@ -79,8 +89,8 @@ mod tests {
     use super::{Mode, ModeRenderer};
     use crate::{Context, Renderer};
 
-    // Templates have no processes natively.
-    const BEYOND: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
+    /// A template that only Ruby renders.
+    const UNSUPPORTED: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
 
     #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
     fn path() -> String {
@@ -94,18 +104,18 @@ mod tests {
     }
 
     #[test]
-    fn auto_falls_back_to_ruby_only_for_what_is_unsupported() {
+    fn auto_falls_back_to_ruby_only_for_unsupported_templates() {
         let path = path();
-        assert_eq!(render(Mode::Auto, &path, BEYOND).unwrap(), "ok\nHash");
+        assert_eq!(render(Mode::Auto, &path, UNSUPPORTED).unwrap(), "ok\nHash");
         assert_eq!(render(Mode::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
         assert_eq!(render(Mode::Ruby, &path, "<%= 1 %>").unwrap(), "1");
     }
 
     #[test]
-    fn without_ruby_template_and_line_are_named() {
+    fn without_ruby_the_error_names_template_and_line() {
         let path = path();
         for (mode, path) in [(Mode::Auto, "/nowhere"), (Mode::Native, path.as_str())] {
-            let error = render(mode, path, BEYOND).unwrap_err().to_string();
+            let error = render(mode, path, UNSUPPORTED).unwrap_err().to_string();
             assert!(error.contains("template 'a.erb' line 2: "), "{error}");
             assert!(error.contains("not supported by the native renderer"), "{error}");
         }

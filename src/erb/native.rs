@@ -1,4 +1,4 @@
-//! The native renderer: Ruby evaluated here, with nothing but the template and its context.
+//! The native renderer: evaluates the Ruby in a template, with access only to the template and its context.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,12 +11,15 @@ pub use super::evaluator::eval::Limits;
 use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 
-/// Parsed templates kept at most; more than any release has.
-const CACHE: usize = 1024;
+/// The most parsed templates that a renderer keeps.
+const MAX_CACHED: usize = 1024;
 
 type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 
-/// Renders templates without Ruby. Parsed templates are kept, so that a second rendering does not parse.
+/// Renders templates without Ruby. It keeps parsed templates, so that the same source is parsed only once.
+///
+/// Each rendering runs on a thread of its own, with [`Limits::stack`] bytes of stack. Several threads may
+/// render with one renderer at the same time.
 #[derive(Debug, Default)]
 pub struct NativeRenderer {
     limits: Limits,
@@ -24,12 +27,12 @@ pub struct NativeRenderer {
 }
 
 impl NativeRenderer {
-    /// A renderer with the usual limits.
+    /// Creates a renderer with the default [`Limits`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A renderer with limits of its own.
+    /// Creates a renderer with other limits.
     pub fn with_limits(limits: Limits) -> Self {
         NativeRenderer { limits, parsed: Mutex::default() }
     }
@@ -44,12 +47,13 @@ impl NativeRenderer {
         }
         let parsed = Arc::new(parse::parse(source).map(Arc::new));
         let mut cache = lock();
-        if cache.len() < CACHE {
+        if cache.len() < MAX_CACHED {
             cache.insert(key, Arc::clone(&parsed));
         }
         parsed
     }
 
+    /// Parses and evaluates a template on the current thread.
     fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
         match &*self.parsed(source) {
@@ -79,19 +83,20 @@ impl Renderer for NativeRenderer {
         if !has_code(source) {
             return Ok(source.as_bytes().to_vec());
         }
-        // Parsing and evaluating recurse as deep as the template nests: on a stack made for it.
+        // Parsing and evaluating recurse as deep as the template nests, so they need a large stack.
         std::thread::scope(|scope| {
             let work = || self.render_here(template_name, source, context);
             let thread = std::thread::Builder::new()
                 .name("template".into())
                 .stack_size(self.limits.stack)
                 .spawn_scoped(scope, work);
-            let failed = |message: String| RenderError::Ruby { message };
+            let failed = |reason: String| {
+                let message = format!("template '{template_name}' was not rendered: {reason}");
+                Err(RenderError::Ruby { message })
+            };
             match thread {
-                Ok(handle) => handle
-                    .join()
-                    .unwrap_or_else(|_| Err(failed(format!("rendering '{template_name}' broke off")))),
-                Err(error) => Err(failed(format!("no thread to render '{template_name}' in: {error}"))),
+                Ok(handle) => handle.join().unwrap_or_else(|_| failed("its thread panicked".to_owned())),
+                Err(error) => failed(format!("a thread for it cannot be started: {error}")),
             }
         })
     }
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_the_job_win_over_defaults() {
+    fn job_properties_override_defaults() {
         assert_eq!(render("<%= p('nats.user') %>@<%= p('nats.port') %>").unwrap(), "nats@4222");
         assert_eq!(render("<%= spec.networks.default.ip %> <%= name %>").unwrap(), "10.0.0.1 web");
     }
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_outside_is_not_supported() {
+    fn files_processes_and_environment_are_unsupported() {
         for source in
             ["<%= File.read('/etc/passwd') %>", "<%= `id` %>", "<%= ENV['HOME'] %>", "<% system('id') %>"]
         {
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_end_what_does_not_end_itself() {
+    fn limits_stop_endless_loops_and_huge_values() {
         let limits = Limits { steps: 100_000, memory: 1 << 20, stack: 64 << 20 };
         let renderer = NativeRenderer::with_limits(limits);
         for source in [
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_recursion_is_an_error_of_the_template() {
+    fn endless_recursion_raises_system_stack_error() {
         let result = render("<% def f(x) = f(x + 1)\nf(1) %>");
         let Err(RenderError::Template(error)) = result else { panic!("{result:?}") };
         assert_eq!(error.class, "SystemStackError");

@@ -1,8 +1,9 @@
-//! Ruby itself as the renderer: one interpreter for all templates of a run, spoken to over pipes.
+//! Renders with Ruby: one Ruby process renders all templates of a renderer.
 //!
-//! The interpreter is started, and its version checked, when the renderer is made, so that a run without a
-//! usable Ruby ends before it did anything. Each template is rendered in a child that the interpreter forks:
-//! what a template does to Ruby's classes is gone with it. Requests and answers are JSON, one to a line.
+//! [`RubyRenderer::start`] starts the process and checks its version, so that a run without a usable Ruby
+//! ends before it changes anything. Each template is rendered in a forked child, so its changes to Ruby's
+//! classes do not affect other templates. Requests and answers are JSON documents, one per line, on standard
+//! input and output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,16 +18,17 @@ use serde_json::json;
 
 use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code};
 
-/// The program the interpreter runs.
+/// The program that the Ruby process runs.
 const DRIVER: &str = include_str!("driver.rb");
-/// The oldest Ruby whose ERB takes the trim mode as the driver passes it.
+/// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
 const OLDEST: (u32, u32) = (2, 6);
-/// How long the interpreter may take to start, and to render one template.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest time that Ruby may take to start or to render one template.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes.
-const LARGEST_ANSWER: u64 = 256 * 1024 * 1024;
+const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 
-/// Renders with a Ruby process, which ends when this is dropped.
+/// Renders with a Ruby process, which is killed when the renderer is dropped. Templates are rendered one at a
+/// time.
 #[derive(Debug)]
 pub struct RubyRenderer {
     process: Mutex<Process>,
@@ -38,13 +40,15 @@ struct Process {
     child: Child,
     requests: ChildStdin,
     answers: Receiver<std::io::Result<String>>,
-    /// Why it can no longer be used.
+    /// The reason why the process can no longer be used, after a failure.
     broken: Option<String>,
 }
 
+/// The answer to a request: either `output`, or an error with `class`. An answer with neither is from a child
+/// that ended early.
 #[derive(Deserialize)]
 struct Answer {
-    /// In base64.
+    /// The rendered file in base64.
     output: Option<String>,
     class: Option<String>,
     message: Option<String>,
@@ -53,7 +57,13 @@ struct Answer {
 }
 
 impl RubyRenderer {
-    /// Starts the `ruby` that `PATH` among `variables` finds. They are all the environment it has.
+    /// Starts Ruby and checks its version. `variables` are the complete environment of the process; their
+    /// `PATH` decides which `ruby` is started.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `ruby` cannot be started, does not report its version within 60 seconds, or is
+    /// older than 2.6.
     pub fn start(variables: &[(String, String)]) -> Result<Self, StartError> {
         let mut child = Command::new("ruby")
             .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER])
@@ -65,15 +75,15 @@ impl RubyRenderer {
             .spawn()
             .map_err(StartError::Missing)?;
         let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(StartError::Silent("it has no pipes".to_owned()));
+            return Err(StartError::Silent("its standard input and output are not connected".to_owned()));
         };
         let (sender, answers) = sync_channel(1);
-        // Ends with the interpreter, whose output then ends.
+        // The thread ends when the process closes its output.
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             loop {
                 let mut line = String::new();
-                let read = output.by_ref().take(LARGEST_ANSWER).read_line(&mut line);
+                let read = output.by_ref().take(MAX_ANSWER).read_line(&mut line);
                 let last = !matches!(read, Ok(length) if length > 0);
                 if sender.send(read.map(|_| line)).is_err() || last {
                     return;
@@ -84,41 +94,45 @@ impl RubyRenderer {
         let greeting = process.answer().map_err(StartError::Silent)?;
         let version = greeting.trim().to_owned();
         let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
-        let known = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if known < OLDEST {
+        let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if major_minor < OLDEST {
             return Err(StartError::TooOld { version, oldest: OLDEST });
         }
         Ok(RubyRenderer { process: Mutex::new(process), version })
     }
 
-    /// The interpreter's version, such as `3.1.2`.
+    /// Returns the version of Ruby, such as `3.1.2`.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
 impl Process {
+    /// Waits for the next line of output. After a failure the process is not used again, because a late
+    /// answer would be mistaken for the answer to the next request.
     fn answer(&mut self) -> Result<String, String> {
-        let answer = match self.answers.recv_timeout(PATIENCE) {
+        let reason = match self.answers.recv_timeout(TIMEOUT) {
             Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
-            Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => "Ruby ended before it answered".to_owned(),
-            Ok(Err(error)) => format!("Ruby's answer cannot be read: {error}"),
+            Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => {
+                "the Ruby process ended before it answered".to_owned()
+            }
+            Ok(Err(error)) => format!("the answer of the Ruby process cannot be read: {error}"),
             Err(RecvTimeoutError::Timeout) => {
-                format!("Ruby did not answer within {} seconds", PATIENCE.as_secs())
+                format!("the Ruby process did not answer within {} seconds", TIMEOUT.as_secs())
             }
         };
-        // A late answer would be taken for that to the next request.
-        self.broken = Some(answer.clone());
-        Err(answer)
+        self.broken = Some(reason.clone());
+        Err(reason)
     }
 
+    /// Sends a request and waits for its answer.
     fn ask(&mut self, request: &str) -> Result<String, String> {
         if let Some(reason) = &self.broken {
             return Err(reason.clone());
         }
         let sent = self.requests.write_all(request.as_bytes()).and_then(|()| self.requests.flush());
         if let Err(error) = sent {
-            let reason = format!("Ruby takes no templates: {error}");
+            let reason = format!("the Ruby process does not accept templates: {error}");
             self.broken = Some(reason.clone());
             return Err(reason);
         }
@@ -128,7 +142,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both fail only if the process has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -140,20 +154,21 @@ impl Renderer for RubyRenderer {
             return Ok(source.as_bytes().to_vec());
         }
         let request = json!({"source": source, "context": context.spec()});
-        let failed =
-            |reason: String| RenderError::Ruby { message: format!("template '{template_name}': {reason}") };
+        let failed = |reason: String| RenderError::Ruby {
+            message: format!("template '{template_name}' was not rendered: {reason}"),
+        };
+        let invalid = |error: &dyn std::fmt::Display| {
+            failed(format!("the answer of the Ruby process is invalid: {error}"))
+        };
         let answer = self
             .process
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .ask(&format!("{request}\n"))
             .map_err(failed)?;
-        let answer: Answer = serde_json::from_str(&answer)
-            .map_err(|error| failed(format!("Ruby's answer is not understood: {error}")))?;
+        let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid(&error))?;
         match answer {
-            Answer { output: Some(output), .. } => STANDARD
-                .decode(output)
-                .map_err(|error| failed(format!("Ruby's answer is not understood: {error}"))),
+            Answer { output: Some(output), .. } => STANDARD.decode(output).map_err(|error| invalid(&error)),
             Answer { class: Some(class), message, line, property, .. } => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template: template_name.to_owned(),
@@ -164,7 +179,7 @@ impl Renderer for RubyRenderer {
                     message: message.unwrap_or_default(),
                 })))
             }
-            Answer { .. } => Err(failed("Ruby broke off".to_owned())),
+            Answer { .. } => Err(failed("it ended the Ruby process that rendered it".to_owned())),
         }
     }
 }
@@ -189,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_renders_several_templates_that_leave_no_traces() {
+    fn templates_do_not_affect_each_other() {
         let ruby = ruby();
         let patch = "<% class ::String; def size; 99; end; end %><%= 'é'.size %>";
         assert_eq!(ruby.render("a", patch, &context()).unwrap(), b"99");
@@ -197,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_need_not_be_text() {
+    fn output_may_be_binary() {
         let source = "<%= ['fe00ff'].pack('H*') %>";
         assert_eq!(ruby().render("a", source, &context()).unwrap(), [0xfe, 0, 0xff]);
         let RenderError::Template(error) =
@@ -209,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_prints_is_not_taken_for_an_answer() {
+    fn printed_output_of_a_template_is_discarded() {
         let source = "<% puts 'x'; $stdout.puts 'y'; STDOUT.puts 'z' %>ok";
         assert_eq!(ruby().render("a", source, &context()).unwrap(), b"ok");
     }
 
     #[test]
-    fn errors_say_line_class_and_property() {
+    fn errors_have_line_class_and_property() {
         let error = ruby().render("a.erb", "\n<%= p('prot') %>", &context()).unwrap_err();
         let RenderError::Template(error) = error else { panic!("{error:?}") };
         assert_eq!(error.line, Some(2));
@@ -224,15 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_exits_is_an_error_and_the_next_one_renders() {
+    fn a_template_that_exits_fails_and_the_next_one_renders() {
         let ruby = ruby();
         assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
         assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
     }
 
     #[test]
-    fn without_ruby_there_is_no_renderer() {
+    fn start_fails_without_ruby() {
         let error = RubyRenderer::start(&[("PATH".into(), "/nowhere".into())]).unwrap_err();
-        assert!(error.to_string().contains("there is no Ruby"), "{error}");
+        assert!(error.to_string().contains("cannot run 'ruby'"), "{error}");
     }
 }

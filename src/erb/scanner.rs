@@ -1,22 +1,23 @@
-//! Splits an ERB template (trim mode `-`) into Ruby source and the text between it.
+//! Splits an ERB template (trim mode `-`) into Ruby source and the text around it.
 //!
-//! The Ruby made is laid out as Ruby's own ERB lays it out, because templates depend on it: a comment at the
-//! end of a tag, for instance, swallows the text up to the end of the line. Text is not part of the Ruby
-//! source: [`TEXT_CALL`] with a number stands for it, so that the parser has less to read.
+//! The generated Ruby source has the line breaks of the source that Ruby's own ERB generates, because
+//! templates depend on it: a comment at the end of a tag, for example, also comments out the text up to the
+//! end of the line. The text itself is not part of the source. A call of [`TEXT_CALL`] with a number stands
+//! for each piece, so that the parser has less to read.
 
-/// Stands for a piece of text, in the Ruby source.
+/// The name of the call that stands for a piece of text in the Ruby source.
 pub(super) const TEXT_CALL: &str = "__erb_text";
-/// The buffer variable of ERB.
+/// The variable in which ERB collects the output.
 pub(super) const BUFFER: &str = "_erbout";
 
-/// A template taken apart.
+/// The result of [`scan`].
 #[derive(Debug)]
 pub(super) struct Scanned {
     /// The Ruby source.
     pub(super) ruby: String,
-    /// The pieces of text, by the number the Ruby source calls them.
+    /// The pieces of text. The argument of a [`TEXT_CALL`] is an index into them.
     pub(super) texts: Vec<String>,
-    /// For each line of the Ruby source, the template line it came from (both from 1; index 0 is line 1).
+    /// The template line of each line of the Ruby source. Lines count from 1, so index 0 is for line 1.
     pub(super) lines: Vec<u32>,
 }
 
@@ -24,16 +25,17 @@ struct Output {
     ruby: String,
     texts: Vec<String>,
     lines: Vec<u32>,
-    /// Commands since the last line break are joined by `; `.
-    fresh: bool,
+    /// True while the current line has no command. Commands on one line are joined by `; `.
+    line_is_empty: bool,
 }
 
 impl Output {
+    /// Appends a command that starts at this template line.
     fn push(&mut self, command: &str, line: u32) {
-        if !self.fresh {
+        if !self.line_is_empty {
             self.ruby.push_str("; ");
         }
-        self.fresh = false;
+        self.line_is_empty = false;
         for (number, part) in command.split('\n').enumerate() {
             if number > 0 {
                 self.ruby.push('\n');
@@ -43,6 +45,7 @@ impl Output {
         }
     }
 
+    /// Moves `text` to the pieces of text and appends the call that stands for it.
     fn text(&mut self, text: &mut String, line: u32) {
         if text.is_empty() {
             return;
@@ -56,13 +59,13 @@ impl Output {
     fn line_break(&mut self, line: u32) {
         self.ruby.push('\n');
         self.lines.push(line);
-        self.fresh = true;
+        self.line_is_empty = true;
     }
 }
 
-/// Takes a template apart.
+/// Splits a template. Every text is a valid template: an unclosed tag is text.
 pub(super) fn scan(source: &str) -> Scanned {
-    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], fresh: true };
+    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], line_is_empty: true };
     out.push(&format!("{BUFFER} = +''"), 1);
     let mut rest = source;
     let mut line = 1u32;
@@ -87,9 +90,9 @@ pub(super) fn scan(source: &str) -> Scanned {
             Some(b'=') => ('=', &tag[3..]),
             Some(b'#') => ('#', &tag[3..]),
             Some(b'-') => {
-                // `<%-` at the start of a line takes the blanks before it along.
+                // `<%-` at the start of a line removes the blanks before it.
                 let trimmed = before.trim_end_matches([' ', '\t']);
-                // Right after a tag counts as the start of a line: Ruby's scanner anchors there.
+                // Ruby's scanner also treats the position right after a tag as the start of a line.
                 if trimmed.ends_with('\n') || trimmed.is_empty() {
                     kept = trimmed;
                 }
@@ -101,7 +104,7 @@ pub(super) fn scan(source: &str) -> Scanned {
         line += newlines(before);
         out.text(&mut text, text_line);
         let Some((content, raw_len, trimmed, after)) = code_until_close(code) else {
-            // A tag that is never closed is text.
+            // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
             rest = code;
             text_line = line;
             break;
@@ -129,8 +132,8 @@ fn emit(out: &mut Output, kind: char, content: &str, line: u32) {
         '=' => out.push(&format!("{BUFFER}.<<(({content}).to_s)"), line),
         '#' => {}
         _ => match content.strip_suffix('\n') {
-            Some(chopped) => {
-                out.push(chopped, line);
+            Some(without_break) => {
+                out.push(without_break, line);
                 out.line_break(line + newlines(content));
             }
             None => out.push(content, line),
@@ -142,8 +145,10 @@ fn newlines(text: &str) -> u32 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u32
 }
 
-/// The code of a tag: its text (with `%%>` read as `%>`), its raw length, whether `-%>` with a line break
-/// closed it, and what follows. None where nothing closes it.
+/// Finds the end of a tag whose code starts at the start of `code`. Returns None if the tag is not closed.
+///
+/// The result is the code with `%%>` replaced by `%>`, the bytes up to the end of the tag, true if `-%>` at
+/// the end of a line closes it, and the rest of the template.
 fn code_until_close(code: &str) -> Option<(String, usize, bool, &str)> {
     let mut content = String::new();
     let mut from = 0;
@@ -172,7 +177,7 @@ mod tests {
     use super::scan;
 
     #[test]
-    fn code_and_text_are_joined_as_erb_joins_them() {
+    fn code_and_text_are_joined_as_in_rubys_erb() {
         let scanned = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
         assert_eq!(
             scanned.ruby,
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_before_a_trimming_tag_go() {
+    fn a_trimming_tag_removes_the_blanks_before_it() {
         assert_eq!(scan("x\n  <%- 1 -%>\ny").texts, ["x\n", "y"]);
         assert_eq!(scan("x  <%- 1 %>").texts, ["x  "]);
     }

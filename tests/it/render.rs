@@ -131,7 +131,7 @@ fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
     let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
     without_ruby(&mut ruby);
     let error = hello.world.finish(ruby).failure(1).stderr;
-    assert!(error.contains("there is no Ruby to render templates with"), "{error}");
+    assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
     assert_no_effect(&hello);
 
     let rendered = render(&hello, &[]).success().stdout;

@@ -1,5 +1,6 @@
-//! The evaluator: values, evaluation, the methods of Ruby's classes, and the parts of its standard library that
-//! templates use. These four call each other: a method call needs all of them.
+//! The evaluator: values, evaluation, the methods of Ruby's classes, and parts of Ruby's standard library.
+//!
+//! The four modules call each other, because a method call needs all of them.
 
 pub(crate) mod eval;
 pub(crate) mod methods;

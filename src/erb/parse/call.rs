@@ -1,4 +1,5 @@
-//! Lowers calls: their arguments, their blocks, and the output of a template, which is made of calls too.
+//! Lowers calls, their arguments and blocks. The output of a template also consists of calls, which `scanner`
+//! generates.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Argument, BlockArgument, Body, Call, Expr, Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{Lowered, Lowerer, unsupported};
 use crate::scanner::{BUFFER, TEXT_CALL};
 
 impl Lowerer {
@@ -28,7 +29,8 @@ impl Lowerer {
         })))
     }
 
-    /// `/(?<name>…)/ =~ value` makes local variables, which the parser does not know to be some.
+    /// Lowers `/(?<name>…)/ =~ value`, which sets local variables, and calls that read such a variable. The
+    /// parser does not recognise these variables, so it reports them as calls without arguments.
     pub(super) fn named_groups(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
         if send.recv.is_none() && send.args.is_empty() && send.begin_l.is_none() {
             return Ok(self.find(&send.method_name).map(Node::Local));
@@ -49,7 +51,7 @@ impl Lowerer {
         Ok(Some(Node::MatchAssign { regexp, value, names }))
     }
 
-    /// The two calls the scanner makes up: text, and `<%= … %>`.
+    /// Lowers the two calls that the scanner generates: text, and `<%= … %>`. Returns None for other calls.
     pub(super) fn output(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
         if send.recv.is_none() && send.method_name == TEXT_CALL {
             if let (Some(_), [Ast::Int(number)]) = (self.find(BUFFER), send.args.as_slice())
@@ -57,7 +59,7 @@ impl Lowerer {
             {
                 return Ok(Some(Node::Text(number)));
             }
-            // Inside a method there is no buffer: the same error as Ruby's.
+            // The buffer is not visible in a method. A call of its name raises the same error as in Ruby.
             let name = self.name(BUFFER);
             let call = Call { receiver: None, name, args: Vec::new(), block: None, safe: false };
             return Ok(Some(Node::Call(Box::new(call))));
@@ -90,9 +92,9 @@ impl Lowerer {
                 Ast::Kwargs(hash) => args.push(Argument::Keywords(self.pairs(&hash.pairs)?)),
                 Ast::Splat(splat) => match splat.value.as_deref() {
                     Some(value) => args.push(Argument::Splat(self.expr(value)?)),
-                    None => return refuse(ast, "an anonymous splat"),
+                    None => return unsupported(ast, "an anonymous splat"),
                 },
-                Ast::ForwardedArgs(_) => return refuse(ast, "argument forwarding (...)"),
+                Ast::ForwardedArgs(_) => return unsupported(ast, "argument forwarding (...)"),
                 other => args.push(Argument::Value(self.expr(other)?)),
             }
         }
@@ -109,7 +111,7 @@ impl Lowerer {
                     Ok(Node::Call(call))
                 }
                 Node::Super { args, .. } => Ok(Node::Super { args, block }),
-                _ => refuse(call, "a block on this expression"),
+                _ => unsupported(call, "a block on this expression"),
             },
         }
     }
@@ -129,8 +131,9 @@ impl Lowerer {
         Ok(Arc::new(body?))
     }
 
-    /// What a bare `super` passes: the parameters as they now are. None where one has no name.
-    pub(super) fn passed_on(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
+    /// Returns the arguments of a bare `super`: the current values of the method's parameters. None if a
+    /// splat has no name; then the evaluator passes the original arguments.
+    pub(super) fn super_arguments(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
         let span = (ast.expression().begin as u32, ast.expression().end as u32);
         let method = std::mem::take(&mut self.method);
         let mut args = Some(Vec::new());
@@ -167,7 +170,7 @@ impl Lowerer {
     }
 }
 
-/// The names of the named groups of a regular expression, in order.
+/// Returns the names of the named groups of a regular expression, in order.
 pub(super) fn group_names(source: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in source.match_indices("(?<") {

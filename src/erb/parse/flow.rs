@@ -1,10 +1,10 @@
-//! Lowers what decides and repeats: branches, loops, `case`, `rescue`.
+//! Lowers control flow: sequences, branches, loops, `case`, `rescue`.
 
 use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Expr, InArm, Node, RescueArm, When};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
     pub(super) fn sequence(&mut self, list: &[Ast]) -> Lowered<Node> {
@@ -34,12 +34,14 @@ impl Lowerer {
 
     pub(super) fn condition(&mut self, ast: &Ast) -> Lowered<Box<Expr>> {
         match ast {
-            Ast::IFlipFlop(_) | Ast::EFlipFlop(_) => refuse(ast, "a flip-flop"),
-            Ast::MatchCurrentLine(_) => refuse(ast, "a regular expression as a condition"),
+            Ast::IFlipFlop(_) | Ast::EFlipFlop(_) => unsupported(ast, "a flip-flop"),
+            Ast::MatchCurrentLine(_) => unsupported(ast, "a regular expression as a condition"),
             _ => self.boxed(ast),
         }
     }
 
+    /// Runs `inner` as the lowering of a loop body. `break` and `next` in it belong to the loop, not to a
+    /// block.
     pub(super) fn in_loop<T>(&mut self, inner: impl FnOnce(&mut Self) -> Lowered<T>) -> Lowered<T> {
         if let Some(count) = self.loops.last_mut() {
             *count += 1;
@@ -67,6 +69,7 @@ impl Lowerer {
         Ok(Node::While { condition, body, until, body_first })
     }
 
+    /// Lowers the value of `return`, `break` or `next`. Several values become an array.
     pub(super) fn jump_value(&mut self, args: &[Ast]) -> Lowered<Option<Box<Expr>>> {
         Ok(match args {
             [] => None,

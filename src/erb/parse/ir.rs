@@ -1,24 +1,28 @@
-//! The tree the evaluator walks: Ruby's syntax tree with local variables resolved to slots, and with all
-//! that is not supported already refused.
+//! The tree that the evaluator walks: Ruby's syntax tree with local variables resolved to slots.
+//!
+//! It has no node for a construct that is not supported. In an `Option<Option<…>>` the outer None means that
+//! the construct is absent, and the inner None that it is present but empty or without a name: no `else` and
+//! an empty `else`, no splat and `*` alone.
 
 use std::sync::Arc;
 
-/// A name: of a method, a variable, a constant or a symbol.
+/// The name of a method, a variable, a constant or a symbol.
 pub(crate) type Name = Arc<str>;
 
-/// An expression and where it stands.
+/// An expression with its position.
 #[derive(Debug)]
 pub(crate) struct Expr {
-    /// What it is.
     pub node: Node,
-    /// Its byte range in the generated Ruby source.
+    /// The byte range in the generated Ruby source.
     pub span: (u32, u32),
 }
 
-/// A local variable: how many scopes up, and which slot there.
+/// A local variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
+    /// The number of scopes to go outwards.
     pub depth: u32,
+    /// The index of the variable in that scope.
     pub index: u32,
 }
 
@@ -29,17 +33,20 @@ pub(crate) enum Part {
     Code(Expr),
 }
 
-/// What an expression does.
+/// The content of an expression.
 #[derive(Debug)]
 pub(crate) enum Node {
     Nil,
     True,
     False,
+    /// `self`
     Myself,
     Int(i64),
+    /// An integer beyond 64 bits, in decimal digits.
     BigInt(Arc<str>),
     Float(f64),
     Str(Arc<str>),
+    /// A string that is not UTF-8.
     Binary(Arc<[u8]>),
     Interpolated(Vec<Part>),
     Symbol(Name),
@@ -56,9 +63,9 @@ pub(crate) enum Node {
         to: Option<Box<Expr>>,
         exclusive: bool,
     },
-    /// Text of the template, appended to the output.
+    /// Appends a piece of the template's text to the output.
     Text(u32),
-    /// `<%= … %>`.
+    /// Appends the value of `<%= … %>` to the output.
     Emit(Box<Expr>),
     Local(Slot),
     InstanceVariable(Name),
@@ -68,7 +75,9 @@ pub(crate) enum Node {
         scope: ConstScope,
         name: Name,
     },
+    /// `$1`, `$2`, …
     NthMatch(u32),
+    /// `$&`, `` $` ``, `$'` or `$+`, by its second character.
     BackReference(char),
     Assign(Target, Box<Expr>),
     OperatorAssign {
@@ -87,6 +96,7 @@ pub(crate) enum Node {
     MultipleAssign(MultiTarget, Box<Expr>),
     Call(Box<Call>),
     Super {
+        /// None passes the original arguments of the method.
         args: Option<Vec<Argument>>,
         block: Option<BlockArgument>,
     },
@@ -100,11 +110,14 @@ pub(crate) enum Node {
     While {
         condition: Box<Expr>,
         body: Option<Box<Expr>>,
+        /// True for `until`, which repeats while the condition is false.
         until: bool,
+        /// True for `begin … end while`, which runs the body before the first check.
         body_first: bool,
     },
     For {
         target: MultiTarget,
+        /// True for a single variable, which receives each value whole.
         single: bool,
         iterated: Box<Expr>,
         body: Option<Box<Expr>>,
@@ -122,6 +135,7 @@ pub(crate) enum Node {
     MatchPattern {
         value: Box<Expr>,
         pattern: Box<Pattern>,
+        /// True for `=>`, which raises an error if the pattern does not match. False for `in`.
         raises: bool,
     },
     And(Box<Expr>, Box<Expr>),
@@ -139,6 +153,7 @@ pub(crate) enum Node {
     Return(Option<Box<Expr>>),
     Break {
         value: Option<Box<Expr>>,
+        /// True inside of `while`, `until` or `for`. False directly in a block.
         in_loop: bool,
     },
     Next {
@@ -150,6 +165,7 @@ pub(crate) enum Node {
     Define {
         name: Name,
         body: Arc<Body>,
+        /// The object of `def object.name`.
         on: Option<Box<Expr>>,
     },
     Class {
@@ -177,11 +193,14 @@ pub(crate) enum Node {
     },
 }
 
-/// Where a constant is looked up.
+/// The scope in which a constant is looked up.
 #[derive(Debug)]
 pub(crate) enum ConstScope {
+    /// `Name`
     Lexical,
+    /// `::Name`
     Top,
+    /// `expression::Name`
     In(Box<Expr>),
 }
 
@@ -207,14 +226,16 @@ pub(crate) struct Call {
     pub name: Name,
     pub args: Vec<Argument>,
     pub block: Option<BlockArgument>,
-    /// `&.`
+    /// True for `&.`, which returns nil for a receiver of nil.
     pub safe: bool,
 }
 
 /// The block of a call.
 #[derive(Debug)]
 pub(crate) enum BlockArgument {
+    /// `{ … }` or `do … end`
     Literal(Arc<Body>),
+    /// `&expression`, or `&` alone, which passes on the block of the current method.
     Pass(Option<Box<Expr>>),
 }
 
@@ -223,23 +244,25 @@ pub(crate) enum BlockArgument {
 pub(crate) struct Body {
     pub params: Params,
     pub code: Option<Expr>,
-    /// The names of its local variables, by slot.
+    /// The names of the local variables, by slot.
     pub locals: Vec<Name>,
 }
 
-/// The parameters of a block or method.
+/// The parameters of a block or method. Numbers are slots of the body's own scope.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     pub required: Vec<Parameter>,
+    /// Slots with their default values.
     pub optional: Vec<(u32, Expr)>,
     pub rest: Option<Option<u32>>,
+    /// The required parameters after optional ones or a splat.
     pub post: Vec<Parameter>,
     pub keywords: Vec<Keyword>,
     pub keyword_rest: Option<Option<u32>>,
     pub block: Option<u32>,
-    /// `|a|` as opposed to `|a,|`: one parameter that takes its argument whole.
+    /// True for `|a|`, which receives an array whole. False for `|a,|`, which receives its first item.
     pub lone: bool,
-    /// `_1`, `_2` or `it`.
+    /// The number of parameters of a block that uses `_1`, `_2`, …; otherwise 0.
     pub numbered: u32,
 }
 
@@ -255,10 +278,11 @@ pub(crate) enum Parameter {
 pub(crate) struct Keyword {
     pub name: Name,
     pub slot: u32,
+    /// None for a required keyword.
     pub default: Option<Option<Expr>>,
 }
 
-/// What can be assigned to.
+/// The left side of an assignment.
 #[derive(Debug)]
 pub(crate) enum Target {
     Local(Slot),
@@ -275,7 +299,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct MultiTarget {
     pub before: Vec<Target>,
-    /// The splat, if there is one, and what it is assigned to.
+    /// The splat and its target.
     pub splat: Option<Option<Box<Target>>>,
     pub after: Vec<Target>,
 }
@@ -291,6 +315,7 @@ pub(crate) struct When {
 #[derive(Debug)]
 pub(crate) struct InArm {
     pub pattern: Pattern,
+    /// The condition of `if` (true) or `unless` (false).
     pub guard: Option<(Expr, bool)>,
     pub body: Option<Expr>,
 }
@@ -298,6 +323,7 @@ pub(crate) struct InArm {
 /// A `rescue`.
 #[derive(Debug)]
 pub(crate) struct RescueArm {
+    /// The rescued classes. Empty for `rescue` alone, which rescues `StandardError`.
     pub classes: Vec<Expr>,
     pub target: Option<Target>,
     pub body: Option<Expr>,
@@ -306,21 +332,42 @@ pub(crate) struct RescueArm {
 /// A pattern of `case … in`.
 #[derive(Debug)]
 pub(crate) enum Pattern {
+    /// Compares by `===`.
     Value(Box<Expr>),
     Bind(Slot),
+    /// `_`
     Ignore,
+    /// `pattern => name`
     As(Box<Pattern>, Slot),
+    /// `pattern | pattern`
     Either(Box<Pattern>, Box<Pattern>),
-    Array { constant: Option<Expr>, before: Vec<Pattern>, rest: Option<Option<Slot>>, after: Vec<Pattern> },
-    Find { constant: Option<Expr>, before: Option<Slot>, middle: Vec<Pattern>, after: Option<Slot> },
-    Hash { constant: Option<Expr>, entries: Vec<(Name, Option<Pattern>, Option<Slot>)>, rest: HashRest },
+    Array {
+        constant: Option<Expr>,
+        before: Vec<Pattern>,
+        rest: Option<Option<Slot>>,
+        after: Vec<Pattern>,
+    },
+    Find {
+        constant: Option<Expr>,
+        before: Option<Slot>,
+        middle: Vec<Pattern>,
+        after: Option<Slot>,
+    },
+    Hash {
+        constant: Option<Expr>,
+        entries: Vec<(Name, Option<Pattern>, Option<Slot>)>,
+        rest: HashRest,
+    },
     Constant(Expr),
 }
 
-/// What a hash pattern says of further keys.
+/// The part of a hash pattern that matches further keys.
 #[derive(Debug)]
 pub(crate) enum HashRest {
+    /// Further keys are ignored.
     Any,
+    /// `**nil`: further keys are a mismatch.
     Nothing,
+    /// `**name`
     Bind(Slot),
 }

@@ -1,4 +1,4 @@
-//! Lowers literals: numbers, text with code in it, regular expressions, hashes.
+//! Lowers literals: numbers, strings with interpolation, regular expressions, hashes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, construct_name, refuse};
+use super::lower::{Lowered, Lowerer, construct_name, unsupported};
 
 impl Lowerer {
     pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {
@@ -15,7 +15,7 @@ impl Lowerer {
             pairs.push(match ast {
                 Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
                 Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
-                other => return refuse(other, construct_name(other)),
+                other => return unsupported(other, construct_name(other)),
             });
         }
         Ok(pairs)
@@ -27,9 +27,9 @@ impl Lowerer {
             match ast {
                 Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
                     Ok(text) => parts.push(Part::Text(Arc::from(text))),
-                    Err(_) => return refuse(ast, "a string that is not UTF-8 and has parts"),
+                    Err(_) => return unsupported(ast, "interpolation in a string that is not UTF-8"),
                 },
-                // Adjacent literals nest.
+                // Adjacent literals (`"a" "b#{c}"`) are nested in the syntax tree.
                 Ast::Dstr(inner) => parts.extend(self.parts(&inner.parts)?),
                 other => parts.push(Part::Code(self.expr(other)?)),
             }
@@ -61,6 +61,7 @@ impl Lowerer {
     }
 }
 
+/// Lowers an integer literal. It may have a sign, a base prefix and underscores.
 pub(super) fn number(text: &str) -> Node {
     let clean = text.replace('_', "").to_ascii_lowercase();
     let (negative, digits) = match clean.strip_prefix('-') {

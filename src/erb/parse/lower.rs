@@ -1,5 +1,7 @@
-//! Turns the parser's syntax tree into the evaluator's: resolves local variables, folds the parser's many
-//! node kinds into few, and refuses what is not supported.
+//! Lowers the parser's syntax tree to the evaluator's tree (`ir`).
+//!
+//! Lowering resolves local variables to slots, maps the parser's many node kinds to few, and rejects
+//! constructs that the evaluator does not support.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,41 +9,43 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 
 use super::call::group_names;
-use super::ir::{Body, Call, ConstScope, Expr, Name, Node, Params, Part, Slot, Target};
+use super::ir::{Body, Call, ConstScope, Expr, Name, Node, Params, Part, Slot};
 use super::literal::number;
 
-/// The construct of an expression that is nested too deep.
-pub(super) const TOO_DEEP: &str = "an expression nested this deep";
+/// The name of the unsupported construct if expressions nest deeper than [`MAX_DEPTH`].
+pub(super) const TOO_DEEP: &str = "an expression nested deeper than 2000 levels";
 
-/// Something that is not supported.
+/// The most levels of nested expressions. Templates in practice stay below 50.
+const MAX_DEPTH: u32 = 2_000;
+
+/// A construct that the evaluator does not support.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct Unsupported {
+    /// The byte offset of the construct in the Ruby source.
     pub(super) offset: usize,
+    /// The name of the construct in the error message.
     pub(super) construct: String,
 }
 
-pub(super) type Lowered<T> = Result<T, Refused>;
+pub(super) type Lowered<T> = Result<T, Unsupported>;
 
 struct Scope {
     names: Vec<Name>,
-    /// A block sees the variables around it; a method does not.
+    /// True for a block, which sees the variables around it. False for a method, class or template.
     transparent: bool,
 }
 
-/// The state of the walk.
+/// The state of lowering one template.
 pub(super) struct Lowerer {
     scopes: Vec<Scope>,
     names: HashSet<Name>,
-    /// For each body we are in: how many loops around us in it.
+    /// For each body that is being lowered, the number of loops in it that are being lowered.
     pub(super) loops: Vec<u32>,
-    /// The parameters of the method we are in, which a bare `super` passes on.
+    /// The parameters of the current method, which a bare `super` passes on.
     pub(super) method: Vec<Ast>,
-    /// How deep the expression being lowered is nested.
+    /// The nesting of the current expression.
     depth: u32,
 }
-
-/// Expressions nested deeper than this are refused. People's code stays below 50.
-const MAX_DEPTH: u32 = 2_000;
 
 /// Lowers a whole template.
 pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
@@ -55,11 +59,13 @@ pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
     lowerer.body(false, |_| Ok(Params::default()), ast)
 }
 
-pub(super) fn refuse<T>(node: &Ast, construct: impl Into<String>) -> Lowered<T> {
-    Err(Refused { offset: node.expression().begin, construct: construct.into() })
+/// Returns the error for a node that is not supported. `construct` completes "… is not supported".
+pub(super) fn unsupported<T>(node: &Ast, construct: impl Into<String>) -> Lowered<T> {
+    Err(Unsupported { offset: node.expression().begin, construct: construct.into() })
 }
 
 impl Lowerer {
+    /// Returns a name. Equal names share their memory.
     pub(super) fn name(&mut self, text: &str) -> Name {
         if let Some(name) = self.names.get(text) {
             return Arc::clone(name);
@@ -69,6 +75,7 @@ impl Lowerer {
         name
     }
 
+    /// Finds a declared variable in this scope or those around it.
     pub(super) fn find(&self, text: &str) -> Option<Slot> {
         for (depth, scope) in self.scopes.iter().rev().enumerate() {
             if let Some(index) = scope.names.iter().position(|name| &**name == text) {
@@ -81,7 +88,7 @@ impl Lowerer {
         None
     }
 
-    /// A new variable in the innermost scope, whatever is outside.
+    /// Declares a variable in the innermost scope, where it hides one of the same name around it.
     pub(super) fn declare_here(&mut self, text: &str) -> u32 {
         let name = self.name(text);
         match self.scopes.last_mut() {
@@ -93,6 +100,7 @@ impl Lowerer {
         }
     }
 
+    /// Finds a variable, or declares it in the innermost scope.
     pub(super) fn slot(&mut self, text: &str) -> Slot {
         match self.find(text) {
             Some(slot) => slot,
@@ -100,7 +108,7 @@ impl Lowerer {
         }
     }
 
-    /// Lowers a body in a scope of its own.
+    /// Lowers a body in a new scope.
     pub(super) fn body(
         &mut self,
         transparent: bool,
@@ -136,9 +144,9 @@ impl Lowerer {
         let loc = ast.expression();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return refuse(ast, TOO_DEEP);
+            return unsupported(ast, TOO_DEEP);
         }
-        // Parentheses are no expression of their own: an error shows what is in them.
+        // Parentheses are dropped, so that an error quotes the expression inside of them.
         if let Ast::Begin(begin) = ast
             && let [only] = begin.statements.as_slice()
         {
@@ -174,7 +182,7 @@ impl Lowerer {
             Ast::Array(array) => Node::Array(self.exprs(&array.elements)?),
             Ast::Splat(splat) => match &splat.value {
                 Some(value) => Node::Splat(self.boxed(value)?),
-                None => return refuse(ast, "an anonymous splat"),
+                None => return unsupported(ast, "an anonymous splat"),
             },
             Ast::Hash(hash) => Node::Hash(self.pairs(&hash.pairs)?),
             Ast::Kwargs(hash) => Node::Hash(self.pairs(&hash.pairs)?),
@@ -263,7 +271,7 @@ impl Lowerer {
                 let (args, block) = self.arguments(&node.args)?;
                 Node::Super { args: Some(args), block }
             }
-            Ast::ZSuper(_) => Node::Super { args: self.passed_on(ast), block: None },
+            Ast::ZSuper(_) => Node::Super { args: self.super_arguments(ast), block: None },
             Ast::Yield(node) => Node::Yield(self.arguments(&node.args)?.0),
             Ast::Block(block) => {
                 let body = self.block_body(block.args.as_deref(), block.body.as_deref())?;
@@ -311,7 +319,7 @@ impl Lowerer {
                     let (to, from) = (to.name.to_string_lossy(), from.name.to_string_lossy());
                     Node::Alias { to: self.name(&to), from: self.name(&from) }
                 }
-                _ => return refuse(ast, "an alias of a global variable"),
+                _ => return unsupported(ast, "an alias of a global variable"),
             },
             Ast::MatchWithLvasgn(node) => {
                 let regexp = self.boxed(&node.re)?;
@@ -339,21 +347,16 @@ impl Lowerer {
             | Ast::OpAsgn(_)
             | Ast::OrAsgn(_)
             | Ast::AndAsgn(_) => self.assignment(ast)?,
-            other => return refuse(other, construct_name(other)),
+            other => return unsupported(other, construct_name(other)),
         })
     }
 
     fn range(&mut self, from: Option<&Ast>, to: Option<&Ast>, exclusive: bool) -> Lowered<Node> {
         Ok(Node::Range { from: self.maybe_box(from)?, to: self.maybe_box(to)?, exclusive })
     }
-
-    /// The value an assignment target that is also an expression (`a ||= 1`) is read from.
-    pub(super) fn target_of(&mut self, ast: &Ast) -> Lowered<Target> {
-        self.target(ast)
-    }
 }
 
-/// What an error calls a node kind that is not supported.
+/// Returns the name of an unsupported node kind for error messages.
 pub(super) fn construct_name(ast: &Ast) -> String {
     match ast {
         Ast::Xstr(_) | Ast::XHeredoc(_) => "running a command".into(),

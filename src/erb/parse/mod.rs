@@ -1,4 +1,7 @@
-//! From template source to the tree the evaluator walks.
+//! Parses a template into the tree that the evaluator walks.
+//!
+//! `scanner` turns the template into Ruby source, `lib-ruby-parser` parses that, and `lower` turns the syntax
+//! tree into the smaller one of `ir`.
 
 mod call;
 mod flow;
@@ -15,38 +18,42 @@ use lib_ruby_parser::{Parser, ParserOptions, ParserResult};
 
 use super::scanner;
 
-/// Templates above this size are refused: parsing needs stack in proportion to nesting.
+/// The largest template in bytes. Parsing needs stack in proportion to nesting, and so to size.
 const MAX_SOURCE: usize = 1 << 20;
 
-/// A template ready to be evaluated.
+/// A parsed template.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) body: Arc<ir::Body>,
+    /// The pieces of text, by the number in `Node::Text`.
     pub(super) texts: Vec<Arc<str>>,
-    /// The generated Ruby source, for the expressions in errors.
+    /// The generated Ruby source, from which errors quote expressions.
     pub(super) ruby: String,
+    /// The byte offset of each line of the Ruby source.
     line_starts: Vec<u32>,
+    /// The template line of each line of the Ruby source.
     lines: Vec<u32>,
 }
 
-/// Why a template has no tree.
+/// The reason why a template cannot be parsed.
 #[derive(Debug, Clone)]
 pub(super) enum ParseError {
-    /// Ruby would not parse it either.
+    /// Ruby cannot parse the template either.
     Syntax { line: u32, message: String },
-    /// Ruby parses it, but it is not supported here.
+    /// Ruby can parse the template, but the evaluator does not support this construct.
     Unsupported { line: u32, construct: String },
-    /// It is too large.
+    /// The template is too large. The text has the limit.
     TooLarge(String),
 }
 
 impl Template {
-    /// The template line of a byte offset into the generated Ruby.
+    /// Returns the template line of a byte offset into the Ruby source.
     pub(super) fn line_at(&self, offset: u32) -> u32 {
         line_at(&self.line_starts, &self.lines, offset)
     }
 
-    /// The source text of a span, shortened to one line.
+    /// Returns the source of a span, shortened to its first line and 120 characters. None if it is template
+    /// text.
     pub(super) fn excerpt(&self, span: (u32, u32)) -> Option<String> {
         let text = self.ruby.get(span.0 as usize..span.1 as usize)?.trim();
         let first = text.lines().next()?.trim_end();
@@ -63,10 +70,12 @@ fn line_at(starts: &[u32], lines: &[u32], offset: u32) -> u32 {
     lines.get(row).or(lines.last()).copied().unwrap_or(1)
 }
 
-/// Parses a template. Needs a deep stack: hostile nesting recurses as deep as the source is long.
+/// Parses a template. The caller's stack must be large: hostile nesting recurses as deep as the source is
+/// long.
 pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
     if source.len() > MAX_SOURCE {
-        return Err(ParseError::TooLarge(format!("the template is larger than {MAX_SOURCE} bytes")));
+        let text = format!("the template has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
+        return Err(ParseError::TooLarge(text));
     }
     let scanned = scanner::scan(source);
     let mut line_starts = vec![0];
@@ -82,12 +91,12 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
     drop(input);
     let body = match lower::lower(ast.as_deref()) {
         Ok(body) => body,
-        Err(refused) => {
-            if refused.construct == lower::TOO_DEEP {
-                // Taking such a tree apart would recurse as deep as it is.
+        Err(error) => {
+            if error.construct == lower::TOO_DEEP {
+                // Dropping the tree recurses as deep as the tree nests, and could overflow the stack.
                 std::mem::forget(ast);
             }
-            return Err(ParseError::Unsupported { line: at(refused.offset), construct: refused.construct });
+            return Err(ParseError::Unsupported { line: at(error.offset), construct: error.construct });
         }
     };
     Ok(Template {

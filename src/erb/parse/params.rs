@@ -1,15 +1,15 @@
-//! The parameters of blocks and methods.
+//! Lowers the parameters of blocks and methods.
 
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{Keyword, MultiTarget, Parameter, Params, Slot, Target};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
     pub(super) fn params(&mut self, ast: Option<&Ast>) -> Lowered<Params> {
         let mut params = Params::default();
         let Some(ast) = ast else { return Ok(params) };
-        let Ast::Args(list) = ast else { return refuse(ast, "these parameters") };
+        let Ast::Args(list) = ast else { return unsupported(ast, "these parameters") };
         for arg in &list.args {
             match arg {
                 Ast::Procarg0(sole) => match sole.args.as_slice() {
@@ -54,13 +54,13 @@ impl Lowerer {
                 }
                 Ast::Blockarg(arg) => match arg.name.as_deref() {
                     Some(name) => params.block = Some(self.declare_here(name)),
-                    None => return refuse(arg_node(arg, ast), "an anonymous block parameter"),
+                    None => return unsupported(ast, "an anonymous block parameter"),
                 },
                 Ast::Shadowarg(arg) => {
                     self.declare_here(&arg.name);
                 }
                 Ast::Kwnilarg(_) => {}
-                other => return refuse(other, "this parameter"),
+                other => return unsupported(other, "this parameter"),
             }
         }
         Ok(params)
@@ -74,7 +74,7 @@ impl Lowerer {
         }
     }
 
-    /// A destructured parameter: its names are new, whatever is outside.
+    /// Lowers a destructured parameter. Its names hide variables around the block.
     fn nested(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
         let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
         for item in items {
@@ -88,14 +88,10 @@ impl Lowerer {
                     multi.splat = Some(slot);
                     continue;
                 }
-                other => return refuse(other, "this parameter"),
+                other => return unsupported(other, "this parameter"),
             };
             if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
         }
         Ok(multi)
     }
-}
-
-fn arg_node<'a>(_: &lib_ruby_parser::nodes::Blockarg, list: &'a Ast) -> &'a Ast {
-    list
 }

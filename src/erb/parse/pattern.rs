@@ -1,9 +1,9 @@
-//! The patterns of `case … in` and `=>`.
+//! Lowers the patterns of `case … in` and `=>`.
 
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{HashRest, Pattern, Slot};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
     pub(super) fn pattern(&mut self, ast: &Ast) -> Lowered<Pattern> {
@@ -15,7 +15,7 @@ impl Lowerer {
             Ast::MatchVar(var) => Pattern::Bind(self.slot(&var.name)),
             Ast::MatchAs(node) => {
                 let inner = Box::new(self.pattern(&node.value)?);
-                let Ast::MatchVar(var) = &*node.as_ else { return refuse(ast, "this pattern") };
+                let Ast::MatchVar(var) = &*node.as_ else { return unsupported(ast, "this pattern") };
                 Pattern::As(inner, self.slot(&var.name))
             }
             Ast::MatchAlt(node) => {
@@ -46,6 +46,8 @@ impl Lowerer {
         })
     }
 
+    /// Returns the variable of a splat in a pattern: None for other patterns, Some(None) for a splat without
+    /// a name.
     fn rest_slot(&mut self, ast: &Ast) -> Option<Option<Slot>> {
         let Ast::MatchRest(rest) = ast else { return None };
         Some(match rest.name.as_deref() {
@@ -92,7 +94,7 @@ impl Lowerer {
         for element in elements {
             match element {
                 Ast::Pair(pair) => {
-                    let Ast::Sym(key) = &*pair.key else { return refuse(element, "this hash pattern") };
+                    let Ast::Sym(key) = &*pair.key else { return unsupported(element, "this hash pattern") };
                     let key = key.name.to_string_lossy();
                     let pattern = self.pattern(&pair.value)?;
                     entries.push((self.name(&key), Some(pattern), None));
@@ -108,7 +110,7 @@ impl Lowerer {
                         None => HashRest::Any,
                     };
                 }
-                other => return refuse(other, "this hash pattern"),
+                other => return unsupported(other, "this hash pattern"),
             }
         }
         Ok(Pattern::Hash { constant: None, entries, rest })

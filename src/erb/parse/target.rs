@@ -1,29 +1,29 @@
-//! Assignments: simple, with an operator, and multiple.
+//! Lowers assignments: simple, with an operator, and multiple.
 
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{MultiTarget, Node, Target};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
     pub(super) fn assignment(&mut self, ast: &Ast) -> Lowered<Node> {
         match ast {
             Ast::Masgn(node) => {
-                let Ast::Mlhs(list) = &*node.lhs else { return refuse(ast, "this multiple assignment") };
+                let Ast::Mlhs(list) = &*node.lhs else { return unsupported(ast, "this multiple assignment") };
                 let value = self.boxed(&node.rhs)?;
                 Ok(Node::MultipleAssign(self.multi(&list.items)?, value))
             }
             Ast::OpAsgn(node) => {
-                let target = self.target_of(&node.recv)?;
+                let target = self.target(&node.recv)?;
                 let operator = self.name(node.operator.trim_end_matches('='));
                 Ok(Node::OperatorAssign { target, operator, value: self.boxed(&node.value)? })
             }
             Ast::OrAsgn(node) => {
-                let target = self.target_of(&node.recv)?;
+                let target = self.target(&node.recv)?;
                 Ok(Node::OrAssign { target, value: self.boxed(&node.value)? })
             }
             Ast::AndAsgn(node) => {
-                let target = self.target_of(&node.recv)?;
+                let target = self.target(&node.recv)?;
                 Ok(Node::AndAssign { target, value: self.boxed(&node.value)? })
             }
             _ => {
@@ -36,8 +36,8 @@ impl Lowerer {
                     Ast::IndexAsgn(node) => node.value.as_deref(),
                     _ => None,
                 };
-                let Some(value) = value else { return refuse(ast, "an assignment without a value") };
-                // The variable exists, as nil, in its own value.
+                let Some(value) = value else { return unsupported(ast, "an assignment without a value") };
+                // The target is lowered first: in `a = a`, the value reads the new variable, which is nil.
                 let target = self.target(ast)?;
                 Ok(Node::Assign(target, self.boxed(value)?))
             }
@@ -72,7 +72,7 @@ impl Lowerer {
                     name: self.name(node.method_name.trim_end_matches('=')),
                     safe: false,
                 },
-                None => return refuse(ast, "this assignment"),
+                None => return unsupported(ast, "this assignment"),
             },
             Ast::CSend(node) => Target::Attribute {
                 receiver: self.boxed(&node.recv)?,
@@ -80,7 +80,7 @@ impl Lowerer {
                 safe: true,
             },
             Ast::Mlhs(node) => Target::Nested(self.multi(&node.items)?),
-            other => return refuse(other, "this assignment"),
+            other => return unsupported(other, "this assignment"),
         })
     }
 
@@ -105,7 +105,8 @@ impl Lowerer {
         Ok(multi)
     }
 
-    /// The variables of a `for`, and whether there is one that takes each value whole.
+    /// Lowers the variables of a `for`. Also returns true for a single variable, which receives each value
+    /// whole.
     pub(super) fn for_target(&mut self, ast: &Ast) -> Lowered<(MultiTarget, bool)> {
         match ast {
             Ast::Mlhs(list) => Ok((self.multi(&list.items)?, false)),

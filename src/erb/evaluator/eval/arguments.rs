@@ -1,4 +1,4 @@
-//! Arguments: evaluating them for a call, and binding them to parameters.
+//! Evaluates the arguments of a call, and binds them to the parameters of a method or block.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::parse::ir::{Argument, Body, Pair, Parameter, Params};
 #[derive(Default, Clone)]
 pub(crate) struct Args {
     pub(crate) list: Vec<Value>,
-    /// The last of `list` is a hash of keyword arguments.
+    /// True if the last of `list` is a hash of keyword arguments.
     pub(crate) keywords: bool,
     pub(crate) block: Option<Value>,
 }
@@ -36,7 +36,7 @@ impl Args {
         self.list.is_empty()
     }
 
-    /// The hash of keyword arguments.
+    /// Returns the hash of keyword arguments.
     pub(crate) fn options(&self) -> Option<Rc<RHash>> {
         match self.list.last() {
             Some(Value::Hash(hash)) if self.keywords => Some(Rc::clone(hash)),
@@ -44,7 +44,7 @@ impl Args {
         }
     }
 
-    /// The arguments that are not keywords.
+    /// Returns the arguments that are not keywords.
     pub(crate) fn positional(&self) -> &[Value] {
         match self.list.len() {
             length if self.keywords && length > 0 => &self.list[..length - 1],
@@ -53,14 +53,19 @@ impl Args {
     }
 }
 
-/// How strict parameters are with the number of arguments.
+/// The rules for a wrong number of arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
+    /// Methods and lambdas raise an `ArgumentError`.
     Method,
+    /// Blocks ignore extra arguments, and missing ones are nil. A single array is spread over several
+    /// parameters.
     Block,
 }
 
 impl Interp {
+    /// Evaluates arguments. The result is as in [`Args`]: the values, and true if the last is a hash of
+    /// keywords.
     pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> R<(Vec<Value>, bool)> {
         let mut list = Vec::with_capacity(args.len());
         let mut keywords = false;
@@ -84,7 +89,7 @@ impl Interp {
         Ok((list, keywords))
     }
 
-    /// The values `*value` stands for.
+    /// Returns the values that `*value` expands to.
     pub(crate) fn splat(&mut self, value: &Value) -> R<Vec<Value>> {
         match value {
             Value::Nil => Ok(Vec::new()),
@@ -129,14 +134,14 @@ impl Interp {
         Ok(hash)
     }
 
-    /// Puts arguments into the variables of a scope.
+    /// Binds arguments to the parameters of `body`, as variables of its scope `env`.
     pub(super) fn bind(&mut self, body: &Body, args: Args, env: &Rc<Env>, strictness: Strictness) -> R<()> {
         let params = &body.params;
         let Args { mut list, keywords, block } = args;
         if params.numbered > 0 {
             return self.bind_numbered(params.numbered, list, env);
         }
-        // The common case first.
+        // The fast path for a block with one parameter.
         if let ([Parameter::Slot(slot)], true) = (params.required.as_slice(), params.is_simple())
             && strictness == Strictness::Block
             && params.lone
@@ -194,7 +199,6 @@ impl Interp {
                 list.truncate(most);
             }
             while list.len() < needed {
-                // Missing ones are nil; those given fill the required first, then the last.
                 list.push(Value::Nil);
             }
         }
@@ -214,8 +218,7 @@ impl Interp {
             self.bind_one(parameter, value, env)?;
         }
         let optional = spare.min(params.optional.len());
-        for (slot, default) in params.optional.iter().take(optional) {
-            let _ = default;
+        for (slot, _) in params.optional.iter().take(optional) {
             set(env, *slot, values.next().unwrap_or(Value::Nil));
         }
         for (slot, default) in params.optional.iter().skip(optional) {
@@ -284,6 +287,7 @@ impl Interp {
         }
     }
 
+    /// Binds the arguments of a block that uses `_1`, `_2`, …
     fn bind_numbered(&mut self, count: u32, mut list: Vec<Value>, env: &Rc<Env>) -> R<()> {
         if count == 1 {
             set(env, 0, list.into_iter().next().unwrap_or(Value::Nil));
@@ -302,13 +306,13 @@ impl Interp {
 
 #[inline(always)]
 pub(super) fn set(env: &Rc<Env>, slot: u32, value: Value) {
-    if let Some(place) = env.vars.borrow_mut().get_mut(slot as usize) {
-        *place = value;
+    if let Some(variable) = env.vars.borrow_mut().get_mut(slot as usize) {
+        *variable = value;
     }
 }
 
 impl Params {
-    /// Required parameters only.
+    /// Returns true if all parameters are required and positional.
     fn is_simple(&self) -> bool {
         self.optional.is_empty()
             && self.rest.is_none()
@@ -318,7 +322,7 @@ impl Params {
             && self.block.is_none()
     }
 
-    /// What `arity` says of a method or lambda with these parameters.
+    /// Returns the `arity` of a method or lambda with these parameters.
     pub(crate) fn arity(&self) -> i64 {
         let needed = (self.required.len() + self.post.len()) as i64;
         let required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());

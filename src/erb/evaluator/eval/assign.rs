@@ -1,4 +1,4 @@
-//! Assignments.
+//! Evaluates assignments.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,12 +8,15 @@ use super::{Env, Flow, Interp, R};
 use crate::evaluator::value::{RMatch, Value};
 use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
-/// A target whose parts have been evaluated, so that it can be read and then written.
+/// A target whose receiver and indexes have been evaluated, so that it can be read and then written.
 enum Place {
+    /// A variable or constant, which has neither.
     Simple,
+    /// The receiver and the indexes of `receiver[index]`.
     Index(Value, Vec<Value>),
+    /// The receiver of `receiver.name`.
     Attribute(Value),
-    /// `nil&.name = value`
+    /// `nil&.name = value`, which assigns nothing.
     Nowhere,
 }
 
@@ -86,6 +89,7 @@ impl Interp {
         }
     }
 
+    /// Evaluates `/(?<name>…)/ =~ value`, which sets a variable for each named group.
     fn match_assign(
         &mut self,
         expr: &Expr,
@@ -146,7 +150,7 @@ impl Interp {
         }
     }
 
-    /// For `||=` a variable that does not exist is nil.
+    /// Reads a target for `||=` or `&&=`. A constant or class variable that does not exist is nil.
     fn read_or_nil(&mut self, target: &Target, place: &Place, env: &Rc<Env>) -> R<Value> {
         match (target, self.read(target, place, env)) {
             (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
@@ -196,13 +200,13 @@ impl Interp {
         Ok(())
     }
 
-    /// Writes a target that is evaluated now.
+    /// Evaluates a target and writes it.
     pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> R<()> {
         let place = self.place(target, env)?;
         self.write(target, &place, value, env)
     }
 
-    /// Takes a value apart.
+    /// Spreads a value over several targets.
     pub(super) fn assign_multi(&mut self, multi: &MultiTarget, value: &Value, env: &Rc<Env>) -> R<()> {
         let list = match value {
             Value::Array(array) => array.to_vec(),
@@ -229,6 +233,7 @@ impl Interp {
     }
 }
 
+/// Returns the text of a named group.
 fn named(found: &RMatch, name: &str) -> Value {
     found.regexp.group_index(name).map_or(Value::Nil, |index| found.value(index))
 }

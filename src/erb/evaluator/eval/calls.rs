@@ -1,4 +1,12 @@
-//! Calls: of methods a template defined, of Ruby's own, of blocks and procs.
+//! Evaluates calls of methods, blocks and procs.
+//!
+//! A method is looked up in this order: those that the template defined, Ruby's own (`builtin`), Ruby's
+//! private ones (`kernel`) if the receiver is `self`, and `method_missing`. Before all of these, a call on
+//! `self` tries the methods that need the caller's scope, such as `block_given?` (`own_call`).
+//!
+//! Two parameters recur here. `own` is true if the receiver is `self`, so that private methods may be called.
+//! `bare` is true for a name alone, without receiver and arguments, which Ruby's error calls a "local
+//! variable or method".
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,7 +34,6 @@ impl Interp {
             None => true,
             Some(receiver) => matches!(receiver.node, Node::Myself),
         };
-        // An attribute writer's value is what was assigned, whatever the method returns; a plain call is not.
         let bare = call.receiver.is_none() && call.args.is_empty();
         let result = if own {
             match self.own_call(&receiver, &call.name, &args, env)? {
@@ -42,7 +49,8 @@ impl Interp {
         }
     }
 
-    /// The block of a call, and the tag of breaks from it.
+    /// Evaluates the block of a call. Also returns its tag for `Flow::Break`, or 0 for a block that is not a
+    /// literal.
     fn eval_block(&mut self, block: Option<&BlockArgument>, env: &Rc<Env>) -> R<(Option<Value>, u64)> {
         match block {
             None => Ok((None, 0)),
@@ -59,7 +67,7 @@ impl Interp {
         }
     }
 
-    /// What `&value` passes.
+    /// Converts the value of `&value` to a block.
     pub(crate) fn block_from(&mut self, value: Value) -> R<Option<Value>> {
         match value {
             Value::Nil => Ok(None),
@@ -91,17 +99,19 @@ impl Interp {
         self.dispatch(receiver, name, Args::new(args), false, false, None)
     }
 
+    /// Calls a public method with keywords or a block.
     pub(crate) fn call_with(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, false, false, None)
     }
 
-    /// Calls a method, private ones included.
+    /// Calls a public or private method.
     pub(crate) fn call_any(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, true, false, None)
     }
 
+    /// Calls `name=`.
     pub(super) fn call_attribute_writer(
         &mut self,
         receiver: &Value,
@@ -113,7 +123,7 @@ impl Interp {
         Ok(())
     }
 
-    /// The method a template defined for this receiver.
+    /// Finds a method that the template defined for this receiver.
     pub(crate) fn find_user_method(&mut self, receiver: &Value, name: &str) -> Option<Rc<Method>> {
         match receiver {
             Value::Object(object) => {
@@ -135,6 +145,8 @@ impl Interp {
         }
     }
 
+    /// Looks a method up and calls it. `env` is the caller's scope, for protected methods and for methods
+    /// that use it.
     fn dispatch(
         &mut self,
         receiver: &Value,
@@ -178,6 +190,7 @@ impl Interp {
         self.no_method(receiver, name, own, bare)
     }
 
+    /// Calls the template's `method_missing`. Returns None if the receiver has none.
     fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
         let mut list = vec![Value::symbol(name)];
@@ -186,15 +199,17 @@ impl Interp {
         self.invoke(&method, receiver, args).map(Some)
     }
 
+    /// Returns the error for a missing method: "unsupported" if Ruby has the method, and otherwise Ruby's own
+    /// error.
     fn no_method(&mut self, receiver: &Value, name: &str, own: bool, bare: bool) -> R<Value> {
         if self.ruby_has(receiver, name) || (own && self.kernel_has(name)) {
             let class = self.class_of(receiver).label();
-            let what = match receiver {
+            let construct = match receiver {
                 Value::Class(class) => format!("{}.{name}", class.label()),
                 _ if own => format!("the method '{name}'"),
                 _ => format!("{class}#{name}"),
             };
-            return Err(self.unsupported(what));
+            return Err(self.unsupported(construct));
         }
         let shown = self.describe_receiver(receiver)?;
         let detail = Value::symbol(name);
@@ -205,7 +220,7 @@ impl Interp {
         Err(self.error_with("NoMethodError", format!("undefined method `{name}' for {shown}"), detail))
     }
 
-    /// Runs a method a template defined.
+    /// Calls a method that the template defined.
     pub(crate) fn invoke(&mut self, method: &Rc<Method>, receiver: &Value, args: Args) -> R<Value> {
         self.check_depth()?;
         match &method.body {
@@ -256,7 +271,7 @@ impl Interp {
         }
     }
 
-    /// Runs a block with these values, as `yield` does.
+    /// Calls a block with these values, as `yield` does.
     pub(crate) fn yield_to(&mut self, block: &Value, args: Vec<Value>) -> R<Value> {
         let Value::Proc(block) = block else {
             return Err(self.error("LocalJumpError", "no block given (yield)"));
@@ -265,17 +280,19 @@ impl Interp {
         self.call_proc_as(block, Args::new(args), None, false, None)
     }
 
-    /// Runs a block with one value.
+    /// Calls a block with one value.
     pub(crate) fn yield_one(&mut self, block: &Value, value: Value) -> R<Value> {
         self.yield_to(block, vec![value])
     }
 
-    /// Runs a proc as `call` does.
+    /// Calls a proc, as `Proc#call` does.
     pub(crate) fn call_proc(&mut self, block: &Rc<RProc>, args: Args) -> R<Value> {
         self.call_proc_as(block, args, None, false, None)
     }
 
-    /// Runs a proc, with another `self` and another class to define in where given.
+    /// Calls a proc. `this` replaces its `self`, and `module` the class in which `def` defines methods. With
+    /// `as_method` it behaves like a method: it checks the number of arguments, and `return` leaves only the
+    /// proc.
     pub(crate) fn call_proc_as(
         &mut self,
         block: &Rc<RProc>,
@@ -347,6 +364,7 @@ impl Interp {
         self.call_proc(&block, Args { list, keywords, block: None })
     }
 
+    /// Evaluates `super`. Without `args` it passes the arguments of the current method.
     pub(super) fn eval_super(
         &mut self,
         args: Option<&[Argument]>,
@@ -392,22 +410,23 @@ impl Interp {
         }
     }
 
+    /// Finds the method that `super` calls: the next one after `owner` in the order of lookup.
     fn method_above(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
         if let Value::Class(class) = this {
             let mut next = class.superclass.clone();
-            let mut seen = class.singleton.borrow().contains_key(name);
-            if !seen {
+            let mut found_owner = class.singleton.borrow().contains_key(name);
+            if !found_owner {
                 let mut at = Some(Rc::clone(class));
                 while let Some(candidate) = at {
                     if Rc::ptr_eq(&candidate, owner) {
                         next = candidate.superclass.clone();
-                        seen = true;
+                        found_owner = true;
                         break;
                     }
                     at = candidate.superclass.clone();
                 }
             }
-            return if seen { next.and_then(|class| class.find_singleton(name)) } else { None };
+            return if found_owner { next.and_then(|class| class.find_singleton(name)) } else { None };
         }
         let mut classes = Vec::new();
         if let Value::Object(object) = this
@@ -424,7 +443,7 @@ impl Interp {
         classes[at + 1..].iter().find_map(|class| class.methods.borrow().get(name).cloned())
     }
 
-    /// How an error names a receiver.
+    /// Describes a receiver as Ruby 3.1 does in its error messages.
     pub(crate) fn describe_receiver(&mut self, receiver: &Value) -> R<String> {
         Ok(match receiver {
             Value::Nil => "nil:NilClass".into(),

@@ -1,4 +1,4 @@
-//! Classes, modules, constants and the variables of objects.
+//! Evaluates definitions of classes, modules and methods, and looks up constants and variables.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RMatch, Value
 use crate::parse::ir::{Body, ConstScope, Expr, Name, Node};
 
 impl Interp {
-    /// A class of Ruby's own, by its full name. Made when first used.
+    /// Returns one of Ruby's own classes by its full name. It is created on first use.
     pub(crate) fn class(&mut self, name: &str) -> Rc<Class> {
         if let Some(class) = self.classes.get(name) {
             return Rc::clone(class);
@@ -38,13 +38,13 @@ impl Interp {
             (None, Value::Proc(block)) if matches!(block.kind, ProcKind::Method { .. }) => "Method",
             (None, Value::Class(class)) if class.is_module => "Module",
             (None, Value::Class(_)) => "Class",
-            // Whatever is left is a proc.
+            // All other variants have a core class.
             (None, _) => "Proc",
         };
         self.class(name)
     }
 
-    /// The class of this name, if Ruby or the template has it.
+    /// Returns one of Ruby's own classes by its full name, if there is one.
     fn named_class(&mut self, name: &str) -> Option<Rc<Class>> {
         if let Some(class) = self.classes.get(name) {
             return Some(Rc::clone(class));
@@ -69,7 +69,7 @@ impl Interp {
         }
     }
 
-    /// A constant as code here sees it.
+    /// Looks up a constant from the current scope: in the classes around it, then at the top level.
     pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
         let mut at = Some(Rc::clone(&env.module));
         while let Some(class) = at {
@@ -84,7 +84,7 @@ impl Interp {
             }
             at = class.outer.clone();
         }
-        // All code of a template stands inside the evaluation context, `class ::String` as well.
+        // All code of a template, even in `class ::String`, is inside of the evaluation context class.
         let context = self.class("TemplateEvaluationContext");
         if let Some(value) = context.constants.borrow().get(name) {
             return Ok(value.clone());
@@ -92,7 +92,7 @@ impl Interp {
         let object = self.class("Object");
         match self.constant_in(&object, name) {
             Err(flow) if self.raised(&flow, "NameError") => {
-                // Ruby names the class the code stands in.
+                // Ruby's message names the class around the code.
                 let text = format!("uninitialized constant {}::{name}", env.module.label());
                 Err(self.error_with("NameError", text, Value::symbol(name)))
             }
@@ -100,6 +100,7 @@ impl Interp {
         }
     }
 
+    /// Looks up a constant in a class and its ancestors.
     pub(crate) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> R<Value> {
         for ancestor in class.ancestors() {
             if let Some(value) = ancestor.constants.borrow().get(name) {
@@ -122,6 +123,7 @@ impl Interp {
         Err(self.error_with("NameError", format!("uninitialized constant {full}"), detail))
     }
 
+    /// Returns the full name of a constant in a class.
     pub(super) fn qualified(&mut self, outer: &Rc<Class>, name: &str) -> Name {
         let top = matches!(&*outer.label(), "Object");
         Arc::from(if top { name.to_owned() } else { format!("{}::{name}", outer.label()) })
@@ -208,13 +210,14 @@ impl Interp {
         class.methods.borrow_mut().insert(Arc::clone(name), method);
     }
 
-    /// Methods added to a class of Ruby's own are looked up from now on.
+    /// Records that a class gets methods, if it is one of Ruby's own. See `Interp::patched`.
     pub(crate) fn note_patch(&mut self, class: &Rc<Class>) {
         if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
             self.patched = true;
         }
     }
 
+    /// Returns the singleton class of an object, which it creates on first use.
     pub(crate) fn singleton_of(&mut self, object: &Rc<crate::evaluator::value::Object>) -> Rc<Class> {
         let existing = object.singleton.borrow().clone();
         existing.unwrap_or_else(|| {
@@ -235,11 +238,12 @@ impl Interp {
                 method.owner = Rc::clone(&singleton);
                 singleton.methods.borrow_mut().insert(Arc::clone(name), Rc::new(method));
             }
-            _ => return Err(self.unsupported("a method defined on one value")),
+            _ => return Err(self.unsupported("a singleton method of this value")),
         }
         Ok(())
     }
 
+    /// Defines `to` as another name of the method `from`.
     pub(crate) fn alias(&mut self, class: &Rc<Class>, to: &Name, from: &Name) -> R<()> {
         let body = match class.find_method(from) {
             Some(method) => Rc::new(Method {
@@ -260,6 +264,7 @@ impl Interp {
         Ok(())
     }
 
+    /// Returns the class or module that a definition opens. It is created if it does not exist.
     fn open_class(
         &mut self,
         name: &Expr,
@@ -283,8 +288,8 @@ impl Interp {
             return Ok(class);
         }
         let full = self.qualified(&outer, name);
-        // The template runs inside an evaluation context class: a class of Ruby's own is not in it, so
-        // that reopening `String` there makes a new one, as it does in Ruby.
+        // The template is inside of the evaluation context class. So, as in Ruby, `class String` creates a
+        // new class there, and only `class ::String` reopens Ruby's own.
         if let Some(class) = self.named_class(&full) {
             return Ok(class);
         }
@@ -306,6 +311,7 @@ impl Interp {
         Ok(class)
     }
 
+    /// Evaluates the body of a class or module definition.
     pub(crate) fn run_body(&mut self, class: &Rc<Class>, body: &Arc<Body>, _env: &Rc<Env>) -> R<Value> {
         class.visibility.set(Visibility::Public);
         let frame = Rc::new(Frame {
@@ -422,7 +428,7 @@ impl Interp {
         }
     }
 
-    /// Whether an exception is of this class.
+    /// Returns true if a flow is an exception of this class or a subclass.
     pub(crate) fn raised(&mut self, flow: &Flow, class: &str) -> bool {
         match flow {
             Flow::Raise(exception) => {
@@ -435,7 +441,7 @@ impl Interp {
 }
 
 impl MethodBody {
-    /// The same body for another name.
+    /// Returns a copy that shares the code, for an alias.
     pub(crate) fn shared(&self) -> MethodBody {
         match self {
             MethodBody::Code(body) => MethodBody::Code(Arc::clone(body)),

@@ -1,4 +1,4 @@
-//! Control flow.
+//! Evaluates control flow: branches, loops, `case`, `rescue`, jumps and `defined?`.
 
 use std::rc::Rc;
 
@@ -235,6 +235,7 @@ impl Interp {
         }
     }
 
+    /// Returns the first `rescue` that handles an exception.
     fn find_rescue<'a>(
         &mut self,
         arms: &'a [RescueArm],
@@ -266,8 +267,9 @@ impl Interp {
         Ok(None)
     }
 
+    /// Evaluates `defined?(inner)`: Ruby's name for the kind of expression, or nil.
     fn eval_defined(&mut self, inner: &Expr, env: &Rc<Env>) -> R<Value> {
-        let what = match &inner.node {
+        let kind = match &inner.node {
             Node::Local(_) => "local-variable",
             Node::Nil => "expression",
             Node::Myself => "self",
@@ -316,6 +318,6 @@ impl Interp {
             }
             _ => "expression",
         };
-        Ok(Value::str(what))
+        Ok(Value::str(kind))
     }
 }

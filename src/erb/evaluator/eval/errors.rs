@@ -1,4 +1,4 @@
-//! Exceptions: making them, and what of them reaches the caller.
+//! Creates exceptions, and converts an exception that ends the rendering to a [`RenderError`].
 
 use std::rc::Rc;
 
@@ -7,12 +7,12 @@ use crate::error::{RenderError, TemplateError};
 use crate::evaluator::value::{Class, Data, Exception, Object, Value};
 
 impl Interp {
-    /// An exception of a class of Ruby's own.
+    /// Creates an exception of one of Ruby's own classes, raised by the current expression.
     pub(crate) fn error(&mut self, class: &str, message: impl Into<String>) -> Flow {
         self.error_with(class, message, Value::Nil)
     }
 
-    /// An exception with a detail: the key of a `KeyError`, the name of a `NameError`.
+    /// Creates an exception with a detail, such as the key of a `KeyError` or the name of a `NameError`.
     pub(crate) fn error_with(&mut self, class: &str, message: impl Into<String>, detail: Value) -> Flow {
         let class = self.class(class);
         let exception = self.exception(class, Value::str(message.into()));
@@ -23,6 +23,7 @@ impl Interp {
         Flow::Raise(exception)
     }
 
+    /// Creates an exception that has not been raised yet.
     pub(crate) fn exception(&mut self, class: Rc<Class>, message: Value) -> Rc<Object> {
         let data = Data::Exception(Exception {
             message,
@@ -42,7 +43,7 @@ impl Interp {
         Err(self.error("ArgumentError", message))
     }
 
-    /// `no implicit conversion of … into …`
+    /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
     pub(crate) fn no_conversion<T>(&mut self, value: &Value, into: &str) -> R<T> {
         let from = match value {
             Value::Nil => "nil".to_owned(),
@@ -58,13 +59,13 @@ impl Interp {
         Err(self.error("FrozenError", format!("can't modify frozen {class}: {shown}")))
     }
 
-    /// The message of an exception.
+    /// Calls `message` on an exception.
     pub(crate) fn exception_message(&mut self, exception: &Rc<Object>) -> R<String> {
         let message = self.call(&Value::Object(Rc::clone(exception)), "message", Vec::new())?;
         self.text_of(&message)
     }
 
-    /// What the caller of the renderer learns.
+    /// Converts the flow that ended the rendering to the renderer's error.
     pub(super) fn render_error(&mut self, name: &str, flow: Flow) -> RenderError {
         let template = name.to_owned();
         let here = self.template.line_at(self.span.0);
@@ -80,7 +81,7 @@ impl Interp {
                 };
                 let message = match self.exception_message(&exception) {
                     Ok(message) => message,
-                    Err(Flow::Stop(_)) | Err(_) => String::from("(no message)"),
+                    Err(_) => String::from("(no message)"),
                 };
                 RenderError::Template(Box::new(TemplateError {
                     template,

@@ -1,4 +1,4 @@
-//! Expressions: literals, variables, constants, strings.
+//! Evaluates expressions: literals, variables, strings, and the output of the template.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::evaluator::value::{RRange, RString, Value};
 use crate::parse::ir::{Expr, Node, Part, Slot};
 
 impl Interp {
-    /// The value of an expression.
+    /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_more`.
     pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         self.step(1)?;
         match &expr.node {
@@ -116,6 +116,7 @@ impl Interp {
         }
     }
 
+    /// Evaluates an expression that may be absent. Returns nil without one.
     pub(super) fn eval_maybe(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> R<Value> {
         expr.map_or(Ok(Value::Nil), |expr| self.eval(expr, env))
     }
@@ -125,7 +126,7 @@ impl Interp {
         env.up(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
     }
 
-    /// Appends to the output, which is the template's first variable.
+    /// Appends to the output, which is the first variable of the template (`_erbout`), and returns it.
     fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         let mut top = env;
         while let Some(parent) = &top.parent {
@@ -146,6 +147,7 @@ impl Interp {
         Ok(buffer)
     }
 
+    /// Appends the value of `<%= … %>` to the output.
     fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         let value = self.eval(value, env)?;
         match &value {
@@ -162,6 +164,7 @@ impl Interp {
         }
     }
 
+    /// Concatenates the parts of an interpolated string.
     fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<RString> {
         self.charge(48)?;
         let string = RString::new(String::new());
@@ -184,12 +187,13 @@ impl Interp {
         Ok(string)
     }
 
-    /// Adds text or bytes to a string, counting the memory. What would be both is beyond this renderer.
+    /// Appends text or, if `binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
+    /// ASCII is not supported.
     pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> R<()> {
         self.charge(text.len())?;
         match string.append(text, binary) {
             true => Ok(()),
-            false => Err(self.unsupported("a string of both bytes and letters beyond ASCII")),
+            false => Err(self.unsupported("a string that mixes bytes and characters beyond ASCII")),
         }
     }
 
@@ -222,7 +226,7 @@ impl Interp {
         Ok(Value::array(items))
     }
 
-    /// A range, if its ends can be compared.
+    /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
     pub(crate) fn range(&mut self, from: Value, to: Value, exclusive: bool) -> R<Value> {
         let fits = match (&from, &to) {
             (Value::Nil, _) | (_, Value::Nil) => true,

@@ -1,7 +1,11 @@
-//! Walks a template's tree.
+//! Evaluates a template by walking its tree.
 //!
-//! Nothing here reaches outside: no file, process, network or environment. Steps, memory and depth are
-//! limited, see [`Limits`].
+//! A template has no access to files, processes, network or environment. Its steps, memory and depth are
+//! limited by [`Limits`].
+//!
+//! Exceptions, `break`, `return` and the like are the error type [`Flow`], so that `?` passes them on to the
+//! code that handles them. Unsupported Ruby and exceeded limits are `Flow::Stop`, which no template can
+//! rescue.
 
 mod arguments;
 mod assign;
@@ -27,94 +31,120 @@ use crate::error::RenderError;
 use crate::parse::Template;
 use crate::parse::ir::Name;
 
-/// What one rendering may use.
+/// The resources that one rendering may use.
+///
+/// A template that exceeds `steps` or `memory` fails with [`RenderError::Limit`].
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Expressions evaluated and elements visited.
+    /// The number of expressions evaluated and elements visited.
     pub steps: u64,
-    /// Bytes of strings and collections made, all told.
+    /// The total bytes of all values that are created, including those no longer in use.
     pub memory: u64,
-    /// Bytes of stack.
+    /// The bytes of stack of the rendering thread. When three quarters are used, the template gets Ruby's
+    /// `SystemStackError`.
     pub stack: usize,
 }
 
 impl Default for Limits {
+    /// 50 million steps, 512 MiB of memory and 256 MiB of stack.
     fn default() -> Self {
         Limits { steps: 50_000_000, memory: 512 << 20, stack: 256 << 20 }
     }
 }
 
-/// Why evaluation left the usual path.
+/// A transfer of control that ends the current expression.
 pub(crate) enum Flow {
     Raise(Rc<Object>),
+    /// `break` in a block. The number is the tag of the block, which the call with the block compares.
     Break(u64, Value),
+    /// `next` in a block.
     Next(Value),
+    /// `break` in `while`, `until` or `for`.
     LoopBreak(Value),
+    /// `next` in `while`, `until` or `for`.
     LoopNext,
+    /// `return` from the frame with this id.
     Return(u64, Value),
+    /// `throw`: the tag and the value.
     Throw(Value, Value),
     Retry,
-    /// Not an exception: a template cannot rescue it.
+    /// Ends the rendering. No `rescue` or `ensure` runs.
     Stop(Box<Stop>),
 }
 
-/// What a template cannot rescue.
+/// The reason of [`Flow::Stop`].
 pub(crate) enum Stop {
+    /// The name of the unsupported Ruby.
     Unsupported(String),
+    /// The exceeded limit, as a sentence.
     Limit(String),
 }
 
 pub(crate) type R<T = Value> = Result<T, Flow>;
 
-/// What a method call has and its blocks share.
+/// The state of one method call, which the blocks in the method share.
 pub(crate) struct Frame {
     pub(super) id: u64,
     pub(super) block: Option<Value>,
     pub(super) args: Vec<Value>,
+    /// True if the last of `args` is a hash of keyword arguments.
     pub(super) keywords: bool,
+    /// The name of the method. None for the template and for class bodies.
     pub(super) method: Option<Name>,
-    /// The class the method belongs to, for `super`.
+    /// The class that defines the method, for `super`.
     pub(super) owner: Option<Rc<Class>>,
+    /// The value of `$~`.
     pub(super) last_match: RefCell<Option<Rc<RMatch>>>,
 }
 
-/// The variables of one scope, with what is around it.
+/// The variables of one scope, and its surroundings.
 pub(crate) struct Env {
     pub(super) vars: RefCell<Vec<Value>>,
+    /// The scope around a block.
     pub(super) parent: Option<Rc<Env>>,
     pub(super) frame: Rc<Frame>,
+    /// The value of `self`.
     pub(super) this: Value,
-    /// Where `def` defines and constants are looked up.
+    /// The class in which `def` defines methods and the lookup of constants starts.
     pub(super) module: Rc<Class>,
-    /// What a `break` here carries.
+    /// The tag of the current block, for `Flow::Break`.
     pub(super) tag: u64,
 }
 
-/// The evaluator of one rendering.
+/// The state of one rendering.
 pub(crate) struct Interp {
     pub(super) template: Arc<Template>,
     pub(super) context: Context,
     limits: Limits,
+    /// The steps taken so far.
     steps: u64,
+    /// The bytes charged so far.
     memory: u64,
+    /// An address at the start of the thread's stack.
     stack_base: usize,
+    /// The last id given out.
     next_id: u64,
-    /// The call being evaluated, for errors.
+    /// The expression that errors quote.
     pub(super) span: (u32, u32),
+    /// Ruby's own classes that the template has used, by full name.
     pub(super) classes: FxHashMap<Name, Rc<Class>>,
     pub(super) globals: FxHashMap<Name, Value>,
+    /// Compiled regular expressions, by source and options.
     pub(super) regexps: FxHashMap<(String, u8), Rc<Regex>>,
-    /// Whether a template added methods to a class of Ruby's own.
+    /// True if the template has added methods to one of Ruby's own classes. Calls on their values must then
+    /// look for such methods.
     pub(super) patched: bool,
+    /// The evaluation context: `self` of the template.
     pub(super) main: Value,
     pub(super) spec: Value,
     pub(super) properties: Value,
     pub(super) raw_properties: Value,
-    /// Collections being shown, so that those that hold themselves end.
+    /// The addresses of the collections that `inspect` is showing. It ends the recursion into collections
+    /// that contain themselves.
     pub(super) showing: Vec<usize>,
 }
 
-/// Renders a template. The stack of the calling thread must be as large as the limits say.
+/// Renders a template. The calling thread must have `limits.stack` bytes of stack.
 pub(crate) fn run(
     name: &str,
     template: &Arc<Template>,
@@ -124,7 +154,7 @@ pub(crate) fn run(
     let base = 0u8;
     let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
     let result = interp.render().map_err(|flow| interp.render_error(name, flow));
-    interp.let_go();
+    interp.break_cycles();
     result
 }
 
@@ -177,7 +207,7 @@ impl Interp {
             Some(code) => self.eval(code, &env),
             None => Ok(Value::Nil),
         };
-        // Blocks in variables hold the scope they stand in, and are held by it.
+        // A block in a variable and its scope refer to each other. Dropping the variables frees both.
         env.vars.take();
         match result? {
             Value::Str(text) => Ok(text.bytes()),
@@ -185,15 +215,16 @@ impl Interp {
         }
     }
 
-    /// Takes apart what holds itself in a circle, and would not be freed: classes and what stands in them. Only
-    /// values that a template made hold each other stay, as much as the limit of memory lets them be.
-    fn let_go(&mut self) {
-        let mut open: Vec<Rc<Class>> = self.classes.drain().map(|(_, class)| class).collect();
+    /// Breaks reference cycles so that evaluated classes are freed.
+    ///
+    /// Cycles between other values of the template are not freed. The limit of memory bounds them.
+    fn break_cycles(&mut self) {
+        let mut remaining: Vec<Rc<Class>> = self.classes.drain().map(|(_, class)| class).collect();
         self.globals.clear();
-        while let Some(class) = open.pop() {
+        while let Some(class) = remaining.pop() {
             for value in class.constants.take().into_values() {
                 if let Value::Class(inner) = value {
-                    open.push(inner);
+                    remaining.push(inner);
                 }
             }
             class.methods.take();
@@ -205,13 +236,13 @@ impl Interp {
         }
     }
 
-    /// A number no other object has.
+    /// Returns a new id for an object, a frame or a block.
     pub(super) fn id(&mut self) -> u64 {
         self.next_id += 8;
         self.next_id
     }
 
-    /// A new object.
+    /// Creates an object.
     pub(super) fn object(&mut self, class: Rc<Class>, data: Data) -> Value {
         Value::Object(self.raw_object(class, data))
     }
@@ -227,40 +258,40 @@ impl Interp {
         })
     }
 
-    /// Counts work done.
+    /// Counts steps, and ends the rendering when the limit is exceeded.
     #[inline(always)]
     pub(super) fn step(&mut self, count: u64) -> R<()> {
         self.steps += count;
         if self.steps > self.limits.steps {
-            return Err(self.ran_too_long());
+            return Err(self.step_limit_exceeded());
         }
         Ok(())
     }
 
     #[cold]
-    fn ran_too_long(&self) -> Flow {
+    fn step_limit_exceeded(&self) -> Flow {
         let text = format!("the template ran for more than {} steps", self.limits.steps);
         Flow::Stop(Box::new(Stop::Limit(text)))
     }
 
-    /// Counts memory about to be used.
+    /// Counts bytes that are about to be allocated, and ends the rendering when the limit is exceeded.
     #[inline(always)]
     pub(super) fn charge(&mut self, bytes: usize) -> R<()> {
         self.memory = self.memory.saturating_add(bytes as u64);
         if self.memory > self.limits.memory {
-            return Err(self.made_too_much());
+            return Err(self.memory_limit_exceeded());
         }
         Ok(())
     }
 
     #[cold]
-    fn made_too_much(&self) -> Flow {
+    fn memory_limit_exceeded(&self) -> Flow {
         let text =
-            format!("the template made more than {} MiB of values, all told", self.limits.memory >> 20);
+            format!("the template created more than {} MiB of values in total", self.limits.memory >> 20);
         Flow::Stop(Box::new(Stop::Limit(text)))
     }
 
-    /// Refuses to go deeper than the stack allows. Ruby raises here as well.
+    /// Raises Ruby's error for deep recursion when three quarters of the stack are used.
     #[inline(always)]
     pub(super) fn check_depth(&mut self) -> R<()> {
         let here = 0u8;
@@ -271,14 +302,15 @@ impl Interp {
         Ok(())
     }
 
-    /// Ends the rendering: this is Ruby that is not supported.
+    /// Returns the flow that ends the rendering because of unsupported Ruby. `construct` completes "… is not
+    /// supported".
     pub(super) fn unsupported(&self, construct: impl Into<String>) -> Flow {
         Flow::Stop(Box::new(Stop::Unsupported(construct.into())))
     }
 }
 
 impl Env {
-    /// The scope so many levels up.
+    /// Returns the scope `depth` levels outwards.
     pub(super) fn up(self: &Rc<Env>, depth: u32) -> &Rc<Env> {
         let mut env = self;
         for _ in 0..depth {

@@ -1,4 +1,4 @@
-//! Pattern matching of `case … in`.
+//! Matches the patterns of `case … in` and `=>`.
 
 use std::rc::Rc;
 
@@ -7,7 +7,8 @@ use crate::evaluator::value::{RHash, Value};
 use crate::parse::ir::{Expr, HashRest, Name, Pattern, Slot};
 
 impl Interp {
-    /// Whether a value matches, binding variables on the way.
+    /// Returns true if a value matches, and sets the variables of the pattern. A failed match may have set
+    /// some of them.
     pub(super) fn matches(&mut self, pattern: &Pattern, value: &Value, env: &Rc<Env>) -> R<bool> {
         self.step(1)?;
         self.check_depth()?;
@@ -86,6 +87,7 @@ impl Interp {
         }
     }
 
+    /// Returns the items of an array, or of an object with `deconstruct`. None for other values.
     fn deconstruct(&mut self, value: &Value) -> R<Option<Vec<Value>>> {
         match value {
             Value::Array(array) => Ok(Some(array.to_vec())),
@@ -97,6 +99,7 @@ impl Interp {
         }
     }
 
+    /// Matches `[*, middle, *]`: searches for the first run of items that match.
     fn find_matches(
         &mut self,
         items: &[Value],

@@ -1,4 +1,4 @@
-//! Hashes: in the order of insertion, keyed by `eql?`.
+//! Ruby's hashes: in the order of insertion, with keys compared by `eql?`.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::{Data, RString, Value};
 
-/// A key: equal as `eql?` sees it.
+/// A key, compared by `eql?`.
 #[derive(Clone)]
 pub(crate) struct Key(pub(crate) Value);
 
@@ -17,12 +17,15 @@ pub(crate) struct Key(pub(crate) Value);
 #[derive(Default)]
 pub(crate) struct RHash {
     pub(crate) map: RefCell<IndexMap<Key, Value, FxBuildHasher>>,
+    /// The value for missing keys.
     pub(crate) default: RefCell<Option<Value>>,
+    /// The block of `Hash.new`, which computes the value for a missing key.
     pub(crate) default_proc: RefCell<Option<Value>>,
     pub(crate) frozen: Cell<bool>,
 }
 
 impl RHash {
+    /// Returns the value of a key, without the hash's default.
     pub(crate) fn get(&self, key: &Value) -> Option<Value> {
         if let Value::Str(text) = key {
             return self.get_str(&text.get(), text.binary.get());
@@ -30,23 +33,23 @@ impl RHash {
         self.map.borrow().get(&Key(key.clone())).cloned()
     }
 
-    /// The value under a string key.
     fn get_str(&self, text: &str, binary: bool) -> Option<Value> {
         self.map.borrow().get(&StrKey(text, binary)).cloned()
     }
 
-    /// The value under a string key.
+    /// Returns the value of a string key.
     pub(crate) fn get_text(&self, text: &str) -> Option<Value> {
         self.get_str(text, false)
     }
 
-    /// The value under a symbol key.
+    /// Returns the value of a symbol key.
     pub(crate) fn get_symbol(&self, text: &str) -> Option<Value> {
         self.get(&Value::symbol(text))
     }
 
+    /// Sets the value of a key. As in Ruby, a string key is copied and frozen, so that later changes of the
+    /// string do not change the key.
     pub(crate) fn insert(&self, key: Value, value: Value) {
-        // A string key is copied, so that changing the string does not lose the entry.
         let key = match key {
             Value::Str(text) if !text.frozen.get() => {
                 let copy = text.copy();
@@ -78,7 +81,7 @@ impl RHash {
         hash
     }
 
-    /// A copy with the same defaults, not frozen.
+    /// Returns a copy with the same defaults that is not frozen.
     pub(crate) fn copy(&self) -> RHash {
         RHash {
             map: RefCell::new(self.map.borrow().clone()),
@@ -89,7 +92,7 @@ impl RHash {
     }
 }
 
-/// A borrowed string key.
+/// A borrowed string key: the text, and true for a binary string.
 #[derive(PartialEq, Eq)]
 struct StrKey<'a>(&'a str, bool);
 
@@ -123,7 +126,8 @@ impl Hash for Key {
     }
 }
 
-/// Deeper than this, values are told apart by comparing them only.
+/// The levels of nested values that a hash code covers. It also ends the recursion into values that contain
+/// themselves.
 const HASH_DEPTH: u32 = 32;
 
 fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
@@ -144,7 +148,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Float(float) => {
             state.write_u8(6);
-            // Both zeros are the same key.
+            // 0.0 and -0.0 are the same key.
             state.write_u64(if *float == 0.0 { 0 } else { float.to_bits() });
         }
         Value::Big(big) => big.hash(state),
@@ -186,7 +190,7 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// `eql?`: equal and of the same class.
+/// Compares by `eql?`: equal and of the same class. Values nested deeper than 1000 levels are not equal.
 pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
     if depth > 1000 {
         return false;

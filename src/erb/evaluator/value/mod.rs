@@ -18,7 +18,7 @@ use super::eval::{Env, Interp, R};
 use super::stdlib::regex::Regex;
 use crate::parse::ir::{Body, Name};
 
-/// A value. Cheap to clone: what can change is shared.
+/// A value. A clone shares the mutable content and is cheap.
 #[derive(Clone)]
 pub(crate) enum Value {
     Nil,
@@ -44,18 +44,19 @@ pub(crate) struct RArray {
     pub(super) frozen: Cell<bool>,
 }
 
-/// A range; nil at an end means that it has none.
+/// A range. An end of nil means that the range is open there.
 pub(crate) struct RRange {
     pub(super) from: Value,
     pub(super) to: Value,
     pub(super) exclusive: bool,
 }
 
-/// What a regular expression matched.
+/// The result of matching a regular expression.
 pub(crate) struct RMatch {
     pub(super) regexp: Rc<Regex>,
+    /// The text that was searched.
     pub(super) subject: Rc<str>,
-    /// Byte ranges; the first is the whole match.
+    /// The byte ranges of the groups in `subject`. The first is the whole match.
     pub(super) groups: Vec<Option<(usize, usize)>>,
 }
 
@@ -63,14 +64,14 @@ pub(crate) struct RMatch {
 pub(crate) struct RProc {
     pub(super) kind: ProcKind,
     pub(super) lambda: Cell<bool>,
-    /// Breaks out of the block carry this.
+    /// Identifies the call that a `break` in the block ends (`Flow::Break`). 0 if it has no such call.
     pub(super) tag: u64,
 }
 
-/// Code that stands for a block.
+/// A block implemented in Rust.
 pub(crate) type NativeBlock = Rc<dyn Fn(&mut Interp, Vec<Value>) -> R<Value>>;
 
-/// What a proc runs.
+/// The code of a proc.
 pub(crate) enum ProcKind {
     Block { body: Arc<Body>, env: Rc<Env> },
     Symbol(Name),
@@ -79,13 +80,13 @@ pub(crate) enum ProcKind {
 }
 
 impl RMatch {
-    /// The text of a group.
+    /// Returns the text of a group. None if there is no such group or it did not match.
     pub(super) fn group(&self, index: usize) -> Option<&str> {
         let (from, to) = (*self.groups.get(index)?)?;
         self.subject.get(from..to)
     }
 
-    /// The text of a group as a value.
+    /// Returns the text of a group as a value, or nil.
     pub(super) fn value(&self, index: usize) -> Value {
         self.group(index).map_or(Value::Nil, Value::str)
     }
@@ -100,7 +101,8 @@ impl Value {
         Value::Symbol(Arc::from(text))
     }
 
-    /// The name of its class, where the kind of value alone says it.
+    /// Returns the name of the class if the variant alone decides it, and None for objects, procs and
+    /// classes.
     pub(super) fn core_class(&self) -> Option<&'static str> {
         Some(match self {
             Value::Nil => "NilClass",
@@ -127,6 +129,7 @@ impl Value {
         Value::Hash(Rc::new(hash))
     }
 
+    /// Creates an integer, in the small form if it fits.
     pub(super) fn big(value: BigInt) -> Value {
         match i64::try_from(&value) {
             Ok(small) => Value::Int(small),
@@ -147,7 +150,7 @@ impl Value {
         matches!(self, Value::Nil)
     }
 
-    /// Whether two values are the same object.
+    /// Returns true if both values are the same object, as `equal?` does.
     pub(super) fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Nil, Value::Nil) => true,
@@ -169,7 +172,7 @@ impl Value {
         }
     }
 
-    /// The value of a JSON document, with strings as hash keys.
+    /// Converts a JSON value. The keys of hashes are strings.
     pub(super) fn from_json(json: &serde_json::Value) -> Value {
         use serde_json::Value as Json;
         match json {

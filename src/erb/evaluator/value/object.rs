@@ -14,27 +14,33 @@ use crate::evaluator::stdlib::time::Moment;
 use crate::evaluator::stdlib::uri::Uri;
 use crate::parse::ir::{Body, Name};
 
-/// A class or module.
+/// A class or module. Its maps have only the methods that a template defined; Ruby's own are in
+/// `evaluator::methods`.
 pub(crate) struct Class {
+    /// The full name (`Outer::Inner`). None for an anonymous class.
     pub(crate) name: RefCell<Option<Name>>,
     pub(crate) superclass: Option<Rc<Class>>,
     pub(crate) is_module: bool,
-    /// Around it lexically, for constants.
+    /// The class around this one in the source, where constants are looked up next.
     pub(crate) outer: Option<Rc<Class>>,
+    /// The methods of instances.
     pub(crate) methods: RefCell<FxHashMap<Name, Rc<Method>>>,
+    /// The methods of the class itself.
     pub(crate) singleton: RefCell<FxHashMap<Name, Rc<Method>>>,
     pub(crate) constants: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
+    /// Class variables (`@@name`) and the class's own instance variables (`@name`).
     pub(crate) variables: RefCell<FxHashMap<Name, Value>>,
     pub(crate) included: RefCell<Vec<Rc<Class>>>,
     pub(crate) extended: RefCell<Vec<Rc<Class>>>,
-    /// The members of a Struct, and whether they are given by keyword.
+    /// The members of a Struct class, and its `keyword_init`.
     pub(crate) members: RefCell<Option<(Vec<Name>, bool)>>,
-    /// Methods defined from now on have this visibility.
+    /// The visibility of the next methods to be defined.
     pub(crate) visibility: Cell<Visibility>,
+    /// True if the next methods become methods of the module itself as well.
     pub(crate) module_function: Cell<bool>,
 }
 
-/// Who may call a method.
+/// The callers that a method accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Public,
@@ -42,7 +48,7 @@ pub(crate) enum Visibility {
     Private,
 }
 
-/// A method a template defined.
+/// A method that a template defined.
 pub(crate) struct Method {
     pub(crate) name: Name,
     pub(crate) body: MethodBody,
@@ -50,13 +56,17 @@ pub(crate) struct Method {
     pub(crate) visibility: Visibility,
 }
 
-/// What a method runs.
+/// The code of a method.
 pub(crate) enum MethodBody {
+    /// The body of a `def`.
     Code(Arc<Body>),
+    /// Returns an instance variable (`attr_reader`).
     Reader(Name),
+    /// Sets an instance variable (`attr_writer`).
     Writer(Name),
+    /// The block of `define_method`.
     Proc(Value),
-    /// Another name for a method of Ruby's own.
+    /// An alias of one of Ruby's own methods.
     Builtin(Name),
 }
 
@@ -70,16 +80,18 @@ pub(crate) struct Object {
     pub(crate) singleton: RefCell<Option<Rc<Class>>>,
 }
 
-/// What an object of a class of Ruby's own keeps.
+/// The content of an object of one of Ruby's own classes.
 pub(crate) enum Data {
+    /// No content besides instance variables.
     Plain,
-    /// A Struct's values.
+    /// The values of a Struct, in the order of its members.
     Fields(Vec<Value>),
     /// The values of an OpenStruct or of upstream's property struct, by symbol.
     Table(Rc<RHash>),
+    /// The items of a Set, as keys.
     Set(Rc<RHash>),
     Exception(Exception),
-    /// The call an enumerator stands for.
+    /// The call that an enumerator repeats with a block.
     Enumerator {
         receiver: Value,
         method: Name,
@@ -89,29 +101,30 @@ pub(crate) enum Data {
     Address(Address),
     Uri(Uri),
     Time(Moment),
-    /// A digest being fed: algorithm and bytes so far.
+    /// A digest: the algorithm and the bytes added so far.
     Digest(&'static str, Vec<u8>),
-    /// An X.509 certificate, DER.
+    /// An X.509 certificate in DER.
     Certificate(Rc<Vec<u8>>),
     /// The name of a certificate's subject or issuer.
     DistinguishedName(Rc<DistinguishedName>),
-    /// A `StringIO` or what reads from one: the text, and how many bytes of it are read.
+    /// A `StringIO`, or a reader on one: the text, and the number of bytes read from it.
     Reader(Rc<RString>, usize),
-    /// `if_p` found nothing: its `else` runs.
+    /// The result of `if_p`.
     Else {
+        /// True if a property was missing, so that `else` runs.
         active: bool,
     },
 }
 
-/// What an exception carries.
+/// The content of an exception.
 pub(crate) struct Exception {
     pub(crate) message: Value,
     pub(crate) cause: Value,
-    /// Where it was raised, in the generated source.
+    /// The expression that raised it, as a byte range of the generated Ruby source.
     pub(crate) span: Option<(u32, u32)>,
-    /// The nearest existing property.
+    /// The properties that `p` did not find.
     pub(crate) unknown_properties: Vec<String>,
-    /// `key`, `name`, `receiver` and the like.
+    /// The value of `key`, `name` or a similar method of the exception.
     pub(crate) detail: Value,
 }
 
@@ -140,7 +153,7 @@ impl Class {
         })
     }
 
-    /// The class's name, or what Ruby shows of an anonymous one.
+    /// Returns the name as Ruby shows it. An anonymous class gets an address of zeros.
     pub(crate) fn label(&self) -> String {
         match &*self.name.borrow() {
             Some(name) => name.to_string(),
@@ -148,7 +161,7 @@ impl Class {
         }
     }
 
-    /// This class and its ancestors, modules included, in the order methods are looked up.
+    /// Returns this class, its modules and its ancestors in the order in which methods are looked up.
     pub(crate) fn ancestors(self: &Rc<Class>) -> Vec<Rc<Class>> {
         let mut list = Vec::new();
         let mut next = Some(Rc::clone(self));
@@ -166,7 +179,7 @@ impl Class {
         list
     }
 
-    /// Whether this is `other` or descends from it.
+    /// Returns true if this class is `other`, descends from it, or includes it.
     pub(crate) fn descends_from(self: &Rc<Class>, other: &Rc<Class>) -> bool {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {
@@ -180,7 +193,7 @@ impl Class {
         false
     }
 
-    /// The method instances have, with modules and ancestors.
+    /// Finds a method of the class's instances, also in its modules and ancestors.
     pub(crate) fn find_method(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {
@@ -197,7 +210,7 @@ impl Class {
         None
     }
 
-    /// The method the class itself has.
+    /// Finds a method of the class itself, also in the modules that extend it and in its ancestors.
     pub(crate) fn find_singleton(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {

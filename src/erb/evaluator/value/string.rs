@@ -1,16 +1,16 @@
-//! Strings: shared, mutable, UTF-8 or binary.
+//! Ruby's strings: shared, mutable, UTF-8 or binary.
 //!
-//! A binary string keeps each byte as the character of that number, so that its length, its indexes and its
-//! bytes are those of Ruby.
+//! A binary string stores each byte as the character with that code. So its length and its indexes are the
+//! same as in Ruby.
 
 use std::cell::{Cell, Ref, RefCell};
 
 /// A string.
 pub(crate) struct RString {
     text: RefCell<String>,
-    /// A frozen string cannot be changed.
+    /// True if the string must not be changed. Callers check it.
     pub(crate) frozen: Cell<bool>,
-    /// Bytes, not text.
+    /// True for bytes, false for UTF-8 text.
     pub(crate) binary: Cell<bool>,
 }
 
@@ -19,7 +19,7 @@ impl RString {
         RString { text: RefCell::new(text), frozen: Cell::new(false), binary: Cell::new(false) }
     }
 
-    /// A binary string of these bytes.
+    /// Creates a binary string.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let string = RString::new(bytes.iter().map(|byte| char::from(*byte)).collect());
         string.binary.set(true);
@@ -34,8 +34,8 @@ impl RString {
         *self.text.borrow_mut() = text;
     }
 
-    /// Appends text or, if `binary`, bytes. Nothing is appended, and false is the answer, where that would be bytes
-    /// and letters beyond ASCII in one string.
+    /// Appends text or, if `binary`, bytes. Returns false and appends nothing if the result would mix bytes
+    /// and text beyond ASCII.
     #[must_use]
     pub(crate) fn append(&self, text: &str, binary: bool) -> bool {
         if !text.is_ascii() && binary != self.binary.get() {
@@ -48,7 +48,7 @@ impl RString {
         true
     }
 
-    /// The bytes Ruby would have.
+    /// Returns the bytes that the string has in Ruby.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let text = self.text.borrow();
         if self.binary.get() {
@@ -58,7 +58,7 @@ impl RString {
         }
     }
 
-    /// A copy that is not frozen.
+    /// Returns a copy that is not frozen.
     pub(crate) fn copy(&self) -> RString {
         let copy = RString::new(self.text.borrow().clone());
         copy.binary.set(self.binary.get());
