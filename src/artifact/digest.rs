@@ -1,7 +1,7 @@
-//! Digests as manifests and release manifests write them, and readers that compute them in passing.
+//! Digests as they are written in manifests and `release.MF`, and readers and writers that compute them.
 //!
-//! `sha1` values come as plain SHA-1 hex, as `sha1:…`, `sha256:…` or `sha512:…`, or as several of these
-//! joined by `;` (docs-bosh `manifest-v2.md`, `sha1` of releases and stemcells). The strongest is checked.
+//! A `sha1` value is plain SHA-1 hex, `sha1:…`, `sha256:…`, `sha512:…`, or several of these joined by `;`
+//! (docs-bosh `manifest-v2.md`, `sha1` of releases and stemcells). The strongest is checked.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -44,21 +44,21 @@ impl Algorithm {
     }
 }
 
-/// The text is no digest.
+/// The reason that a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDigestError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("the digest is empty")]
     Empty,
-    /// None of the parts names a hash function known here.
-    #[error("'{0}' names no hash function known here (sha1, sha256, sha512)")]
+    /// No part has a supported hash function; holds the name of the last one.
+    #[error("the hash function '{0}' is not supported: use sha1, sha256 or sha512")]
     UnknownAlgorithm(String),
-    /// Not hex, or not as long as the hash function's output.
+    /// A part is not hex, or does not have the length of the hash function's output.
     #[error("'{text}' is not {expected} hex digits")]
     NotHex {
-        /// The offending text.
+        /// The part of the text.
         text: String,
-        /// How many digits there should be.
+        /// The required number of digits.
         expected: usize,
     },
 }
@@ -69,12 +69,12 @@ impl From<ParseDigestError> for Error {
     }
 }
 
-/// What a file hashes to, by one or several hash functions.
+/// The digest of a file by one or several hash functions.
 ///
-/// Displays as BOSH writes it: SHA-1 plain, others with their name, joined by `;`.
+/// Displays in the form of BOSH: SHA-1 plain, others with their name, joined by `;`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Digest {
-    /// Weakest first, at least one, each function once, hex in lower case.
+    /// At least one part, weakest function first, each function once. Digits are in lower case.
     parts: Vec<(Algorithm, String)>,
 }
 
@@ -139,36 +139,36 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 impl Digest {
-    /// Parses a `sha1` value of `owner` ("the stemcell", "job 'hello' in release.MF").
+    /// Parses a `sha1` value. `owner` names the file in errors ("the stemcell", "job 'hello' in release.MF").
     pub fn parse(text: &str, owner: &str) -> Result<Self> {
         text.parse().map_err(|error: ParseDigestError| {
-            Error::invalid(format!("the sha1 of {owner} cannot be read")).with_source(error)
+            Error::invalid(format!("the sha1 of {owner} is not valid")).with_source(error)
         })
     }
 
-    /// The strongest hash function in it: the one that is checked.
+    /// Returns the strongest hash function of the digest, which [`Digest::check`] compares.
     pub fn strongest(&self) -> Algorithm {
-        // Cannot be empty: every constructor puts at least one part in.
+        // Every constructor adds at least one part.
         self.parts.last().map_or(Algorithm::Sha1, |(algorithm, _)| *algorithm)
     }
 
-    /// The hex digits by this function, if it is part of the digest.
+    /// Returns the hex digits by `algorithm`, or `None` if the digest lacks it.
     pub fn hex(&self, algorithm: Algorithm) -> Option<&str> {
         self.parts.iter().find(|(candidate, _)| *candidate == algorithm).map(|(_, hex)| hex.as_str())
     }
 
-    /// This digest with only one of its functions, if it is part of it.
+    /// Returns the part of the digest by `algorithm`, or `None` if the digest lacks it.
     pub fn only(&self, algorithm: Algorithm) -> Option<Digest> {
         Some(Digest { parts: vec![(algorithm, self.hex(algorithm)?.to_owned())] })
     }
 
-    /// This digest and, for functions that it lacks, `other` of the same bytes.
+    /// Adds the functions that this digest lacks from `other`, a digest of the same bytes.
     pub fn and(&self, other: &Digest) -> Result<Digest> {
         Digest::parse(&format!("{self};{other}"), "a file")
     }
 
-    /// Compares what was computed with this, the expected digest, by its strongest function. `file` is
-    /// named in the error.
+    /// Checks `actual` against this expected digest, by the strongest function of this one. `file` names the
+    /// file in the error.
     pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {
         let algorithm = self.strongest();
         let expected = self.only(algorithm);
@@ -182,17 +182,17 @@ impl Digest {
             show(expected),
             show(found)
         ))
-        .with_hint("either the file is damaged or changed, or the digest belongs to another version of it"))
+        .with_hint("download the file again, or correct the sha1 if it is that of another version"))
     }
 
-    /// The digest of bytes in memory.
+    /// Computes the digest of bytes in memory.
     pub fn of(bytes: &[u8], algorithms: &[Algorithm]) -> Digest {
         let mut hasher = Hasher::new(algorithms);
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// Reads a file once and computes its digest.
+    /// Computes the digest of a file, which is read once.
     pub fn of_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
         let reading = || format!("reading '{}'", path.display());
         let mut file = std::fs::File::open(path).map_err(|error| Error::io(reading(), error))?;
@@ -202,19 +202,19 @@ impl Digest {
     }
 }
 
-/// A writer whose bytes are hashed on their way.
+/// A writer that hashes the bytes written to it.
 pub struct HashingWriter<W> {
     inner: W,
     hasher: Hasher,
 }
 
 impl<W: Write> HashingWriter<W> {
-    /// Hashes with these functions what goes to `inner`.
+    /// Passes bytes to `inner` and hashes them by these functions.
     pub fn new(inner: W, algorithms: &[Algorithm]) -> Self {
         HashingWriter { inner, hasher: Hasher::new(algorithms) }
     }
 
-    /// The writer, flushed, and the digest of all that went through.
+    /// Flushes the inner writer, and returns it with the digest of all bytes written.
     pub fn finish(mut self) -> io::Result<(W, Digest)> {
         self.inner.flush()?;
         Ok((self.inner, self.hasher.finish()))
@@ -233,7 +233,7 @@ impl<W: Write> Write for HashingWriter<W> {
     }
 }
 
-/// Computes a [`Digest`] from bytes that pass by.
+/// Computes a [`Digest`] incrementally.
 pub struct Hasher {
     sha1: Option<Sha1>,
     sha256: Option<Sha256>,
@@ -241,7 +241,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// A hasher of these functions; of SHA-256 when none is named, so that there is always a result.
+    /// Creates a hasher of these functions, or of SHA-256 if `algorithms` is empty.
     pub fn new(algorithms: &[Algorithm]) -> Self {
         let algorithms = if algorithms.is_empty() { &[Algorithm::Sha256] } else { algorithms };
         Hasher {
@@ -251,7 +251,7 @@ impl Hasher {
         }
     }
 
-    /// Takes more bytes.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         if let Some(hasher) = &mut self.sha1 {
             hasher.update(bytes);
@@ -264,7 +264,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all bytes taken.
+    /// Returns the digest of all bytes added.
     pub fn finish(self) -> Digest {
         let mut parts = Vec::with_capacity(3);
         if let Some(hasher) = self.sha1 {
@@ -291,19 +291,19 @@ impl io::Write for Hasher {
     }
 }
 
-/// A reader whose bytes are hashed as they pass.
+/// A reader that hashes the bytes read from it.
 pub struct HashingReader<R> {
     inner: R,
     hasher: Hasher,
 }
 
 impl<R: Read> HashingReader<R> {
-    /// Feeds what is read from `inner` to `hasher`.
+    /// Reads from `inner` and adds the bytes to `hasher`.
     pub fn new(inner: R, hasher: Hasher) -> Self {
         HashingReader { inner, hasher }
     }
 
-    /// What is left to be read, and the hasher of what was.
+    /// Returns the inner reader at its current position, and the hasher of the bytes read.
     pub fn into_parts(self) -> (R, Hasher) {
         (self.inner, self.hasher)
     }
@@ -327,7 +327,7 @@ mod tests {
                           2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
 
     #[test]
-    fn every_written_form_is_read_and_the_strongest_counts() {
+    fn every_form_is_parsed_and_the_strongest_function_checked() {
         for (text, strongest) in [
             (SHA1.to_owned(), Algorithm::Sha1),
             (format!("sha1:{SHA1}"), Algorithm::Sha1),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn invalid_digests_are_refused() {
         assert_eq!("".parse::<Digest>(), Err(ParseDigestError::Empty));
         assert_eq!(" ; ".parse::<Digest>(), Err(ParseDigestError::Empty));
         assert_eq!("md5:00".parse::<Digest>(), Err(ParseDigestError::UnknownAlgorithm("md5".into())));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_match_does_not_excuse_a_strong_mismatch() {
+    fn a_matching_sha1_does_not_outweigh_a_wrong_sha256() {
         let expected: Digest = format!("{SHA1};sha256:{}", "0".repeat(64)).parse().unwrap();
         let actual = Digest::of(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
         let error = expected.check(&actual, "release 'x'").unwrap_err();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_hashes_what_passes() {
+    fn the_reader_hashes_the_bytes_read() {
         let mut text = String::new();
         let mut reader = HashingReader::new(&b"abc"[..], Hasher::new(&[Algorithm::Sha1]));
         reader.read_to_string(&mut text).unwrap();

@@ -1,8 +1,8 @@
 //! The YAML documents inside artifacts: `stemcell.MF`, `release.MF`, `job.MF` (a job's `spec`), and a
 //! package's `spec` and `config/final.yml` of releases in source form.
 //!
-//! Fields that are text are declared as text, so that `version: 1.10` stays `1.10`: serde_yaml hands a plain
-//! scalar to a string field as it was written.
+//! Text fields have the type `String`, so that `version: 1.10` stays `1.10`: serde_yaml gives a plain scalar
+//! unchanged to a string field.
 //!
 //! Formats: docs-bosh `stemcell.md` ("stemcell.MF"), `release.md`, `jobs.md` and `packages.md`.
 
@@ -16,33 +16,34 @@ use serde_json::Value;
 
 use base::{Error, Result};
 
-/// Largest document that is read. The release manifest of cf-deployment's largest release has 300 KiB.
+/// Largest accepted document in bytes. The largest `release.MF` in cf-deployment has 300 KiB.
 pub(super) const MAX_DOCUMENT: u64 = 8 << 20;
 
-/// Decodes `text`, the content of `file` ("stemcell.MF of the stemcell '…'").
+/// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
 pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
-    let refused = || Error::invalid(format!("{file} cannot be read"));
+    let refused = || Error::invalid(format!("{file} is not valid"));
     let text = std::str::from_utf8(text).map_err(|error| refused().with_source(error))?;
     serde_yaml::from_str(text).map_err(|error| refused().with_source(error))
 }
 
 /// Decodes a `job.MF`.
 ///
-/// It is the job's `spec` as a person wrote it, and the defaults of its properties reach templates: they are
-/// resolved as BOSH does (`yes` and `off` are booleans, `0644` is octal), which serde_yaml does not.
+/// It is the job's `spec` file, whose property defaults reach templates. The crate `yaml` reads the defaults,
+/// because it resolves scalars as BOSH does: `yes` and `off` are booleans, `0644` is octal.
 pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
     let mut spec: JobSpec = decode(text, file)?;
     if spec.properties.is_empty() {
         return Ok(spec);
     }
-    // It was UTF-8 a moment ago.
+    // `decode` has checked that it is UTF-8.
     let tree = yaml::load(&String::from_utf8_lossy(text), Path::new(file))?;
     let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
-    // By place and not by name where possible: a property may be called `on` or `1`, which are no strings.
+    // Matched by position, because `yaml` does not read the names `on` and `1` as strings. By name if the
+    // number of properties differs, as after a merge key.
     let same_order = nodes.len() == spec.properties.len();
     for (index, (name, property)) in spec.properties.iter_mut().enumerate() {
-        let by_place = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| same_order);
-        let node = by_place.or_else(|| nodes.get(name)).and_then(|node| node.get("default"));
+        let by_position = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| same_order);
+        let node = by_position.or_else(|| nodes.get(name)).and_then(|node| node.get("default"));
         if let Some(default) = node.filter(|default| !default.is_null()) {
             property.get_or_insert_default().default = Some(default.to_json()?);
         }
@@ -56,7 +57,7 @@ pub(super) struct StemcellManifest {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) operating_system: Option<String>,
-    /// Checked by hand: its error must name the key.
+    /// Any value here, so that the error of a wrong one can name the key.
     #[serde(default)]
     pub(super) api_version: Option<serde_yaml::Value>,
     pub(super) sha1: Option<String>,
@@ -88,7 +89,7 @@ pub(super) struct ArtifactRef {
     pub(super) fingerprint: Option<String>,
     pub(super) sha1: Option<String>,
     pub(super) dependencies: Option<Vec<String>>,
-    /// Compiled packages only: `os/version` of the stemcell.
+    /// `os/version` of the stemcell. Only compiled packages have it.
     pub(super) stemcell: Option<String>,
 }
 
@@ -117,7 +118,7 @@ pub(super) struct JobSpec {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PropertySpec {
     pub(super) description: Option<String>,
-    /// Not from serde: see [`decode_job_spec`].
+    /// Set by [`decode_job_spec`], not by serde.
     #[serde(skip)]
     pub(super) default: Option<Value>,
 }
@@ -138,7 +139,8 @@ pub(super) struct FinalConfig {
     pub(super) final_name: Option<String>,
 }
 
-/// A mapping in the order it is written; null counts as empty.
+/// Deserializes a mapping as pairs in the order of the document. Null is an empty mapping, and a key that
+/// occurs twice is an error.
 fn ordered<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
 where
     D: Deserializer<'de>,
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_stays_as_it_is_written() {
+    fn a_version_is_taken_unchanged() {
         for version in ["1.10", "621.0", "0x10", "1e3", "'7'", "0+dev.1", "2_0", "2024-01-01"] {
             let text = format!("name: 12\nversion: {version}\n");
             let manifest: StemcellManifest = decode(text.as_bytes(), "stemcell.MF").unwrap();
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_spec_keeps_its_order_and_its_defaults_their_types() {
+    fn a_job_spec_keeps_order_and_types() {
         let text = b"name: j\ntemplates: {z.erb: bin/z, a.erb: bin/a}\nproperties:\n  z.port: {default: 80}\n  \
                      a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: db, type: x}]\n";
         let spec = decode_job_spec(text, "job.MF").unwrap();
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_file_and_the_place() {
+    fn errors_name_the_file_and_the_line() {
         let error = decode::<JobSpec>(b"name: j\ntemplates: [a]\n", "job.MF of job 'j'").unwrap_err();
         let text = format!("{error:?}");
         assert!(text.contains("job.MF of job 'j'") && text.contains("line 2"), "{text}");

@@ -1,4 +1,4 @@
-//! What releases and stemcells say about themselves, for people and programs to read.
+//! Reports on the content of releases and stemcells, for output as text or JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,18 +7,18 @@ use super::release::{Job, Package, Release};
 use super::{Identity, Source, stemcell};
 use base::Result;
 
-/// A release, its jobs and packages by name.
+/// The content of a release, with jobs and packages sorted by name.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReleaseReport {
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The commit it was made from.
+    /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
-    /// Whether there were changes beyond that commit.
+    /// True if the repository had changes beyond that commit.
     pub uncommitted_changes: bool,
-    /// Where it is.
+    /// Path of the release.
     pub archive: String,
     /// Its jobs.
     pub jobs: Vec<JobRow>,
@@ -31,11 +31,11 @@ pub struct ReleaseReport {
 pub struct JobRow {
     /// Its name.
     pub name: String,
-    /// What its content hashes to.
+    /// Hash of its content.
     pub fingerprint: String,
     /// Digest of its tarball.
     pub digest: String,
-    /// The packages it needs at run time.
+    /// Names of the packages that it needs at run time.
     pub packages: Vec<String>,
 }
 
@@ -44,22 +44,22 @@ pub struct JobRow {
 pub struct PackageRow {
     /// Its name.
     pub name: String,
-    /// What its content hashes to.
+    /// Hash of its content.
     pub fingerprint: String,
     /// Digest of its tarball.
     pub digest: String,
-    /// Packages it needs to be compiled.
+    /// Names of the packages that it needs for its compilation.
     pub dependencies: Vec<String>,
-    /// Of a compiled package, the operating system it is for.
+    /// The operating system of the stemcell. Only compiled packages have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// Of a compiled package, the version of the stemcell it is for.
+    /// The version of the stemcell. Only compiled packages have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_version: Option<String>,
 }
 
 impl ReleaseReport {
-    /// Reports on a release from `archive`.
+    /// Reports on `release`, which was read from `archive`.
     pub fn new(release: &Release, archive: &str) -> Self {
         let mut jobs: Vec<JobRow> = release.jobs.iter().map(JobRow::new).collect();
         jobs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -104,31 +104,31 @@ impl PackageRow {
     }
 }
 
-/// A stemcell.
+/// The content of a stemcell.
 #[derive(Debug, Clone, Serialize)]
 pub struct StemcellReport {
     /// Its name.
     pub name: String,
-    /// Its operating system; empty when not said.
+    /// Its operating system; empty if `stemcell.MF` has none.
     pub os: String,
     /// Its version.
     pub version: String,
-    /// `infrastructure` of its cloud properties.
+    /// `infrastructure` of its cloud properties, or "unknown".
     pub infrastructure: String,
-    /// `hypervisor` of its cloud properties.
+    /// `hypervisor` of its cloud properties, or "-".
     pub hypervisor: String,
-    /// The contract its agent speaks.
+    /// The version of the contract with its agent.
     pub api_version: u32,
-    /// What the image is.
+    /// The formats of the image.
     pub stemcell_formats: Vec<String>,
-    /// Handed to `create_stemcell`.
+    /// The cloud properties for `create_stemcell`.
     pub cloud_properties: Value,
     /// SHA-256 of the tarball, or of the content of a directory in source form.
     pub digest: String,
 }
 
 impl StemcellReport {
-    /// Reads the `stemcell.MF` of `source`; its `identity` was found before.
+    /// Reads the `stemcell.MF` of `source`. `identity` is that of the same source and supplies the digest.
     pub fn new(source: &Source, identity: &Identity) -> Result<Self> {
         let description = stemcell::describe(source)?;
         let text = |key: &str, otherwise: &str| {

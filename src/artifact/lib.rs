@@ -1,12 +1,15 @@
-//! Stemcells and releases: downloads, digests, the cache, and safe unpacking of archives that nothing vouches
-//! for.
+//! Stemcells and releases: downloads, digests, the cache, and safe unpacking of untrusted archives.
 //!
 //! Uses `base`, `net` and `yaml`.
 //!
-//! Entry points, in the order of use: [`Location::parse`] reads the `url` of a manifest. [`Fetcher::obtain`]
-//! makes a [`Source`] of it, a file or directory on this machine, and downloads into the [`Cache`] where
-//! necessary. [`Cache::identify`] finds name, version and digest, and does not read a file again that has not
-//! changed since the last time. [`stemcell::open`] and [`release::open`] verify and unpack.
+//! Entry points, in the order of use:
+//!
+//! 1. [`Location::parse`] reads the `url` of a manifest.
+//! 2. [`Fetcher::obtain`] turns it into a [`Source`], a file or directory on this machine. It downloads into
+//!    the [`Cache`] if necessary.
+//! 3. [`Cache::identify`] returns name, version and digest. It does not read a file again that has not
+//!    changed.
+//! 4. [`stemcell::open`] and [`release::open`] verify and unpack.
 //!
 //! ```no_run
 //! # fn f(reporter: &base::events::Reporter, work: &std::path::Path) -> base::Result<()> {
@@ -75,14 +78,14 @@ pub(crate) mod testing {
         fn emit(&self, _event: &Event) {}
     }
 
-    /// What a source is, with a cache that knows nothing.
+    /// Identifies a source with an empty cache.
     pub(crate) fn identify(kind: Kind, source: &Source) -> Result<Identity> {
         let directory = tempfile::tempdir().unwrap();
         let reporter = Reporter::new(Arc::new(Silent));
         Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)
     }
 
-    /// A stage nobody looks at.
+    /// A stage whose events are discarded.
     pub(crate) fn stage() -> Stage {
         Reporter::new(Arc::new(Silent)).stage("testing")
     }

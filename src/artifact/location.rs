@@ -1,4 +1,4 @@
-//! Where an artifact is: what a manifest's `url` means, and what stands there.
+//! Locations of artifacts: the `url` of a manifest, and the file or directory that it names.
 
 use std::fmt;
 use std::fs;
@@ -11,12 +11,12 @@ use super::digest::Digest;
 use super::url::HttpUrl;
 use base::{Error, Result};
 
-/// The `url` of a stemcell or release. Displays without credentials.
+/// The parsed `url` of a stemcell or release. Displays without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// A tarball, or a directory in source form, on this machine.
     Local(PathBuf),
-    /// To be downloaded.
+    /// A tarball to download.
     Http(HttpUrl),
 }
 
@@ -30,8 +30,10 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// What `url` means in a manifest that lies in `manifest_dir` (absolute): `file://` and plain paths,
-    /// absolute or relative to the manifest, `~` for `home`; `http://` and `https://`.
+    /// Parses the `url` of a manifest in the directory `manifest_dir`, an absolute path.
+    ///
+    /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
+    /// and `~` stands for `home`.
     pub fn parse(url: &str, manifest_dir: &Path, home: Option<&Path>) -> Result<Self> {
         let url = url.trim();
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -39,21 +41,21 @@ impl Location {
             Some("http" | "https") => return Ok(Location::Http(HttpUrl::new(url))),
             Some("file") => &url["file://".len()..],
             Some(other) => {
-                return Err(Error::invalid(format!("'{other}://' URLs are not supported"))
-                    .with_hint("use file://, a path, http:// or https://"));
+                return Err(Error::invalid(format!("the URL '{other}://…' has an unsupported scheme"))
+                    .with_hint("use http://, https://, file:// or a path"));
             }
             None => url,
         };
         if path.is_empty() {
-            return Err(Error::invalid("the URL of an artifact is empty"));
+            return Err(Error::invalid("the URL of a stemcell or release is empty")
+                .with_hint("set `url` to a path, or to a URL with http://, https:// or file://"));
         }
         let path = match (path.strip_prefix("~/"), path, home) {
             (Some(rest), _, Some(home)) => home.join(rest),
             (None, "~", Some(home)) => home.to_owned(),
             (Some(_), _, None) | (None, "~", None) => {
-                return Err(Error::invalid(format!(
-                    "'{path}' is below the home directory, which is not known"
-                )));
+                let message = format!("'{path}' cannot be resolved: the home directory is not known");
+                return Err(Error::invalid(message).with_hint("set HOME, or write the path without `~`"));
             }
             // `join` keeps an absolute path as it is.
             (None, path, _) => manifest_dir.join(path),
@@ -61,7 +63,7 @@ impl Location {
         Ok(Location::Local(path))
     }
 
-    /// What in it must not be shown.
+    /// Returns the parts that must be redacted.
     pub fn secrets(&self) -> Vec<String> {
         match self {
             Location::Local(_) => Vec::new(),
@@ -75,17 +77,19 @@ impl Location {
 pub struct Source {
     /// The tarball or the directory.
     pub path: PathBuf,
-    /// A directory in source form, to be packed on the fly.
+    /// True for a directory in source form, which is packed while it is read.
     pub is_dir: bool,
-    /// Where it came from, for messages.
+    /// Path or URL for messages.
     shown: String,
 }
 
 impl Source {
-    /// The file or directory `path`; an error if it is neither.
+    /// Returns the file or directory `path` as a source. An error if `path` does not exist or is neither.
     pub fn local(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::invalid(format!("there is no file '{}'", path.display())),
+            std::io::ErrorKind::NotFound => {
+                Error::invalid(format!("the file '{}' does not exist", path.display()))
+            }
             _ => Error::io(format!("reading '{}'", path.display()), error),
         })?;
         if !metadata.is_dir() && !metadata.is_file() {
@@ -94,49 +98,49 @@ impl Source {
         Ok(Source { path: path.to_owned(), is_dir: metadata.is_dir(), shown: path.display().to_string() })
     }
 
-    /// What was downloaded from `url` to `path`.
+    /// Returns the file `path`, which was downloaded from `url`, as a source.
     pub(super) fn downloaded(path: &Path, url: &HttpUrl) -> Result<Self> {
         Ok(Source { shown: url.to_string(), ..Source::local(path)? })
     }
 
-    /// How messages call it: `the release '/x/hello.tgz'`.
+    /// Returns its name in messages, such as `the release '/x/hello.tgz'`.
     pub(super) fn describe(&self, what: &str) -> String {
         format!("the {what} '{}'", self.shown)
     }
 
-    /// A directory has no digest to be checked.
+    /// Returns an error if `expected` is given. For directories, whose digest cannot be checked.
     pub(super) fn refuse_digest(&self, what: &str, expected: Option<&Digest>) -> Result<()> {
         match expected {
             Some(_) => Err(Error::invalid(format!(
                 "a sha1 is given for {}, but it is a directory in source form",
                 self.describe(what)
             ))
-            .with_hint("remove the sha1, or give the URL of a tarball")),
+            .with_hint("remove the sha1 from the manifest, or set `url` to a tarball")),
             None => Ok(()),
         }
     }
 
-    /// The stamp of a tarball; none for a directory, whose time says nothing about its content.
+    /// Returns the stamp of a tarball, or `None` for a directory: its time does not change with its content.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         if self.is_dir { None } else { Stamp::of(&self.path).ok() }
     }
 }
 
-/// What tells a file from a changed one without reading it.
+/// Size, inode and time of a file. While they are the same, the file is taken to be unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Nanoseconds since 1970 of its last change.
+    /// Time of its last change in nanoseconds since 1970.
     pub mtime: u64,
-    /// Its inode; 0 where there is none.
+    /// Number of its inode; 0 on systems without inodes.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// Looks at the file `path`.
+    /// Returns the current stamp of the file `path`.
     pub fn of(path: &Path) -> std::io::Result<Self> {
         let metadata = fs::metadata(path)?;
         let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -149,8 +153,7 @@ impl Stamp {
     }
 }
 
-/// What an artifact is, without having unpacked it. Two artifacts with the same identity (stamps aside)
-/// have the same content.
+/// Name, version and digest of an artifact, found without unpacking it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its name.
@@ -159,12 +162,12 @@ pub struct Identity {
     pub version: String,
     /// SHA-256 of the tarball, or of the content of a directory in source form.
     pub digest: Digest,
-    /// Of the tarball: as long as it is the same, `digest` need not be computed again.
+    /// Stamp of the tarball. While it is the same, `digest` is still valid. `None` for a directory.
     pub stamp: Option<Stamp>,
 }
 
 impl Identity {
-    /// Whether this is the same artifact with the same content.
+    /// Returns true if name, version and digest are the same. Stamps are not compared.
     pub fn same_content(&self, other: &Identity) -> bool {
         (&self.name, &self.version, &self.digest) == (&other.name, &other.version, &other.digest)
     }

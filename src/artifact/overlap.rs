@@ -1,5 +1,5 @@
-//! Long streams of bytes, worked on by several threads: while one part is inflated, the next is read and hashed,
-//! and the one before is hashed and written.
+//! Processing of long byte streams on several threads: while one part is inflated, the next one is read and
+//! hashed, and the previous one is hashed and written.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -8,15 +8,15 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use super::digest::Hasher;
 
-/// How much goes from thread to thread at once.
+/// Size in bytes of a chunk that is sent from thread to thread.
 const CHUNK: usize = 256 << 10;
-/// How many chunks may wait between two threads: with the ones at work it bounds the memory.
+/// Number of chunks that may wait between two threads. It bounds the memory.
 const WAITING: usize = 8;
 
-/// From this many bytes on a thread is worth its start.
+/// Size in bytes from which a separate thread saves time.
 pub(super) const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// A reader that is read and hashed by a thread of its own, ahead of whoever uses it.
+/// A reader whose input is read ahead and hashed on a thread of its own.
 pub(super) struct ReadAhead<'scope, R> {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: Sender<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(super) struct ReadAhead<'scope, R> {
 }
 
 impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
-    /// Begins to read `input`.
+    /// Starts the thread, which adds the bytes of `input` to `hasher`.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         mut input: R,
@@ -41,7 +41,8 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         Ok(ReadAhead { full, empty, chunk: Vec::new(), used: 0, thread })
     }
 
-    /// Stops it. What is returned was read, and hashed, at least as far as it was used: at the end, all of it.
+    /// Stops the thread and returns input and hasher. Both are at the same position, at or after the last
+    /// byte consumed.
     pub(super) fn stop(self) -> (R, Hasher) {
         drop(self.full);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -71,7 +72,7 @@ fn read_on(
             }
         };
         if read.is_err() {
-            // Nobody wants more.
+            // The receiver was dropped by `stop`.
             return;
         }
     }
@@ -80,10 +81,10 @@ fn read_on(
 impl<R> BufRead for ReadAhead<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.chunk.len() {
-            // The thread hangs up at the end.
+            // At the end of the input the thread drops its sender.
             let next = self.full.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
             self.used = 0;
-            // Whether it is still of use there does not matter here.
+            // The thread may have ended, and then the chunk is not needed.
             let _ = self.empty.send(std::mem::replace(&mut self.chunk, next));
         }
         Ok(self.chunk.get(self.used..).unwrap_or_default())
@@ -102,14 +103,14 @@ impl<R> Read for ReadAhead<'_, R> {
     }
 }
 
-/// Why [`copy`] failed.
+/// The side on which [`copy`] failed, with its error.
 pub(super) enum CopyError {
     Read(io::Error),
     Write(io::Error),
 }
 
-/// Copies `data`, of about `size` bytes, to `file`, and hashes it; a long one is hashed and written by a thread of its
-/// own while more is read.
+/// Copies `data` to `file` and adds it to `hasher`, which is returned. From a `size` of [`WORTH_A_THREAD`]
+/// bytes, a separate thread hashes and writes. `size` is only an estimate.
 pub(super) fn copy(
     data: &mut impl Read,
     size: u64,
@@ -143,7 +144,7 @@ pub(super) fn copy(
                 Err(error) => break Err(error),
             }
             if full.send(chunk).is_err() {
-                // Writing failed, which is told below.
+                // Writing failed; the error is returned below.
                 break Ok(());
             }
         };
@@ -172,7 +173,7 @@ fn copy_here(
     }
 }
 
-/// Reads until `buffer` is full or there is no more.
+/// Reads until `buffer` is full or the data ends. Returns the number of bytes read.
 fn fill(data: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -197,7 +198,7 @@ mod tests {
         (0..count).map(|index| (index / 7 % 251) as u8).collect()
     }
 
-    /// Gives odd amounts, is interrupted now and then, and fails at the end if it is to.
+    /// A reader that returns odd amounts and is interrupted now and then. With `fails` it ends with an error.
     struct Uneven<'b> {
         rest: &'b [u8],
         turn: usize,
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_ahead_is_complete_and_hashed() {
+    fn reading_ahead_returns_and_hashes_all_bytes() {
         let all = bytes(5_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
@@ -232,21 +233,21 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_stopped_goes_on_where_it_was() {
+    fn a_stopped_reader_can_be_read_to_its_end() {
         let all = bytes(9_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
             let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
             ahead.read_exact(&mut [0; 10]).unwrap();
             let (mut rest, mut hasher) = ahead.stop();
-            assert!(!rest.rest.is_empty(), "it does not read without end");
+            assert!(!rest.rest.is_empty(), "reading ahead must be bounded");
             io::copy(&mut rest, &mut hasher).unwrap();
             assert_eq!(hasher.finish(), Digest::of(&all, &[Algorithm::Sha1]));
         });
     }
 
     #[test]
-    fn a_failure_to_read_comes_after_what_was_read() {
+    fn a_read_error_follows_the_bytes_read_before_it() {
         let all = bytes(600_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: true };
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_complete_and_hashed_whatever_its_size() {
+    fn a_copy_of_any_size_is_complete_and_hashed() {
         for count in [0, 1, 70_000, WORTH_A_THREAD as usize, 5_000_001] {
             let all = bytes(count);
             let mut file = tempfile::tempfile().unwrap();
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_says_which_side_failed() {
+    fn a_failed_copy_names_the_side_that_failed() {
         for size in [10, WORTH_A_THREAD * 5] {
             let all = bytes(size as usize);
             let file = tempfile::tempfile().unwrap();

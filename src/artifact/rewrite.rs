@@ -1,7 +1,7 @@
-//! Artifacts made from others: a stemcell with another name, version, image or cloud properties; a release
-//! whose digests are by another hash function.
+//! Makes changed copies of artifacts: a stemcell with another name, version, image or cloud properties, and a
+//! release with digests by another hash function.
 //!
-//! The result appears complete or not at all. Equal input gives equal bytes.
+//! The result is written under a temporary name and renamed. Equal input gives equal bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,22 +18,22 @@ use super::{Source, stemcell};
 use base::events::{Stage, Unit};
 use base::{Error, Result};
 
-/// What changes in a stemcell.
+/// Changes to a stemcell. The default changes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct StemcellChanges {
-    /// Another name.
+    /// The new name.
     pub name: Option<String>,
-    /// Another version.
+    /// The new version.
     pub version: Option<String>,
-    /// A YAML mapping that is merged into its cloud properties, at the top level.
+    /// A YAML mapping to merge into the cloud properties, at the top level.
     pub cloud_properties: Option<String>,
-    /// An image of no bytes.
+    /// Replaces the image with an empty file.
     pub empty_image: bool,
-    /// Other formats, in place of those it has; none leaves them.
+    /// The new formats. Empty leaves those of the stemcell.
     pub formats: Vec<String>,
 }
 
-/// Makes the stemcell `result` of the tarball `source`, using the empty directory `work`.
+/// Writes a changed copy of the stemcell tarball `source` to `result`. `work` is an empty directory for it.
 pub fn repack_stemcell(
     source: &Source,
     changes: &StemcellChanges,
@@ -48,13 +48,13 @@ pub fn repack_stemcell(
     archive::unpack_file(&source.path, &what, &dir, None, &Options::default(), &mut progress)?;
     let image = dir.join(stemcell::IMAGE);
     if !image.is_file() {
-        return Err(Error::invalid(format!("{what} has no '{}'", stemcell::IMAGE)));
+        return Err(stemcell::no_image(&what));
     }
     if changes.empty_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
     let manifest_path = dir.join(stemcell::MANIFEST);
-    // Its limits and what it must have are checked there.
+    // Checks its size and its required keys.
     let typed = stemcell::read_manifest(&manifest_path, &what)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
@@ -64,14 +64,14 @@ pub fn repack_stemcell(
 }
 
 fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChanges) -> Result<Mapping> {
-    // As they were written, and not what YAML makes of them: `version: 1.10` is no number.
+    // The typed values are as written. In `manifest`, the version 1.10 is the number 1.1.
     manifest.insert("name".into(), changes.name.clone().unwrap_or(typed.name).into());
     manifest.insert("version".into(), changes.version.clone().unwrap_or(typed.version).into());
     if let Some(system) = typed.operating_system {
         manifest.insert("operating_system".into(), system.into());
     }
     if changes.empty_image && typed.sha1.is_some() {
-        // By the function that it had: the image must still be what the manifest says.
+        // The digest of the empty image, by the same hash function as before.
         let algorithm = typed.sha1.as_deref().and_then(|text| text.parse().ok());
         let algorithm = algorithm.map_or(Algorithm::Sha1, |digest: Digest| digest.strongest());
         manifest.insert("sha1".into(), Digest::of(b"", &[algorithm]).to_string().into());
@@ -81,7 +81,10 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
         manifest.insert("stemcell_formats".into(), Value::Sequence(formats));
     }
     if let Some(text) = &changes.cloud_properties {
-        let wrong = || Error::usage("the cloud properties are no YAML mapping");
+        let wrong = || {
+            Error::usage(format!("the cloud properties '{text}' are not a YAML mapping"))
+                .with_hint("write them as a mapping, such as '{key: value}'")
+        };
         let more: Mapping = serde_yaml::from_str(text).map_err(|error| wrong().with_source(error))?;
         let properties = manifest.entry("cloud_properties".into()).or_insert(Value::Null);
         if properties.is_null() {
@@ -89,14 +92,14 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
         }
         let properties = properties
             .as_mapping_mut()
-            .ok_or_else(|| Error::invalid("the stemcell's cloud_properties are no mapping"))?;
+            .ok_or_else(|| Error::invalid("cloud_properties in stemcell.MF must be a mapping"))?;
         properties.extend(more);
     }
     Ok(manifest)
 }
 
-/// Makes the release `result` of the tarball `source`, in which every digest is by `algorithm`. What is in it
-/// is verified first. Uses the empty directory `work`.
+/// Verifies the release tarball `source` and writes a copy to `result`, in whose `release.MF` every digest is
+/// by `algorithm`. Returns the release with the new digests. `work` is an empty directory for it.
 pub fn redigest_release(
     source: &Source,
     algorithm: Algorithm,
@@ -207,26 +210,27 @@ impl Part {
 
 fn refuse_directory(source: &Source, what: &str) -> Result<()> {
     if source.is_dir {
-        return Err(Error::invalid(format!("{what} is a directory, but a tarball is needed")));
+        return Err(Error::invalid(format!("{what} is a directory, but a tarball is needed"))
+            .with_hint("give the path of a .tgz file"));
     }
     Ok(())
 }
 
 fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
     let text = serde_yaml::to_string(document)
-        .map_err(|error| Error::environment("a manifest has no YAML form").with_source(error))?;
+        .map_err(|error| Error::environment("encoding a manifest as YAML failed").with_source(error))?;
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(Error::invalid(format!("the manifest would be larger than {MAX_DOCUMENT} bytes")));
     }
     Ok(text.into_bytes())
 }
 
-/// Packs `dir` into the archive `result`, the manifest, with this content, before everything else: those who
-/// want only that need not read further.
+/// Packs `dir` into the archive `result`. The manifest comes first and has this content, so that readers find
+/// it without reading the rest.
 fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
-    let making = |error| Error::io(format!("making '{}'", result.display()), error);
+    let writing = |error| Error::io(format!("writing '{}'", result.display()), error);
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(making)?;
+    let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(writing)?;
     let mut packer = Packer::create(temporary.path())?;
     packer.add(Path::new(manifest), &Input::Bytes(content))?;
     let inputs: BTreeMap<PathBuf, Input> = archive::tree(dir)?.into_iter().collect();
@@ -234,19 +238,19 @@ fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Resu
         packer.add(name, input)?;
     }
     packer.finish()?;
-    share(temporary.path()).map_err(making)?;
-    temporary.persist(result).map_err(|error| making(error.error))?;
+    make_readable(temporary.path()).map_err(writing)?;
+    temporary.persist(result).map_err(|error| writing(error.error))?;
     Ok(())
 }
 
-/// Temporary files are for their owner alone; the result is a file like others.
+/// Sets the mode 0644. Temporary files are created with 0600.
 #[cfg(unix)]
-fn share(path: &Path) -> std::io::Result<()> {
+fn make_readable(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn share(_: &Path) -> std::io::Result<()> {
+fn make_readable(_: &Path) -> std::io::Result<()> {
     Ok(())
 }

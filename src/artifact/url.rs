@@ -1,25 +1,25 @@
-//! URLs to download from, which show themselves without what is secret in them.
+//! URLs of downloads, which are displayed without their secrets.
 
 use std::fmt;
 
 use base::encoding::percent_decode;
 
-/// An `http://` or `https://` URL that shows itself without user, password and query.
+/// An `http://` or `https://` URL. Displays without user, password and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl(String);
 
 impl HttpUrl {
-    /// Takes a URL as it is written in a manifest; it must begin with a scheme and `://`.
+    /// Creates a URL from the text of a manifest, which must begin with a scheme and `://`.
     pub(super) fn new(text: &str) -> Self {
         HttpUrl(text.to_owned())
     }
 
-    /// The whole URL, credentials included.
+    /// Returns the whole URL, including credentials.
     pub(super) fn with_credentials(&self) -> &str {
         &self.0
     }
 
-    /// The URL to ask for: without user and password, which go into a header.
+    /// Returns the URL for the request: without user and password, which go into a header.
     pub(super) fn without_user(&self) -> String {
         match self.split() {
             Some((scheme, Some(_), host, path)) => format!("{scheme}://{host}{path}"),
@@ -27,20 +27,20 @@ impl HttpUrl {
         }
     }
 
-    /// User and password, percent-decoded.
+    /// Returns user and password, percent-decoded.
     pub(super) fn user(&self) -> Option<(String, String)> {
         let (_, user, _, _) = self.split()?;
         let (user, password) = user.map(|user| user.split_once(':').unwrap_or((user, "")))?;
         Some((percent_decode(user), percent_decode(password)))
     }
 
-    /// What must not be shown, as it is written and decoded: the password, and the query, which may be a
-    /// signature.
+    /// Returns the parts that must be redacted: the password, both encoded and decoded, and the query, which
+    /// may be a signature.
     pub(super) fn secrets(&self) -> Vec<String> {
         let mut secrets = Vec::new();
         if let Some((_, user, _, path)) = self.split() {
-            let written = user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
-            secrets.extend(written);
+            let encoded = user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
+            secrets.extend(encoded);
             secrets.extend(self.user().map(|(_, password)| password));
             secrets.extend(path.split_once('?').map(|(_, query)| query.to_owned()));
         }
@@ -48,7 +48,7 @@ impl HttpUrl {
         secrets
     }
 
-    /// Scheme, user information, host with port, and the rest.
+    /// Returns scheme, user information, host with port, and the rest from the path on.
     fn split(&self) -> Option<(&str, Option<&str>, &str, &str)> {
         let (scheme, rest) = self.0.split_once("://")?;
         let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(url.secrets(), ["p%40ss", "p@ss", "X-Signature=secret#f"]);
         assert_eq!(url.without_user(), "https://host:8443/d/x.tgz?X-Signature=secret#f");
         assert!(HttpUrl::new("http://h/x").secrets().is_empty());
-        // An '@' in the path is no user.
+        // An '@' in the path does not end a user name.
         assert_eq!(HttpUrl::new("http://h/a@b").to_string(), "http://h/a@b");
         assert_eq!(HttpUrl::new("http://h/a@b").user(), None);
     }

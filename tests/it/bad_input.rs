@@ -176,7 +176,7 @@ fn releases() {
                 greeting.unwrap().dependencies.push("counter".into());
                 release.build()
             },
-            &["packages need themselves: counter -> greeting -> counter"],
+            &["dependency cycle: counter -> greeting -> counter"],
         ),
     ];
     for (make, said) in cases {

@@ -1,18 +1,20 @@
-//! Tar archives, plain or gzip: unpacking ones nobody vouches for, and packing directories so that equal
-//! contents give equal bytes.
+//! Tar archives, plain or gzip: unpacks untrusted ones, and packs directories reproducibly (equal contents
+//! give equal bytes).
 //!
-//! Every archive is untrusted (DESIGN §6). [`unpack_file`] writes into a directory beside its goal and
-//! renames it only when everything, digest included, has been checked; on failure nothing is left.
+//! Every archive is untrusted. [`unpack_file`] writes into a temporary directory beside the destination. It
+//! renames that directory after everything has been checked, the digest included. On failure nothing is left.
 //!
-//! - Names: relative, no `..`, no NUL, lengths a file system takes. A name that occurs twice is refused, so
-//!   nothing can be replaced after it was checked; directories may repeat.
-//! - Types: files, directories, symbolic and hard links; devices, fifos and sparse files are refused.
-//! - Links: a symbolic link must stay inside ([`Links::Inside`]) or is written down as it is
-//!   ([`Links::Verbatim`]); nothing is ever written through one. A hard link must name a file unpacked before.
-//! - Modes: permission bits only, never setuid, setgid or sticky; the owner can always read and write.
-//! - Limits: entries, bytes, expansion, name lengths, extension headers ([`Limits`]). Memory stays flat.
-//! - Two names that differ only in case are distinct, as they are on Linux; where the file system thinks
-//!   otherwise the second one is refused as occurring twice.
+//! - Names: relative, without `..` and NUL, and short enough for a file system. A name that occurs twice is
+//!   refused, so that no entry can replace a checked one. Directories may repeat.
+//! - Types: files, directories, symbolic and hard links. Devices, fifos and sparse files are refused.
+//! - Links: a symbolic link must stay inside ([`Links::Inside`]) or is written unchanged
+//!   ([`Links::Verbatim`]). Nothing is ever written through a link. A hard link must name a file that was
+//!   unpacked before it.
+//! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write.
+//! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`Limits`]). Memory use is
+//!   bounded.
+//! - Case: two names that differ only in case are distinct, as on Linux. On a file system that ignores case,
+//!   the second one is refused as a duplicate.
 
 mod pack;
 pub mod path;
@@ -30,162 +32,184 @@ pub use unpack::{read_member, unpack_file, unpack_stream};
 use super::digest::{Algorithm, Digest};
 use base::Error;
 
-/// How much an archive may hold.
+/// Limits on the content of an archive.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Entries, directories and links included.
+    /// Number of entries, including directories and links.
     pub entries: u64,
-    /// Bytes of all files, unpacked, headers included.
+    /// Size of the uncompressed tar stream in bytes, including headers.
     pub bytes: u64,
-    /// Unpacked bytes per byte of the archive. Not looked at below [`Limits::RATIO_FLOOR`].
+    /// Unpacked bytes per byte of the archive. Not checked below [`Limits::RATIO_FLOOR`].
     pub ratio: u64,
 }
 
 impl Limits {
-    /// Below this many unpacked bytes any ratio is harmless: small files of zeros compress a thousandfold.
+    /// The ratio is checked above this number of unpacked bytes. Small files of zeros compress a thousandfold
+    /// and are harmless.
     pub const RATIO_FLOOR: u64 = 128 << 20;
 }
 
 impl Default for Limits {
-    /// Far above what releases and stemcells in use hold (the largest have some 100,000 files and 10 GiB),
-    /// far below what hurts.
+    /// Limits well above real releases and stemcells, the largest of which have about 100,000 files and 10
+    /// GiB.
     fn default() -> Self {
         Limits { entries: 500_000, bytes: 64 << 30, ratio: 200 }
     }
 }
 
-/// What to do with symbolic links.
+/// Treatment of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Links {
-    /// They must lead to something inside the archive's root.
+    /// A link's target must be inside the archive's root.
     #[default]
     Inside,
-    /// They are written down as they are, absolute ones too: for the root file system of a machine, and for
-    /// compiled packages, whose links are meant for `/var/vcap`. Still nothing is written through them, but
-    /// whoever reads the tree must not follow them blindly.
+    /// Links are written unchanged, absolute ones too. Needed for the root file system of a machine and for
+    /// compiled packages, whose links point into `/var/vcap`. Code that reads the tree must not follow them.
     Verbatim,
 }
 
-/// How to unpack.
+/// Options of [`unpack_file`] and [`unpack_stream`].
 #[derive(Default, Clone, Copy)]
 pub struct Options<'a> {
-    /// How much is accepted.
+    /// Limits on the content.
     pub limits: Limits,
-    /// What to do with symbolic links.
+    /// Treatment of symbolic links.
     pub links: Links,
-    /// Which entries are written; all where there is none. What is left out is checked all the same.
+    /// Selects the entries to write by their path; `None` writes all. Entries that are left out are checked
+    /// too.
     pub only: Option<&'a dyn Fn(&Path) -> bool>,
-    /// Compute these digests of every file written, in the same pass.
+    /// Hash functions to compute for every file written. Empty for none.
     pub hash: &'a [Algorithm],
 }
 
-/// What came out of an archive.
+/// The result of unpacking an archive.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// Digest of the archive file: SHA-256, and the function of the expected digest.
+    /// Digest of the archive file by SHA-256 and by the strongest function of the expected digest.
     pub digest: Digest,
-    /// Digests of the files written, where asked for.
+    /// Digests of the files written, by path in the archive. Empty unless [`Options::hash`] asks for them.
     pub files: BTreeMap<PathBuf, Digest>,
-    /// How many entries the archive has.
+    /// Number of entries in the archive.
     pub entries: u64,
 }
 
-/// Why an archive is refused.
+/// The reason for refusing an archive. Names and targets in it are printable and at most 120 characters long.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It ends too early.
+    /// The archive ends too early.
     #[error("it is truncated")]
     Truncated,
-    /// It has no content.
+    /// The archive has no content.
     #[error("it is empty")]
     Empty,
-    /// It is neither tar nor gzip of tar.
+    /// The file is neither tar nor gzip of tar.
     #[error("{0}")]
     NotAnArchive(String),
-    /// A structure in it is damaged.
+    /// The compressed data or a header is damaged.
     #[error("it is damaged: {0}")]
     Damaged(String),
-    /// There is something after its end.
+    /// Data other than padding follows the end of the archive.
     #[error("there is data after its end")]
     TrailingData,
-    /// More than the limits allow.
+    /// A limit is exceeded.
     #[error("it holds more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limited quantity, such as "entries".
         what: &'static str,
-        /// How much is accepted.
+        /// The highest accepted value.
         limit: u64,
     },
     /// An entry's name is not acceptable.
     #[error("the entry '{name}' is refused: {reason}")]
     Name {
-        /// The name, made printable.
+        /// The name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: NameError,
     },
-    /// An entry of a type that is not unpacked.
+    /// An entry's type is not supported.
     #[error("the entry '{name}' is refused: it is a {kind}")]
     Type {
-        /// The name, made printable.
+        /// The name.
         name: String,
-        /// What it is.
+        /// The type, such as "fifo".
         kind: String,
     },
     /// A link's target is not acceptable.
     #[error("the link '{name}' to '{target}' is refused: {reason}")]
     Link {
-        /// The link.
+        /// The name of the link.
         name: String,
-        /// Its target.
+        /// The target of the link.
         target: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An entry below something that is not a directory.
+    /// An entry's parent is not a directory.
     #[error("the entry '{name}' is refused: '{parent}' is not a directory")]
     Parent {
-        /// The entry.
+        /// The name of the entry.
         name: String,
-        /// The file or link it is below of.
+        /// The file or link in the place of its parent directory.
         parent: String,
     },
-    /// The same name twice.
+    /// Two entries have the same name.
     #[error("the entry '{0}' occurs twice")]
     Twice(String),
-    /// The archive could not be read from disk.
+    /// The archive cannot be read from disk.
     #[error("it cannot be read")]
     Read(#[source] std::io::Error),
-    /// The unpacked file could not be written.
+    /// An unpacked file cannot be written.
     #[error("'{path}' cannot be written")]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl ArchiveError {
-    /// This as an error about `archive`, a description such as "the stemcell '/x.tgz'".
+    /// Converts to an error about `archive`, a description such as "the stemcell '/x.tgz'".
     pub fn about(self, archive: &str) -> Error {
         let kind = match self {
             ArchiveError::Read(_) | ArchiveError::Write { .. } => base::ErrorKind::Environment,
             _ => base::ErrorKind::InvalidInput,
         };
         let error = Error::new(kind, format!("{archive} cannot be unpacked"));
-        let error = match &self {
-            ArchiveError::Truncated | ArchiveError::Empty => {
-                error.with_hint("fetch the file again: it is incomplete")
-            }
-            _ => error,
+        let error = match self.hint() {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         };
         error.with_source(self)
     }
+
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            ArchiveError::Truncated | ArchiveError::Empty => {
+                Some("download or copy the file again: it is incomplete")
+            }
+            ArchiveError::NotAnArchive(_) => {
+                Some("check the path or URL: it must be that of a tar archive (.tgz), not of a web page")
+            }
+            ArchiveError::Damaged(_) | ArchiveError::TrailingData => {
+                Some("download or copy the file again. If the error stays, the archive must be packed again")
+            }
+            ArchiveError::TooLarge { .. } => Some("use an archive from a source that you trust"),
+            ArchiveError::Name { .. }
+            | ArchiveError::Type { .. }
+            | ArchiveError::Link { .. }
+            | ArchiveError::Parent { .. }
+            | ArchiveError::Twice(_) => {
+                Some("use an archive from a source that you trust, or pack it again without this entry")
+            }
+            ArchiveError::Read(_) | ArchiveError::Write { .. } => None,
+        }
+    }
 }
 
-/// Bytes from an archive as an error may show them: printable and short.
+/// Returns bytes from an archive as text for an error: printable, and at most 120 characters of the original.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown: String = text.chars().take(120).flat_map(char::escape_debug).collect();

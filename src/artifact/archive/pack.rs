@@ -1,5 +1,6 @@
-//! Packs files so that equal names, modes and contents give equal bytes: sorted, times and owners zero,
-//! modes reduced to whether the file is executable, a fixed gzip header.
+//! Packs files reproducibly: equal names, modes and contents give equal bytes.
+//!
+//! Entries are sorted, times and owners are zero, modes are 0755 or 0644, and the gzip header is fixed.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,42 +13,42 @@ use walkdir::WalkDir;
 use crate::digest::{Algorithm, Digest, HashingWriter};
 use base::{Error, Result};
 
-/// What becomes an entry of an archive.
+/// The source of one archive entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A file on disk. `executable` overrides what its mode says.
+    /// A file on disk.
     File {
-        /// Where it is. A symbolic link is followed.
+        /// Path of the file. A symbolic link is followed.
         path: PathBuf,
-        /// 0755 or 0644; as on disk when none.
+        /// Mode 0755 if true, 0644 if false. `None` takes the executable bits of the file.
         executable: Option<bool>,
     },
     /// A symbolic link with this target.
     Link(PathBuf),
     /// A directory.
     Directory,
-    /// A file with this content, 0644.
+    /// A file with this content and mode 0644.
     Bytes(Vec<u8>),
 }
 
-/// Writes one archive. Entries must be added in the order wanted; sort them for a reproducible result.
+/// Writes one archive. Entries keep the order in which they are added; sort them for a reproducible result.
 pub struct Packer {
     builder: Builder<GzEncoder<HashingWriter<File>>>,
     path: PathBuf,
 }
 
 impl Packer {
-    /// Creates (or overwrites) the gzip tar archive `path`.
+    /// Creates or overwrites the gzip tar archive `path`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path)
-            .map_err(|error| Error::io(format!("making the archive '{}'", path.display()), error))?;
+            .map_err(|error| Error::io(format!("creating the archive '{}'", path.display()), error))?;
         let hashing = HashingWriter::new(file, &[Algorithm::Sha1, Algorithm::Sha256]);
-        // No time, no name, "unknown" operating system: the same header everywhere.
+        // The header is the same on every machine: no time, no name, operating system "unknown" (255).
         let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing, Compression::new(6));
         Ok(Packer { builder: Builder::new(gzip), path: path.to_owned() })
     }
 
-    /// Adds one entry.
+    /// Adds an entry under `name`, a path relative to the archive's root.
     pub fn add(&mut self, name: &Path, input: &Input) -> Result<()> {
         self.try_add(name, input).map_err(|error| {
             Error::io(format!("packing '{}' into '{}'", name.display(), self.path.display()), error)
@@ -60,13 +61,12 @@ impl Packer {
                 let file = File::open(path)?;
                 let metadata = file.metadata()?;
                 if !metadata.is_file() {
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
                 }
                 let executable = executable.unwrap_or_else(|| is_executable(&metadata));
                 let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
                 header.set_size(metadata.len());
-                // A file that shrinks meanwhile would leave a broken archive; `take` and the check below
-                // make it an error.
+                // A file that shrinks while it is read would break the archive. `Exact` makes that an error.
                 let mut exact = Exact { file, left: metadata.len() };
                 self.builder.append_data(&mut header, name, &mut exact)
             }
@@ -84,7 +84,7 @@ impl Packer {
         }
     }
 
-    /// Ends the archive. The digest is that of the archive file, SHA-1 and SHA-256.
+    /// Completes the archive and returns the digest of its file by SHA-1 and SHA-256.
     pub fn finish(self) -> Result<Digest> {
         let packing = |error| Error::io(format!("packing '{}'", self.path.display()), error);
         let hashing = self.builder.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
@@ -94,7 +94,7 @@ impl Packer {
     }
 }
 
-/// Yields exactly as many bytes as announced, or an error.
+/// Reads exactly `left` bytes of a file. An earlier end of the file is an error.
 struct Exact {
     file: File,
     left: u64,
@@ -105,7 +105,8 @@ impl io::Read for Exact {
         let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let count = self.file.read(&mut buffer[..wanted])?;
         if count == 0 && wanted > 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter while it was read"));
+            let text = "the file became shorter while it was being read";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
         self.left -= count as u64;
         Ok(count)
@@ -123,20 +124,20 @@ fn header(kind: EntryType, mode: u32) -> Header {
     header
 }
 
-/// Whether anybody may execute it.
+/// Returns true if owner, group or others may execute the file.
 #[cfg(unix)]
 pub(crate) fn is_executable(metadata: &fs::Metadata) -> bool {
     std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
 }
 
-/// Whether anybody may execute it.
+/// Returns true if owner, group or others may execute the file.
 #[cfg(not(unix))]
 pub(crate) fn is_executable(_metadata: &fs::Metadata) -> bool {
     false
 }
 
-/// The tree below `root`, sorted by name, as inputs: symbolic links stay links, anything that is neither
-/// file, directory nor link is an error.
+/// Lists the tree below `root` as inputs with relative paths, sorted by name. Symbolic links stay links.
+/// Anything other than files, directories and links is an error.
 pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
     let mut inputs = Vec::new();
     for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
@@ -144,7 +145,7 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
             Error::environment(format!("reading the directory '{}' failed", root.display()))
                 .with_source(error)
         })?;
-        // Cannot fail: walkdir yields paths below its root.
+        // walkdir yields only paths below its root.
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();
         let kind = entry.file_type();
         let input = if kind.is_symlink() {
@@ -157,18 +158,17 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
         } else if kind.is_file() {
             Input::File { path: entry.into_path(), executable: None }
         } else {
-            return Err(Error::invalid(format!(
-                "'{}' cannot be packed: it is neither a file, a directory nor a link",
-                entry.path().display()
-            )));
+            let path = entry.path().display();
+            let message = format!("'{path}' cannot be packed: it is not a file, a directory or a link");
+            return Err(Error::invalid(message).with_hint(format!("delete it: rm '{path}'")));
         };
         inputs.push((name, input));
     }
     Ok(inputs)
 }
 
-/// Packs everything below `root` into the gzip tar archive `path`, which must not lie below `root`.
-/// Returns the archive's digest, SHA-1 and SHA-256.
+/// Packs everything below `root` into the gzip tar archive `path`, which must not be below `root`.
+/// Returns the digest of the archive by SHA-1 and SHA-256.
 pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
     for (name, input) in tree(root)? {

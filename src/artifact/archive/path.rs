@@ -1,39 +1,39 @@
-//! Which names inside an archive are acceptable: they stay below the root whatever the archive holds.
+//! Checks names and link targets inside an archive. Accepted ones stay below the archive's root.
 
 use std::path::{Path, PathBuf};
 
-/// Longest name, in bytes, that is accepted (Linux: PATH_MAX).
+/// Longest accepted name in bytes (PATH_MAX of Linux).
 pub const MAX_NAME: usize = 4096;
-/// Longest single component, in bytes, that is accepted (Linux: NAME_MAX).
+/// Longest accepted component of a name in bytes (NAME_MAX of Linux).
 const MAX_COMPONENT: usize = 255;
 
-/// Why a name or a link is not acceptable.
+/// The reason for refusing a name or a link target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Begins with `/`.
+    /// The name begins with `/`.
     #[error("it is absolute")]
     Absolute,
-    /// Has a `..`, or leads out of the root.
+    /// The name contains `..`, or the link target is outside the root.
     #[error("it leads out of the archive's root")]
     Escapes,
-    /// Nothing there.
+    /// The name is empty.
     #[error("it is empty")]
     Empty,
-    /// Holds a NUL byte.
+    /// The name contains a NUL byte.
     #[error("it holds a NUL byte")]
     Nul,
-    /// Longer than a file system takes.
+    /// The name is longer than file systems allow.
     #[error("it is too long")]
     TooLong,
-    /// `..` after a name: where it leads depends on whether the name is itself a link.
+    /// The link target has `..` after a name. If that name is a link itself, `..` starts elsewhere.
     #[error("it has '..' after a name")]
     Ambiguous,
-    /// Not text on a system whose file names are text.
+    /// The name is not UTF-8, on a system whose file names are Unicode.
     #[error("it is not valid text")]
     NotText,
 }
 
-/// The path below the root that an entry's name stands for; empty for the root itself (`./`).
+/// Returns the path of an entry relative to the archive's root; empty for the root itself (`./`).
 pub fn entry_path(name: &[u8]) -> Result<PathBuf, NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -52,10 +52,10 @@ pub fn entry_path(name: &[u8]) -> Result<PathBuf, NameError> {
     Ok(path)
 }
 
-/// The target of a symbolic link, if it stays inside the root when the link stands at `link`.
+/// Returns the target of the symbolic link at `link`, if it stays inside the root.
 ///
-/// Leading `..` climb from the link's own directory, which is a real directory; after the first name no
-/// further `..` is accepted, because that name may be a link and `..` would then start elsewhere.
+/// Leading `..` are counted from the link's own directory, which is never a link. `..` after a name is
+/// refused, because that name may be a link and `..` would then start elsewhere.
 pub fn link_target(link: &Path, target: &[u8]) -> Result<PathBuf, NameError> {
     if target.is_empty() {
         return Err(NameError::Empty);
@@ -76,7 +76,7 @@ pub fn link_target(link: &Path, target: &[u8]) -> Result<PathBuf, NameError> {
     raw_target(target)
 }
 
-/// The target of a symbolic link as it is written, for trees in which `/` means the tree's own root.
+/// Returns the target of a symbolic link unchanged, for trees in which `/` means the tree's own root.
 pub fn raw_target(target: &[u8]) -> Result<PathBuf, NameError> {
     if target.is_empty() {
         return Err(NameError::Empty);
@@ -108,7 +108,7 @@ fn os_path(bytes: &[u8]) -> Result<PathBuf, NameError> {
 #[cfg(not(unix))]
 fn os_path(bytes: &[u8]) -> Result<PathBuf, NameError> {
     let text = std::str::from_utf8(bytes).map_err(|_| NameError::NotText)?;
-    // Drive letters and alternate streams are absolute names in disguise.
+    // On Windows, `C:` and `\` make a name absolute, and `:` also names an alternate stream.
     if text.contains([':', '\\']) {
         return Err(NameError::Absolute);
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_names() {
+    fn ordinary_names_are_accepted() {
         for (name, path) in [
             ("a", "a"),
             ("./a/b", "a/b"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out() {
+    fn names_outside_the_root_are_refused() {
         for (name, error) in [
             (&b"/etc/passwd"[..], NameError::Absolute),
             (b"../a", NameError::Escapes),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn links_may_climb_as_far_as_the_root() {
+    fn link_targets_may_use_leading_dots_up_to_the_root() {
         let link = Path::new("a/b/link");
         for target in ["x", "../x", "../../x", "./x/y"] {
             assert_eq!(link_target(link, target.as_bytes()).unwrap(), PathBuf::from(target));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes, an accepted name has only plain components.
+        /// An accepted name has only normal components, for any bytes.
         #[test]
         fn an_accepted_name_stays_below_the_root(name in proptest::collection::vec(
             prop_oneof![Just(b'.'), Just(b'/'), Just(b'a'), Just(0u8), any::<u8>()], 0..40)
@@ -176,7 +176,7 @@ mod tests {
             }
         }
 
-        /// Whatever the target, following an accepted link among real directories stays below the root.
+        /// Following an accepted link among real directories stays below the root.
         #[test]
         fn an_accepted_link_stays_below_the_root(
             depth in 0usize..4,

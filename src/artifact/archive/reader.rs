@@ -1,7 +1,7 @@
 //! Reads the entries of a tar stream: ustar, GNU long names and PAX, nothing more.
 //!
-//! The `tar` crate decodes the header fields; its own entry iterator is not used because it reads names and
-//! extension headers of any length into memory and applies what a hostile header says.
+//! The `tar` crate decodes the header fields. Its own entry iterator is not used: it reads names and
+//! extension headers of any length into memory.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -12,15 +12,15 @@ use tar::{EntryType, Header, PaxExtensions};
 use super::{ArchiveError, Limits, printable};
 
 const BLOCK: usize = 512;
-/// Longest extension header (long name, PAX records) that is read. Real ones have some hundred bytes; PAX
-/// ones with extended attributes some thousand.
+/// Longest accepted extension header (long name, PAX records) in bytes. Real ones have some hundred bytes,
+/// those with extended attributes some thousand.
 const MAX_EXTENSION: u64 = 256 << 10;
 
-/// A reader that stops when more comes out of an archive than the limits allow.
+/// A reader of unpacked bytes that fails when the limits on bytes or ratio are exceeded.
 pub(super) struct Budget<R> {
     inner: R,
     limits: Limits,
-    /// Bytes taken from the archive file so far, counted below the decompressor.
+    /// Bytes read from the archive file so far, before decompression.
     packed: Rc<Cell<u64>>,
     unpacked: u64,
 }
@@ -49,11 +49,11 @@ impl<R: Read> Read for Budget<R> {
     }
 }
 
-/// What went wrong while reading, as an archive error.
+/// Converts a read error. An [`ArchiveError`] inside it is taken out.
 pub(super) fn read_error(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => ArchiveError::Truncated,
-        // What the decompressor says of corrupt data.
+        // The decompressor reports corrupt data with these kinds.
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ArchiveError::Damaged(error.to_string()),
         _ => match error.downcast::<ArchiveError>() {
             Ok(refused) => refused,
@@ -62,28 +62,37 @@ pub(super) fn read_error(error: io::Error) -> ArchiveError {
     }
 }
 
-/// One entry: its header, with extension headers applied. Its data is next in the reader.
+/// The header of one entry, with extension headers applied. Its data is next in the reader.
 pub(super) struct Entry {
     pub(super) name: Vec<u8>,
     pub(super) kind: EntryType,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: u64,
     pub(super) mode: u32,
-    /// Seconds since 1970.
+    /// Time of the last change in seconds since 1970.
     pub(super) mtime: u64,
 }
 
-/// The entries of a tar stream, one after the other.
+/// An iterator over the entries of a tar stream.
 pub(super) struct Entries<R> {
     inner: R,
-    /// Data and padding of the current entry that have not been read.
+    compression: Compression,
+    /// Bytes of the current entry's data that have not been read.
     data: u64,
+    /// Bytes of padding after that data.
     padding: u64,
     count: u64,
     limits: Limits,
 }
 
-/// What extension headers said about the next entry.
+/// The compression of an archive file.
+#[derive(Clone, Copy)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+}
+
+/// Fields that extension headers set for the next entry.
 #[derive(Default)]
 struct Extension {
     name: Option<Vec<u8>>,
@@ -92,16 +101,17 @@ struct Extension {
 }
 
 impl<R: Read> Entries<R> {
-    pub(super) fn new(inner: R, limits: Limits) -> Self {
-        Entries { inner, data: 0, padding: 0, count: 0, limits }
+    pub(super) fn new(inner: R, compression: Compression, limits: Limits) -> Self {
+        Entries { inner, compression, data: 0, padding: 0, count: 0, limits }
     }
 
-    /// How many headers were read so far.
+    /// The number of headers read so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The next entry; none at the end-of-archive marker. Data not read is skipped.
+    /// Returns the next entry, or `None` at the end-of-archive marker. Skips unread data of the current
+    /// entry.
     pub(super) fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut extension = Extension::default();
         let mut dangling = false;
@@ -128,7 +138,8 @@ impl<R: Read> Entries<R> {
                 EntryType::GNULongLink => extension.link = Some(self.long_name(size)?),
                 EntryType::XHeader => self.pax(size, &mut extension)?,
                 EntryType::XGlobalHeader => {
-                    // `git archive` writes its commit here. What would rename every entry is refused.
+                    // `git archive` writes its commit here. A record that would rename every entry is
+                    // refused.
                     let mut global = Extension::default();
                     self.pax(size, &mut global)?;
                     if global.name.is_some() || global.link.is_some() || global.size.is_some() {
@@ -139,9 +150,9 @@ impl<R: Read> Entries<R> {
                     let name = extension.name.take().unwrap_or_else(|| header.path_bytes().into_owned());
                     let link =
                         extension.link.take().or(header.link_name_bytes().map(|link| link.into_owned()));
-                    // Links and directories have no data, whatever their size field says (POSIX pax).
-                    let bodiless = !matches!(kind, EntryType::Regular | EntryType::Continuous);
-                    let size = if bodiless { 0 } else { extension.size.unwrap_or(size) };
+                    // Links and directories have no data, even if their size field is not 0 (POSIX pax).
+                    let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
+                    let size = if has_data { extension.size.unwrap_or(size) } else { 0 };
                     self.begin_data(size);
                     return Ok(Some(Entry {
                         name,
@@ -149,7 +160,7 @@ impl<R: Read> Entries<R> {
                         link,
                         size,
                         mode: header.mode().map_err(damaged)?,
-                        // A time that cannot be read is no reason to refuse an archive.
+                        // An unreadable time is not worth an error.
                         mtime: header.mtime().unwrap_or(0),
                     }));
                 }
@@ -157,7 +168,7 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    /// After the last entry: nothing but zeros may follow (tar pads to its record size).
+    /// Reads to the end of the stream. Only zeros may follow the last entry: tar pads to its record size.
     pub(super) fn finish(mut self) -> Result<(), ArchiveError> {
         let mut buffer = [0; 8192];
         loop {
@@ -183,6 +194,7 @@ impl<R: Read> Entries<R> {
         while filled < BLOCK {
             match retry_read(&mut self.inner, &mut block[filled..])? {
                 0 if filled == 0 && self.count == 0 => return Err(ArchiveError::Empty),
+                0 if self.count == 0 => return Err(self.not_an_archive()),
                 0 => return Err(ArchiveError::Truncated),
                 count => filled += count,
             }
@@ -190,7 +202,7 @@ impl<R: Read> Entries<R> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        // The checksum counts its own field as spaces.
+        // The checksum is computed with spaces in its own field.
         let sum: u32 = block
             .iter()
             .enumerate()
@@ -198,9 +210,17 @@ impl<R: Read> Entries<R> {
             .sum();
         match header.cksum() {
             Ok(stored) if stored == sum => Ok(Some(header)),
-            _ if self.count == 0 => Err(ArchiveError::NotAnArchive("it is not a tar archive".into())),
+            _ if self.count == 0 => Err(self.not_an_archive()),
             _ => Err(ArchiveError::Damaged("the checksum of an entry's header does not match".into())),
         }
+    }
+
+    fn not_an_archive(&self) -> ArchiveError {
+        let text = match self.compression {
+            Compression::None => "it is not a gzip file and not a tar archive",
+            Compression::Gzip => "it is a gzip file, but its content is not a tar archive",
+        };
+        ArchiveError::NotAnArchive(text.into())
     }
 
     fn extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
@@ -237,7 +257,8 @@ impl<R: Read> Entries<R> {
                 b"size" => {
                     let text = record.value().ok().and_then(|text| text.parse().ok());
                     let size = text.ok_or_else(|| {
-                        ArchiveError::Damaged(format!("the size '{}'", printable(record.value_bytes())))
+                        let size = printable(record.value_bytes());
+                        ArchiveError::Damaged(format!("an extension header has the size '{size}'"))
                     })?;
                     extension.size = Some(size);
                 }
@@ -255,7 +276,7 @@ impl<R: Read> Entries<R> {
         Data { entries: self }
     }
 
-    /// The data of the current entry.
+    /// Returns a reader of the current entry's data.
     pub(super) fn data(&mut self) -> impl Read + '_ {
         self.by_ref_data()
     }
@@ -267,7 +288,7 @@ impl<R: Read> Entries<R> {
     }
 }
 
-/// The data of one entry. Its end before its announced size is an error, not an end.
+/// A reader of one entry's data. If the stream ends before the size in the header, reading fails.
 struct Data<'a, R> {
     entries: &'a mut Entries<R>,
 }

@@ -15,7 +15,7 @@ struct Scratch {
 impl Scratch {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // What an escape would hit.
+        // An archive that escapes would overwrite this file.
         fs::create_dir(dir.path().join("work")).unwrap();
         fs::write(dir.path().join("victim"), "untouched").unwrap();
         Scratch { dir }
@@ -33,7 +33,7 @@ impl Scratch {
         self.unpack_with(archive, &Options::default())
     }
 
-    /// Nothing written outside, nothing left inside.
+    /// Checks that nothing was written outside and nothing is left inside.
     fn assert_untouched(&self, name: &str) {
         assert_eq!(fs::read_to_string(self.dir.path().join("victim")).unwrap(), "untouched", "{name}");
         let left: Vec<_> =
@@ -73,7 +73,7 @@ fn hostile_archives_are_refused_and_leave_nothing() {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn every_truncation_is_an_error() {
     let whole = Tar::default().dir("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
     for length in 0..whole.len() {
         let scratch = Scratch::new();
@@ -100,7 +100,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn directories_that_have_no_entry_count_as_well() {
+fn directories_without_an_entry_count_against_the_limit() {
     let archive = (0..4)
         .fold(Tar::default(), |tar, number| tar.file(&format!("{number}{}f", "/d".repeat(40) + "/"), ""));
     let scratch = Scratch::new();
@@ -118,14 +118,14 @@ fn a_bomb_is_refused_by_its_ratio() {
     let error = scratch.unpack(&bomb).unwrap_err();
     assert!(error.chain().join(": ").contains("per compressed byte"), "{error:?}");
     scratch.assert_untouched("bomb");
-    // Left out, it is a bomb all the same.
+    // A bomb is refused even if none of its entries are written.
     let none = |_: &Path| false;
     let error = scratch.unpack_with(&bomb, &Options { only: Some(&none), ..Options::default() }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
-fn ordinary_archives_come_out_as_they_went_in() {
+fn ordinary_archives_are_unpacked_unchanged() {
     let long = format!("{}/{}", "d".repeat(120), "f".repeat(120));
     let archive = Tar::default()
         .dir("./")
@@ -176,7 +176,7 @@ fn ordinary_archives_come_out_as_they_went_in() {
 }
 
 #[test]
-fn verbatim_links_are_kept_and_still_not_written_through() {
+fn verbatim_links_are_written_but_never_followed() {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     let scratch = Scratch::new();
     scratch.unpack_with(&Tar::default().symlink("l", "/var/vcap/packages/x").tgz(), &options).unwrap();
@@ -197,7 +197,7 @@ fn verbatim_links_are_kept_and_still_not_written_through() {
 }
 
 #[test]
-fn only_what_is_wanted_is_written_but_all_is_checked() {
+fn unselected_entries_are_checked_but_not_written() {
     let scratch = Scratch::new();
     let wanted = |path: &Path| path == Path::new("a");
     let options = Options { only: Some(&wanted), ..Options::default() };
@@ -234,7 +234,7 @@ fn a_wrong_digest_leaves_nothing() {
 }
 
 #[test]
-fn a_damaged_archive_that_is_also_the_wrong_one_is_called_the_wrong_one() {
+fn a_damaged_archive_with_a_wrong_digest_reports_the_digest() {
     let whole = Tar::default().file("a", "x".repeat(5000)).tgz();
     let expected: Digest = sha1(&whole).parse().unwrap();
     let cut = &whole[..whole.len() - 20];
@@ -247,7 +247,7 @@ fn a_damaged_archive_that_is_also_the_wrong_one_is_called_the_wrong_one() {
 }
 
 #[test]
-fn what_is_in_the_way_is_not_replaced_but_a_killed_run_is_cleared() {
+fn an_existing_destination_is_kept_and_a_stale_partial_directory_is_removed() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
     let partial = scratch.dest().with_file_name("out.partial");
@@ -261,7 +261,7 @@ fn what_is_in_the_way_is_not_replaced_but_a_killed_run_is_cleared() {
 }
 
 #[test]
-fn a_member_is_found_without_reading_on() {
+fn a_member_is_found_by_its_name() {
     let archive = Tar::default().file("image", "x".repeat(2000)).file("./stemcell.MF", "name: x").tgz();
     let member = |name: &str, limit| read_member(&archive[..], Path::new(name), limit);
     assert_eq!(member("stemcell.MF", 100).unwrap().unwrap(), b"name: x");
@@ -302,7 +302,7 @@ fn equal_directories_pack_to_equal_bytes() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Damage anywhere ends in a result, never in a panic or in something outside.
+    /// Damage never causes a panic or a write outside the destination.
     #[test]
     fn damage_never_panics(at in 0usize..4096, with in proptest::prelude::any::<[u8; 4]>()) {
         let mut tar = Tar::default()

@@ -1,4 +1,4 @@
-//! Unpacks one archive in one pass: hash, inflate, check, write.
+//! Unpacks an archive in one pass: hash, inflate, check, write.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -11,31 +11,31 @@ use std::time::{Duration, SystemTime};
 use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
-use super::reader::{Budget, Entries, Entry, read_error};
+use super::reader::{Budget, Compression, Entries, Entry, read_error};
 use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::overlap::{self, CopyError, ReadAhead, WORTH_A_THREAD};
 use base::{Error, Result};
 
-/// Directories known to be real ones; emptied when it grows beyond this, so that memory stays flat.
-const KNOWN_DIRECTORIES: usize = 10_000;
+/// Largest number of directories remembered as checked. The set is emptied when it is full, to bound memory.
+const MAX_CHECKED_DIRECTORIES: usize = 10_000;
 
-/// How many bytes of names are kept until the end: of directories whose mode is set last, of files whose digest is
-/// wanted. An archive in use has some MiB.
-const KEPT_NAMES: usize = 64 << 20;
-/// What keeping a name costs beside the name.
-const KEPT_OVERHEAD: usize = 128;
+/// Largest size in bytes of all names held until the end: of directories whose mode is set last, and of files
+/// that are hashed. Real archives have some MiB.
+const MAX_HELD_NAMES: usize = 64 << 20;
+/// Estimated bytes that holding a name takes in addition to the name.
+const HELD_NAME_OVERHEAD: usize = 128;
 
-/// How much of an archive is read at once.
+/// Size of the read buffer in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// Called with bytes done and bytes in all.
+/// Called with the bytes of the archive read so far and with its size.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Unpacks the archive `file` into the new directory `dest`, which must not exist; its parent must.
+/// Unpacks the archive `file` into the new directory `dest`, which must not exist. Its parent must exist.
 ///
-/// `what` names the archive in errors ("the stemcell 'https://…'"). With `expected`, the archive's own
-/// digest is checked in the same pass. Until everything is checked the tree is at `<dest>.partial`; on
+/// `what` names the archive in errors ("the stemcell 'https://…'"). If `expected` is given, the digest of the
+/// archive file is checked in the same pass. Until everything is checked the tree is at `<dest>.partial`; on
 /// failure it is removed.
 pub fn unpack_file(
     file: &Path,
@@ -49,7 +49,8 @@ pub fn unpack_file(
     let input = File::open(file).map_err(reading)?;
     let total = input.metadata().map_err(reading)?.len();
     if total < WORTH_A_THREAD {
-        return unpack_counted(here(input, expected), total, progress, what, dest, expected, options);
+        let input = on_this_thread(input, expected);
+        return unpack_counted(input, total, progress, what, dest, expected, options);
     }
     std::thread::scope(|scope| {
         let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(reading)?;
@@ -57,7 +58,7 @@ pub fn unpack_file(
     })
 }
 
-/// Like [`unpack_file`], for an archive that arrives as a stream: a request body, a file in memory.
+/// Like [`unpack_file`], for an archive that arrives as a stream, such as a request body.
 pub fn unpack_stream(
     stream: impl Read,
     what: &str,
@@ -65,24 +66,25 @@ pub fn unpack_stream(
     expected: Option<&Digest>,
     options: &Options<'_>,
 ) -> Result<Unpacked> {
-    unpack_counted(here(stream, expected), 0, &mut |_, _| {}, what, dest, expected, options)
+    let input = on_this_thread(stream, expected);
+    unpack_counted(input, 0, &mut |_, _| {}, what, dest, expected, options)
 }
 
-/// What an archive's own digest is computed by.
+/// Returns the hash functions for the archive file: SHA-256 and the strongest of `expected`.
 fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
     algorithms
 }
 
-/// An archive that is hashed as it is read.
+/// An archive file that is hashed while it is read.
 trait Hashed: BufRead {
-    /// Ends it; all that was used is hashed. Gives what is left of it.
+    /// Stops and returns the unread rest and the hasher. All consumed bytes are hashed.
     fn stop(self) -> (impl Read, Hasher);
 }
 
-/// One that is read and hashed where it is unpacked.
-fn here<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
+/// Reads and hashes `input` on the thread that unpacks it.
+fn on_this_thread<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
     BufReader::with_capacity(BUFFER, HashingReader::new(input, Hasher::new(&algorithms(expected))))
 }
 
@@ -110,26 +112,27 @@ fn unpack_counted(
     let partial = Partial::create(dest)?;
     let outcome = {
         let packed = Rc::default();
-        let counted = Counting { inner: &mut input, packed: Rc::clone(&packed), total, progress, told: 0 };
+        let inner = &mut input;
+        let counted = Counting { inner, packed: Rc::clone(&packed), total, progress, reported: 0 };
         let mut tree = Tree::new(&partial.path, options);
         tree.unpack(counted, packed).map(|entries| (entries, tree.digests))
     };
     let (mut rest, hasher) = input.stop();
     let (entries, files) = match outcome {
         Ok(done) => done,
-        Err(error) => return Err(explain(error, &mut rest, hasher, what, expected)),
+        Err(error) => return Err(unpack_error(error, &mut rest, hasher, what, expected)),
     };
     let digest = hasher.finish();
     if let Some(expected) = expected {
         expected.check(&digest, what)?;
     }
-    partial.keep(dest)?;
+    partial.rename_to(dest)?;
     Ok(Unpacked { digest, files, entries })
 }
 
-/// An archive that cannot be unpacked and is not the expected one either is reported as not the expected
-/// one: that is the more useful thing to know.
-fn explain(
+/// Converts an error of unpacking. If the archive is damaged and its digest is wrong, the wrong digest
+/// becomes the message and the damage its cause.
+fn unpack_error(
     error: ArchiveError,
     rest: &mut impl Read,
     mut hasher: Hasher,
@@ -147,14 +150,17 @@ fn explain(
     error.about(what)
 }
 
-/// Reads one small file out of an archive and nothing more than it takes to find it: a stemcell's
-/// `stemcell.MF`. None when the archive has no such entry. `limit` bounds its size.
+/// Returns the content of the regular file `name` in an archive, or `None` if there is no such entry.
+///
+/// Reads no further than to the end of that entry. A content of more than `limit` bytes is an error.
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
     let limits = Limits::default();
     let packed = Rc::default();
     let inner = BufReader::with_capacity(BUFFER, stream);
-    let counted = Counting { inner, packed: Rc::clone(&packed), total: 0, progress: &mut |_, _| {}, told: 0 };
-    let mut entries = Entries::new(Budget::new(inflate(counted)?, limits, packed), limits);
+    let progress: Progress<'_> = &mut |_, _| {};
+    let counted = Counting { inner, packed: Rc::clone(&packed), total: 0, progress, reported: 0 };
+    let (tar, compression) = inflate(counted)?;
+    let mut entries = Entries::new(Budget::new(tar, limits, packed), compression, limits);
     while let Some(entry) = entries.next_entry()? {
         let found = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
         if found && entry.kind == EntryType::Regular {
@@ -169,28 +175,28 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
     Ok(None)
 }
 
-/// The tar stream of an archive: inflated if it is gzip.
-fn inflate<'a>(mut raw: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>, ArchiveError> {
+/// Returns the tar stream of an archive file, inflated if the file is gzip.
+fn inflate<'a>(mut raw: impl BufRead + 'a) -> Result<(Box<dyn Read + 'a>, Compression), ArchiveError> {
     let start = raw.fill_buf().map_err(read_error)?;
     match start {
         [] => Err(ArchiveError::Empty),
-        [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(raw))),
+        [0x1f, 0x8b, ..] => Ok((Box::new(MultiGzDecoder::new(raw)), Compression::Gzip)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Err(not_supported("zstd")),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported("xz")),
         [b'B', b'Z', b'h', ..] => Err(not_supported("bzip2")),
         [b'P', b'K', 3, 4, ..] => Err(not_supported("zip")),
-        _ => Ok(Box::new(raw)),
+        _ => Ok((Box::new(raw), Compression::None)),
     }
 }
 
 fn not_supported(format: &str) -> ArchiveError {
-    ArchiveError::NotAnArchive(format!("it is {format}; only tar, plain or gzip, is read"))
+    ArchiveError::NotAnArchive(format!("it is {format}, but only tar and gzip are supported"))
 }
 
-/// The directory an archive is unpacked into until it is known to be good. Removed when dropped.
+/// The directory that receives the tree until the archive is fully checked. Removed on drop unless renamed.
 struct Partial {
     path: PathBuf,
-    kept: bool,
+    renamed: bool,
 }
 
 impl Partial {
@@ -199,32 +205,34 @@ impl Partial {
         name.push(".partial");
         let path = dest.with_file_name(name);
         if dest.symlink_metadata().is_ok() {
-            return Err(Error::environment(format!("'{}' is in the way: it exists already", dest.display())));
+            let dest = dest.display();
+            return Err(Error::environment(format!("cannot unpack into '{dest}': it already exists"))
+                .with_hint(format!("move it away: mv '{dest}' '{dest}.old'")));
         }
-        let making = |error| Error::io(format!("making the directory '{}'", path.display()), error);
-        // Left over by a run that was killed.
+        let creating = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
+        // A killed run may have left it behind.
         match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(making(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(creating(error)),
             _ => {}
         }
-        create_dir(&path).map_err(making)?;
-        Ok(Partial { path, kept: false })
+        create_dir(&path).map_err(creating)?;
+        Ok(Partial { path, renamed: false })
     }
 
-    fn keep(mut self, dest: &Path) -> Result<()> {
+    fn rename_to(mut self, dest: &Path) -> Result<()> {
         fs::rename(&self.path, dest)
-            .map_err(|error| Error::io(format!("making the directory '{}'", dest.display()), error))?;
-        self.kept = true;
+            .map_err(|error| Error::io(format!("creating the directory '{}'", dest.display()), error))?;
+        self.renamed = true;
         Ok(())
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        if !self.kept
+        if !self.renamed
             && let Err(error) = fs::remove_dir_all(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove a partly unpacked archive");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a partially unpacked archive");
         }
     }
 }
@@ -236,30 +244,32 @@ fn create_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The tree being written.
+/// The tree that is being written.
 struct Tree<'a> {
     root: &'a Path,
     options: &'a Options<'a>,
-    /// Below the root; known to be directories and not links.
-    directories: HashSet<PathBuf>,
+    /// Paths below the root that were found to be directories and not links.
+    checked_directories: HashSet<PathBuf>,
     digests: BTreeMap<PathBuf, Digest>,
-    /// Bytes of names that are kept until the end.
-    kept: usize,
-    /// Directories made, most of which need no entry of their own.
-    made: u64,
+    /// Size in bytes of the names held until the end.
+    held_names: usize,
+    /// Number of directories created. A directory need not have an entry of its own.
+    created_directories: u64,
 }
 
 impl<'a> Tree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
-        Tree { root, options, directories: HashSet::new(), digests: BTreeMap::new(), kept: 0, made: 0 }
+        let checked_directories = HashSet::new();
+        let digests = BTreeMap::new();
+        Tree { root, options, checked_directories, digests, held_names: 0, created_directories: 0 }
     }
 
-    /// Returns how many entries there were.
+    /// Unpacks all entries and returns their number.
     fn unpack(&mut self, raw: impl BufRead, packed: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
         let limits = self.options.limits;
-        let mut entries = Entries::new(Budget::new(inflate(raw)?, limits, packed), limits);
-        // Directory modes are set last: one without write permission must not stop its own content. Only
-        // those that differ from the default are remembered.
+        let (tar, compression) = inflate(raw)?;
+        let mut entries = Entries::new(Budget::new(tar, limits, packed), compression, limits);
+        // Directory modes other than 0755 are set at the end, so that a read-only directory can be filled.
         let mut modes = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             let refused = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
@@ -267,7 +277,7 @@ impl<'a> Tree<'a> {
             let wanted = self.options.only.is_none_or(|only| only(&path));
             match entry.kind {
                 EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
-                    // How directories were written before ustar.
+                    // Before ustar, directories were files with a trailing slash.
                     if entry.size > 0 {
                         return Err(ArchiveError::Damaged(format!(
                             "the directory '{}' has data",
@@ -322,7 +332,7 @@ impl<'a> Tree<'a> {
         self.real_directory(path, entry)?;
         let mode = entry.mode & 0o777 | 0o700;
         if mode != 0o755 {
-            self.keep(path)?;
+            self.hold_name(path)?;
             modes.push((path.to_owned(), mode));
         }
         Ok(())
@@ -332,7 +342,7 @@ impl<'a> Tree<'a> {
         self.parents(path, entry)?;
         let full = self.root.join(path);
         let write = |source| self.write_error(path, entry, source);
-        // `create_new` never follows or replaces what is there.
+        // `create_new` never follows a link and never replaces a file.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -343,14 +353,14 @@ impl<'a> Tree<'a> {
             CopyError::Read(error) => read_error(error),
             CopyError::Write(error) => write(error),
         })?;
-        // Builds look at times: a generated file must not seem older than what it was generated from.
+        // `make` compares times: a generated file must not seem older than its source.
         if let Some(time) = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.mtime)) {
             let _ = file.set_modified(time);
         }
         drop(file);
         set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write)?;
         if let Some(hasher) = hasher {
-            self.keep(path)?;
+            self.hold_name(path)?;
             self.digests.insert(path.to_owned(), hasher.finish());
         }
         Ok(())
@@ -364,7 +374,7 @@ impl<'a> Tree<'a> {
             reason,
         };
         if path.as_os_str().is_empty() {
-            return Err(refused("it is the archive's root".into()));
+            return Err(refused("it names the archive's root".into()));
         }
         let checked = match self.options.links {
             Links::Inside => path::link_target(path, target),
@@ -387,41 +397,41 @@ impl<'a> Tree<'a> {
         };
         let from = path::entry_path(target).map_err(|reason| refused(reason.to_string()))?;
         if path.as_os_str().is_empty() || from.as_os_str().is_empty() {
-            return Err(refused("it is the archive's root".into()));
+            return Err(refused("it names the archive's root".into()));
         }
         if !wanted {
             return Ok(());
         }
         self.parents(&from, entry)?;
         let full = self.root.join(&from);
-        // A link to a link would be a second name for something that leads elsewhere.
+        // The target must be a regular file: a hard link to a symbolic link could point outside.
         if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            return Err(refused("there is no such file in the archive before it".into()));
+            return Err(refused("there is no such file before it in the archive".into()));
         }
         self.parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;
         if let Some(digest) = self.digests.get(&from).cloned() {
-            self.keep(path)?;
+            self.hold_name(path)?;
             self.digests.insert(path.to_owned(), digest);
         }
         Ok(())
     }
 
-    /// A name is about to be kept until the end.
-    fn keep(&mut self, path: &Path) -> Result<(), ArchiveError> {
-        self.kept += path.as_os_str().len() + KEPT_OVERHEAD;
-        if self.kept > KEPT_NAMES {
-            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: KEPT_NAMES as u64 });
+    /// Counts a name that is held until the end against the limit.
+    fn hold_name(&mut self, path: &Path) -> Result<(), ArchiveError> {
+        self.held_names += path.as_os_str().len() + HELD_NAME_OVERHEAD;
+        if self.held_names > MAX_HELD_NAMES {
+            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: MAX_HELD_NAMES as u64 });
         }
         Ok(())
     }
 
-    /// Makes the directories above `path`, and is sure that each is one and no link.
+    /// Creates the directories above `path`. Fails if one of them exists and is a file or a link.
     fn parents(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
             return Ok(());
         };
-        if self.directories.contains(parent) {
+        if self.checked_directories.contains(parent) {
             return Ok(());
         }
         let mut ancestors: Vec<&Path> =
@@ -433,8 +443,9 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
+    /// Creates the directory `path` unless it exists. Fails if it exists and is a file or a link.
     fn real_directory(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
-        if self.directories.contains(path) {
+        if self.checked_directories.contains(path) {
             return Ok(());
         }
         let full = self.root.join(path);
@@ -445,20 +456,20 @@ impl<'a> Tree<'a> {
                 return Err(ArchiveError::Parent { name: printable(&entry.name), parent });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.made += 1;
+                self.created_directories += 1;
                 let limit = self.options.limits.entries;
-                if self.made > limit {
+                if self.created_directories > limit {
                     return Err(ArchiveError::TooLarge { what: "entries", limit });
                 }
-                let made = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
-                made.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
+                let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
+                created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
             }
             Err(source) => return Err(ArchiveError::Write { path: full, source }),
         }
-        if self.directories.len() >= KNOWN_DIRECTORIES {
-            self.directories.clear();
+        if self.checked_directories.len() >= MAX_CHECKED_DIRECTORIES {
+            self.checked_directories.clear();
         }
-        self.directories.insert(path.to_owned());
+        self.checked_directories.insert(path.to_owned());
         Ok(())
     }
 
@@ -491,21 +502,22 @@ fn make_symlink(_target: &Path, _link: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "symbolic links are unpacked on Unix only"))
 }
 
-/// Counts what is read from the archive file and tells about it now and then.
+/// Counts the bytes read from the archive file, and reports progress after each MiB.
 struct Counting<'p, R> {
     inner: R,
     packed: Rc<Cell<u64>>,
     total: u64,
     progress: Progress<'p>,
-    told: u64,
+    /// Value of `packed` at the last report.
+    reported: u64,
 }
 
 impl<R: BufRead> BufRead for Counting<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let bytes = self.inner.fill_buf()?;
         let done = self.packed.get();
-        if bytes.is_empty() && done > self.told {
-            self.told = done;
+        if bytes.is_empty() && done > self.reported {
+            self.reported = done;
             (self.progress)(done, self.total);
         }
         Ok(bytes)
@@ -516,8 +528,8 @@ impl<R: BufRead> BufRead for Counting<'_, R> {
         self.inner.consume(count);
         let done = self.packed.get() + count as u64;
         self.packed.set(done);
-        if done - self.told >= STEP {
-            self.told = done;
+        if done - self.reported >= STEP {
+            self.reported = done;
             (self.progress)(done, self.total);
         }
     }

@@ -1,5 +1,5 @@
-//! A digest is computed once for a file, and remembered as long as path, size, time of change and inode are
-//! the same.
+//! Digests of files, computed once and stored. A stored digest is valid while path, size, time of change and
+//! inode of the file are the same.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, Read};
@@ -14,15 +14,15 @@ use crate::digest::{Algorithm, Digest, Hasher};
 use crate::overlap::{ReadAhead, WORTH_A_THREAD};
 use base::{Error, Result};
 
-/// Largest entry that is read.
+/// Largest accepted entry in bytes.
 const MAX_ENTRY: u64 = 64 << 10;
 
-/// What is remembered of a file.
+/// A stored entry about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Known {
     pub(super) stamp: Stamp,
     pub(super) digest: Digest,
-    /// What `release.MF` or `stemcell.MF` in it says.
+    /// Name and version from its `release.MF` or `stemcell.MF`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<Named>,
 }
@@ -36,8 +36,8 @@ pub(super) struct Named {
 }
 
 impl Cache {
-    /// What the file `path` hashes to by these functions, at least. It is read only if that is not known.
-    /// `progress` gets bytes done and bytes in all.
+    /// Returns the digest of the file `path` by at least these functions. Reads the file only if a function
+    /// is missing in the cache, and calls `progress` with the bytes read so far and the size of the file.
     pub fn digest(
         &self,
         path: &Path,
@@ -52,16 +52,17 @@ impl Cache {
         {
             return Ok(known.digest.clone());
         }
-        let begun = SystemTime::now();
+        let started = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
-        self.learn(&stamp, begun, &digest, None);
+        self.learn(&stamp, started, &digest, None);
         Ok(digest)
     }
 
-    /// Remembers what was found in a file that has been read since `begun` and had this stamp then. One that changed
-    /// while it was read, or might change without its time doing so, is not remembered.
-    pub(super) fn learn(&self, stamp: &Stamp, begun: SystemTime, digest: &Digest, artifact: Option<Named>) {
-        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, begun) {
+    /// Stores the digest of a file that was read from `started` on and had this stamp then.
+    ///
+    /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
+    pub(super) fn learn(&self, stamp: &Stamp, started: SystemTime, digest: &Digest, artifact: Option<Named>) {
+        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, started) {
             let known = self.recall(stamp);
             let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.and(&known.digest));
             if let Ok(digest) = all {
@@ -71,26 +72,27 @@ impl Cache {
         }
     }
 
-    /// What is remembered of the file with this stamp.
+    /// Returns the stored entry about the file with this stamp.
     pub(super) fn recall(&self, stamp: &Stamp) -> Option<Known> {
         let path = self.root.join(DIGESTS).join(entry_name(&stamp.path));
         read_entry(&path).filter(|known| known.stamp == *stamp)
     }
 
-    /// Remembers; where that fails the file is read again next time.
+    /// Stores an entry. A failure is only logged: the file is then read again the next time.
     pub(super) fn remember(&self, known: &Known) {
         let written = self.directory(DIGESTS).and_then(|directory| {
             let text = serde_json::to_vec(known)
-                .map_err(|error| Error::environment("a digest has no JSON form").with_source(error))?;
+                .map_err(|error| Error::environment("encoding a digest as JSON failed").with_source(error))?;
             write_whole(&directory.join(entry_name(&known.stamp.path)), &text)
         });
         if let Err(error) = written {
-            tracing::warn!(?error, path = %known.stamp.path.display(), "the digest is not remembered");
+            let path = known.stamp.path.display();
+            tracing::warn!(?error, %path, "cannot store the digest in the cache");
         }
     }
 }
 
-/// Reads an entry; one that is damaged counts as none.
+/// Reads an entry. Returns `None` if it is missing or damaged.
 pub(super) fn read_entry(path: &Path) -> Option<Known> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(MAX_ENTRY).read_to_end(&mut text).ok()?;
@@ -101,11 +103,13 @@ fn entry_name(path: &Path) -> String {
     format!("{}.json", key(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Whether a later change must give the file another time of change: clocks of file systems are coarse, and a
-/// file that was written a moment ago can be written again in the same tick.
+/// Returns true if any change after `now` gives the file another time of change.
+///
+/// The clocks of file systems are coarse: a file written just before `now` could be written again in the same
+/// tick.
 fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
     const SECOND: u64 = 1_000_000_000;
-    // File systems without fractions of a second count in steps of up to two.
+    // File systems without fractions of a second count in steps of up to two seconds.
     let step =
         if stamp.mtime.is_multiple_of(SECOND) { Duration::from_secs(2) } else { Duration::from_millis(50) };
     let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
@@ -127,12 +131,12 @@ fn hash(
         io::copy(&mut file, &mut hasher)?;
         return Ok(hasher.finish());
     }
-    // One of several functions is computed here, the others where the file is read.
-    let (here, there) = algorithms.split_at(usize::from(algorithms.len() > 1));
+    // If there are several functions, this thread computes one and the reading thread the others.
+    let (here, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
     let mut hasher = (!here.is_empty()).then(|| Hasher::new(here));
     std::thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, file, Hasher::new(there))?;
-        let (mut done, mut told) = (0, 0);
+        let mut ahead = ReadAhead::start(scope, file, Hasher::new(ahead))?;
+        let (mut done, mut reported) = (0, 0);
         loop {
             let bytes = ahead.fill_buf()?;
             let count = bytes.len();
@@ -148,8 +152,8 @@ fn hash(
             }
             ahead.consume(count);
             done += count as u64;
-            if done - told >= 8 << 20 {
-                told = done;
+            if done - reported >= 8 << 20 {
+                reported = done;
                 progress(done, total);
             }
         }

@@ -1,4 +1,4 @@
-//! Downloads by their content.
+//! Downloads in the cache, found by their digest.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
 use base::{Error, Result};
 
-/// What stands beside a download.
+/// The record beside a download.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct About {
-    /// Where it came from, without credentials.
+    /// The URL of its last download, without credentials.
     pub(super) url: String,
     pub(super) digest: Digest,
 }
@@ -27,7 +27,7 @@ impl About {
 }
 
 impl Cache {
-    /// The download that is said to have this digest. It must be verified before it is used.
+    /// Returns the path of the download that is recorded with this digest. Verify it before use.
     pub(crate) fn find(&self, expected: &Digest) -> Option<PathBuf> {
         let directory = self.root.join(DOWNLOADS);
         let algorithm = expected.strongest();
@@ -44,44 +44,46 @@ impl Cache {
             .find(|path| path.is_file())
     }
 
-    /// Where a download that `key_text` identifies is put while it is incomplete.
+    /// Returns the path for the unfinished download that `key_text` identifies.
     pub(crate) fn partial(&self, key_text: &str) -> Result<PathBuf> {
         Ok(self.directory(PARTIAL)?.join(key(key_text.as_bytes())))
     }
 
-    /// Takes a complete download, with this verified digest that has SHA-256 in it, into the cache.
+    /// Moves the complete download `body` into the cache and returns its new path. `digest` must be verified
+    /// and include SHA-256.
     pub(crate) fn adopt(&self, body: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
         let digits = digest
             .hex(Algorithm::Sha256)
-            .ok_or_else(|| Error::environment("a download was not hashed by SHA-256"))?;
+            .ok_or_else(|| Error::environment("the digest of a download lacks SHA-256"))?;
         let path = self.directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
         let about_path = path.with_extension("json");
-        // The same content may have come with another digest before.
+        // The same content may be recorded with another hash function.
         let digest = match About::read(&about_path) {
             Some(before) => digest.and(&before.digest)?,
             None => digest.clone(),
         };
         let about = serde_json::to_vec(&About { url: url.to_owned(), digest: digest.clone() })
-            .map_err(|error| Error::environment("a download's record has no JSON form").with_source(error))?;
-        // The record goes first: whoever finds the body gone, and its lock with it, must find the download.
+            .map_err(|error| Error::environment("encoding a record as JSON failed").with_source(error))?;
+        // The record is written first. A process that waits for the lock on `body` then finds the download by
+        // its record as soon as `body` is gone.
         write_whole(&about_path, &about)?;
         fs::rename(body, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
-        // Nobody but this cache writes it: its digest needs no second reading.
+        // Only the cache writes this file, so that its digest is still valid.
         if let Ok(stamp) = Stamp::of(&path) {
             self.remember(&Known { stamp, digest, artifact: None });
         }
         Ok(path)
     }
 
-    /// Notes that a download was used.
+    /// Records the current time as the last use of a download.
     pub(crate) fn touch(&self, path: &Path) {
         let about = File::options().append(true).open(path.with_extension("json"));
-        // Otherwise it is pruned earlier than it need be.
+        // If this fails, the download is only pruned earlier than necessary.
         let _ = about.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
-    /// Removes a download that is not what it should be.
+    /// Removes a damaged download and its record.
     pub(crate) fn discard(&self, path: &Path) {
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(path.with_extension("json"));

@@ -1,4 +1,4 @@
-//! What a tarball is, as far as possible without reading it.
+//! Identifies stemcells and releases, from the cache if their files have not changed.
 
 use std::time::SystemTime;
 
@@ -11,10 +11,10 @@ use crate::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use base::events::{Reporter, Unit};
 use base::{Error, Result};
 
-/// From this size on reading a file takes long enough to be shown.
+/// Size in bytes from which reading a file is shown as a stage.
 const WORTH_A_STAGE: u64 = 64 << 20;
 
-/// What an artifact is.
+/// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -34,8 +34,10 @@ impl Kind {
 }
 
 impl Cache {
-    /// Says what a source is, and checks that it is what `expected` says. A tarball that was not touched since
-    /// it was read last is not read again. `what` names it in a stage ("release 'bosh'").
+    /// Returns name, version and digest of a source, and checks its digest against `expected`.
+    ///
+    /// A tarball with an unchanged stamp is not read again. `what` names the artifact in the title of the
+    /// stage ("release 'bosh'").
     pub fn identify(
         &self,
         kind: Kind,
@@ -89,29 +91,30 @@ impl Cache {
         Ok(Identity { name, version, digest, stamp: Some(stamp) })
     }
 
-    /// Whether it takes a while to identify a source, because a long tarball would have to be read.
+    /// Returns true if [`Cache::identify`] would have to read a large tarball.
     pub fn takes_long(&self, source: &Source, expected: Option<&Digest>) -> bool {
         let stamp = source.stamp();
         stamp.is_some_and(|stamp| is_long(&stamp, self.recall(&stamp).as_ref(), &algorithms(expected)))
     }
 
-    /// Remembers a stemcell that was verified and unpacked since `begun`, so that its tarball is not read again.
-    pub fn learn_stemcell(&self, stemcell: &Stemcell, begun: SystemTime) {
+    /// Stores the identity of a stemcell whose unpacking started at `started`, so that its tarball is not
+    /// read again.
+    pub fn learn_stemcell(&self, stemcell: &Stemcell, started: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
-            self.learn(stamp, begun, &stemcell.digest, Some(Named { kind: Kind::Stemcell, name, version }));
+            self.learn(stamp, started, &stemcell.digest, Some(Named { kind: Kind::Stemcell, name, version }));
         }
     }
 }
 
-/// What a tarball is to be hashed with.
+/// Returns the hash functions for a tarball: SHA-256 and the strongest of `expected`.
 fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
     algorithms
 }
 
-/// Whether a file would have to be read, and long.
+/// Returns true if the file is large and a digest by one of `algorithms` is missing in the cache.
 fn is_long(stamp: &Stamp, known: Option<&Known>, algorithms: &[Algorithm]) -> bool {
     let unread = |known: &Known| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
     stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)

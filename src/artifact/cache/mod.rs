@@ -1,14 +1,14 @@
-//! What is kept from run to run: downloads by their content, and digests of files that need not be read again.
+//! The cache that runs share: downloads by their content, and digests of files.
 //!
-//! Layout below the cache directory, of which other modules have parts of their own:
+//! Layout of the cache directory, in which other modules have directories of their own:
 //!
-//! - `downloads/<SHA-256>.tgz`, and beside it `.json`: where it came from, its digests. Its time of change is
-//!   when it was last used.
-//! - `partial/<key>`: downloads under way or broken off, locked by the process that works on them.
-//! - `digests/<key>.json`: what a file hashes to, as long as its [`Stamp`](super::Stamp) is the same.
-//! - `lock`: held shared by every run that uses the cache, exclusively by the one that prunes it.
+//! - `downloads/<SHA-256>.tgz`, and beside it a `.json` with its URL and digests. The time of change of the
+//!   `.json` is the time of the last use.
+//! - `partial/<key>`: unfinished downloads, each locked by the process that works on it.
+//! - `digests/<key>.json`: the digest of a file, valid while its [`Stamp`](super::Stamp) is the same.
+//! - `lock`: held shared by every run that uses the cache, and exclusively by a run that prunes it.
 //!
-//! Files appear by rename, complete or not at all, so that any number of processes can share a cache.
+//! Files are written under another name and renamed, so that any number of processes can share a cache.
 
 mod digests;
 mod downloads;
@@ -30,7 +30,7 @@ const PARTIAL: &str = "partial";
 const DIGESTS: &str = "digests";
 const LOCK: &str = "lock";
 
-/// A cache in use: while this lives, nothing is pruned.
+/// An open cache. Other processes cannot prune it while this exists.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
@@ -38,21 +38,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Uses the cache in the directory `root`, which is made if there is none. Waits while it is being pruned.
+    /// Opens the cache in the directory `root`, which is created if necessary. Waits while it is being
+    /// pruned.
     pub fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root)
-            .map_err(|error| Error::io(format!("making the cache '{}'", root.display()), error))?;
+            .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))?;
         let lock = open_lock(root)?;
-        // Where locks are not supported, pruning refuses to work.
+        // On a file system without locks, pruning fails and the cache works without one.
         let lock = lock.lock_shared().is_ok().then_some(lock);
         Ok(Cache { root: root.to_owned(), _lock: lock })
     }
 
-    /// A directory in the cache, made if there is none.
+    /// Returns the path of a directory in the cache, which is created if necessary.
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         fs::create_dir_all(&path)
-            .map_err(|error| Error::io(format!("making the directory '{}'", path.display()), error))?;
+            .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))?;
         Ok(path)
     }
 }
@@ -69,7 +70,7 @@ fn open_lock(root: &Path) -> Result<Locked> {
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
 }
 
-/// The cache, for nobody else; an error if another run uses it.
+/// Takes the exclusive lock of the cache. An error if another run uses the cache.
 fn lock_exclusively(root: &Path) -> Result<Locked> {
     let lock = open_lock(root)?;
     match lock.try_lock() {
@@ -78,21 +79,21 @@ fn lock_exclusively(root: &Path) -> Result<Locked> {
             base::ErrorKind::Locked,
             format!("the cache '{}' is in use by another run", root.display()),
         )
-        .with_hint("wait until it has ended")),
+        .with_hint("run the command again when the other run has ended")),
         Err(TryLockError::Error(error)) => {
             Err(Error::io(format!("locking the cache '{}'", root.display()), error))
         }
     }
 }
 
-/// A file name that stands for `text`.
+/// Returns a file name for `text`: the first 32 hex digits of its SHA-256.
 fn key(text: &[u8]) -> String {
     let digest = Digest::of(text, &[Algorithm::Sha256]);
     let digits = digest.hex(Algorithm::Sha256).unwrap_or_default();
     digits.get(..32).unwrap_or(digits).to_owned()
 }
 
-/// Writes a file that appears complete or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     base::files::durable::write_atomically(path, content)
         .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))

@@ -24,7 +24,7 @@ fn age(path: &Path, seconds: u64) {
     File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Puts other content of the same length into a file, without a trace in its metadata.
+/// Overwrites a file with other content of the same length, and restores its time of change.
 fn forge(path: &Path) -> Vec<u8> {
     let time = fs::metadata(path).unwrap().modified().unwrap();
     let garbage = vec![b'!'; usize::try_from(fs::metadata(path).unwrap().len()).unwrap()];
@@ -34,7 +34,7 @@ fn forge(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_is_read_once() {
+fn an_unchanged_file_is_read_only_once() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(&directory.path().join("cache")).unwrap();
     let path = directory.path().join("x.tgz");
@@ -45,20 +45,20 @@ fn a_file_is_read_once() {
     assert_eq!((first.name.as_str(), first.version.as_str()), ("x", "1.10"));
     assert_eq!(first.digest.to_string(), sha256(&content));
 
-    // Were it read, name and digest would be gone.
+    // Identifying would fail if the overwritten file were read.
     let garbage = forge(&path);
     assert_eq!(identify(&cache, &path, Some(&sha1(&content))).unwrap(), first);
     assert_eq!(identify(&cache, &path, None).unwrap(), first);
-    // A digest that is not known yet makes it read.
+    // The file is read for a hash function that the cache lacks.
     let error = identify(&cache, &path, Some(&sha512(&content))).unwrap_err();
     assert!(error.to_string().contains(&sha512(&garbage)), "{error}");
-    // And so does any change.
+    // The file is read after a change of its time.
     age(&path, 5);
     assert!(identify(&cache, &path, None).is_err());
 }
 
 #[test]
-fn a_wrong_digest_of_a_known_file_is_an_error() {
+fn a_wrong_digest_is_an_error_for_a_cached_file_too() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(directory.path()).unwrap();
     let path = directory.path().join("x.tgz");
@@ -77,11 +77,11 @@ fn a_wrong_digest_of_a_known_file_is_an_error() {
 }
 
 #[test]
-fn a_file_that_was_just_written_is_not_remembered() {
+fn the_digest_of_a_file_written_just_before_is_not_stored() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(directory.path()).unwrap();
     let path = directory.path().join("file");
-    // As a file system without fractions of a second gives it: now, rounded down.
+    // The time that a file system without fractions of a second records: now, rounded down.
     let second = SystemTime::UNIX_EPOCH
         + Duration::from_secs(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs());
     let write = |content: &str| {
@@ -96,7 +96,7 @@ fn a_file_that_was_just_written_is_not_remembered() {
 }
 
 #[test]
-fn a_damaged_entry_is_none() {
+fn a_damaged_entry_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(&directory.path().join("cache")).unwrap();
     let path = directory.path().join("file");
@@ -114,7 +114,7 @@ fn a_damaged_entry_is_none() {
 }
 
 #[test]
-fn pruning_takes_what_was_not_used_and_spares_what_is_in_use() {
+fn pruning_removes_unused_entries_and_refuses_a_cache_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     assert!(list(&root.join("none")).unwrap().is_empty());

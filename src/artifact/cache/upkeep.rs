@@ -1,4 +1,4 @@
-//! What is in a cache, and making it smaller.
+//! Lists and prunes the entries of a cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::Stamp;
 use base::encoding::rfc3339;
 use base::{Error, Result, files};
 
-/// What stands beside something and goes with it: what is known of it, and its lock.
+/// Extensions of the files beside an entry, which are removed with it: its record, its entity tag, its lock.
 const BESIDE: [&str; 3] = ["json", "etag", "lock"];
-/// Scratch space of runs, which looks after itself.
+/// Directory of the runs' scratch space, which is not listed and not pruned.
 const SCRATCH: &str = "tmp";
 
-/// One thing in a cache.
+/// A file or directory in a cache.
 #[derive(Debug, Clone, Serialize)]
 pub struct Entry {
-    /// The part of the cache it belongs to: `downloads`, `partial`, or what another module keeps.
+    /// Name of its directory in the cache: `downloads`, `partial`, or that of another module.
     pub kind: String,
     /// Its file name.
     pub name: String,
-    /// Bytes on disk.
+    /// Size in bytes of all its files.
     pub size: u64,
-    /// When it was used last, RFC 3339; for what is not a download, when it was made.
+    /// Time of its last use (RFC 3339). If no use is recorded, time of its last change.
     pub used: String,
-    /// Of a download, where it came from, without credentials.
+    /// URL without credentials. Only downloads have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     #[serde(skip)]
@@ -38,18 +38,18 @@ pub struct Entry {
     time: SystemTime,
 }
 
-/// What pruning did.
+/// The result of [`prune`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
-    /// How many things were removed. Remembered digests do not count.
+    /// Number of entries removed, without stored digests.
     pub removed: usize,
-    /// Bytes freed.
+    /// Size of the removed entries in bytes.
     pub bytes: u64,
-    /// How many things are left.
+    /// Number of entries left.
     pub kept: usize,
 }
 
-/// What is in the cache `root`, by kind and name. Nothing, if there is no cache.
+/// Lists the entries of the cache `root`, sorted by kind and name. Empty if there is no cache.
 pub fn list(root: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for part in children(root)? {
@@ -70,8 +70,8 @@ pub fn list(root: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Removes what was not used for `unused`, and digests of files that are gone. An error if another run uses
-/// the cache.
+/// Removes entries that were not used for `unused`, and stored digests of files that have changed or are
+/// gone. An error if another run uses the cache.
 pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     if !root.is_dir() {
@@ -84,7 +84,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
             pruned.kept += 1;
             continue;
         }
-        // What stands beside it, whatever is there of it.
+        // Most entries have only some of these files.
         for end in BESIDE {
             let _ = fs::remove_file(entry.path.with_extension(end));
         }
@@ -97,7 +97,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         let current = digests::read_entry(&path)
             .is_some_and(|known| Stamp::of(&known.stamp.path).is_ok_and(|now| now == known.stamp));
         if !current || unused.is_zero() {
-            // One that stays is a few bytes too many.
+            // A digest that cannot be removed takes some hundred bytes.
             let _ = fs::remove_file(&path);
         }
     }
@@ -107,7 +107,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
 fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
     let about = path.with_extension("json");
     let metadata = fs::symlink_metadata(&path).ok()?;
-    // A directory notes its use in the record inside.
+    // The record of a directory is inside it. The time of the record is that of the last use.
     let records = [about.clone(), path.join("package.json")];
     let record = records.iter().find_map(|record| fs::metadata(record).ok());
     let time = record.unwrap_or_else(|| metadata.clone()).modified().ok()?;
@@ -124,7 +124,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
     })
 }
 
-/// What a directory holds; nothing, if there is none.
+/// Lists a directory. Empty if it does not exist.
 fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),

@@ -1,12 +1,14 @@
-//! The dependency graph of packages: which are needed, in which order, and which need themselves.
+//! The dependency graph of packages: the packages needed, their order, and cycles.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Package;
 use base::{Error, Result};
 
-/// What `roots` and their dependencies are, in levels: a package's level is one above its highest
-/// dependency. Sorted by name within a level. Of packages of the same name the first counts.
+/// Returns the packages named `roots` and their dependencies in levels, each sorted by name.
+///
+/// A package's level is one above its highest dependency. Of packages with the same name the first is used.
+/// An unknown name and a dependency cycle are errors.
 pub(super) fn levels<'p>(
     roots: &[&str],
     packages: impl IntoIterator<Item = &'p Package>,
@@ -34,8 +36,8 @@ pub(super) fn levels<'p>(
             above.entry(name).or_default().push(package);
         }
     }
-    // How many dependencies have not been placed yet.
-    let mut lacks: HashMap<&str, usize> =
+    // Number of dependencies that have no level yet.
+    let mut unplaced: HashMap<&str, usize> =
         needed.iter().map(|(name, package)| (*name, package.dependencies.len())).collect();
     let mut ready: Vec<&'p Package> =
         needed.values().copied().filter(|package| package.dependencies.is_empty()).collect();
@@ -45,9 +47,9 @@ pub(super) fn levels<'p>(
         for package in &ready {
             needed.remove(package.name.as_str());
             for user in above.get(package.name.as_str()).into_iter().flatten() {
-                let Some(lacks) = lacks.get_mut(user.name.as_str()) else { continue };
-                *lacks -= 1;
-                if *lacks == 0 {
+                let Some(unplaced) = unplaced.get_mut(user.name.as_str()) else { continue };
+                *unplaced -= 1;
+                if *unplaced == 0 {
                     next.push(*user);
                 }
             }
@@ -56,16 +58,17 @@ pub(super) fn levels<'p>(
         levels.push(std::mem::replace(&mut ready, next));
     }
     if !needed.is_empty() {
-        return Err(Error::invalid(format!("packages need themselves: {}", cycle(&needed))));
+        return Err(Error::invalid(format!("the packages have a dependency cycle: {}", cycle(&needed)))
+            .with_hint("remove one of these dependencies from the `spec` of its package"));
     }
     Ok(levels)
 }
 
 fn unknown(name: &str) -> Error {
-    Error::invalid(format!("there is no package '{name}'"))
+    Error::invalid(format!("the package '{name}' does not exist"))
 }
 
-/// One cycle among packages of which each waits for another: `a -> b -> a`.
+/// Returns a cycle among packages without a level, such as `a -> b -> a`.
 fn cycle(waiting: &BTreeMap<&str, &Package>) -> String {
     let mut path: Vec<&str> = Vec::new();
     let mut next = waiting.keys().next().copied();
@@ -76,7 +79,7 @@ fn cycle(waiting: &BTreeMap<&str, &Package>) -> String {
             break;
         }
         path.push(name);
-        // Each waits for at least one that waits too, or it would have been placed.
+        // Each has a dependency without a level, or it would have a level itself.
         next = waiting.get(name).and_then(|package| {
             package
                 .dependencies

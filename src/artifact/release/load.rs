@@ -1,4 +1,5 @@
-//! Opens a release: the tarball or the source form into one layout on disk, and that layout into [`Release`].
+//! Opens a release. A tarball is unpacked, a directory in source form is built into the same layout, and that
+//! layout is loaded into a [`Release`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -16,7 +17,7 @@ use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
 
-/// Name and version of the tarball `source`, which is read no further than to its manifest.
+/// Returns name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let what = source.describe("release");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
@@ -28,7 +29,8 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
 }
 
 /// Verifies and unpacks a release: the tarball into `workdir/release`, its jobs into `workdir/jobs/<name>`.
-/// Neither may exist yet; `workdir` must, and is for this release alone.
+///
+/// `workdir` must exist and be for this release alone. `release` and `jobs` must not exist in it.
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Release> {
     let what = source.describe("release");
     let (dir, jobs_dir) = (workdir.join("release"), workdir.join("jobs"));
@@ -45,7 +47,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
     };
     let loader = Loader { dir: &dir, jobs_dir: jobs_dir.clone(), files, what: &what };
     loader.load(digest, stamp).inspect_err(|_| {
-        // Nothing half-made stays; the error that matters is the first one.
+        // A failure to clean up must not hide the first error.
         let _ = fs::remove_dir_all(&dir);
         let _ = fs::remove_dir_all(&jobs_dir);
     })
@@ -53,15 +55,15 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
 
 fn no_manifest(what: &str) -> Error {
     Error::invalid(format!("{what} has no {MANIFEST}")).with_hint(
-        "a release tarball, as `bosh create-release --tarball` makes it, has release.MF at its top",
+        "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
     )
 }
 
-/// An unpacked release tarball on its way to become a [`Release`].
+/// Loads an unpacked release tarball.
 struct Loader<'a> {
     dir: &'a Path,
     jobs_dir: PathBuf,
-    /// Digests of the files in `dir`, SHA-1 and SHA-256, computed while they were written.
+    /// Digests of the files in `dir` by SHA-1 and SHA-256, computed while they were written.
     files: BTreeMap<PathBuf, Digest>,
     what: &'a str,
 }
@@ -86,7 +88,7 @@ impl Loader<'_> {
         let refs = manifest.jobs.unwrap_or_default();
         check_unique(&refs, "job", self.what)?;
         fs::create_dir_all(&self.jobs_dir).map_err(|error| {
-            Error::io(format!("making the directory '{}'", self.jobs_dir.display()), error)
+            Error::io(format!("creating the directory '{}'", self.jobs_dir.display()), error)
         })?;
         let mut jobs = Vec::with_capacity(refs.len());
         for reference in refs {
@@ -139,9 +141,10 @@ impl Loader<'_> {
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
                 return Err(Error::invalid(format!(
-                    "{owner} of {} does not say which stemcell it is compiled for",
+                    "{owner} of {} is compiled, but has no `stemcell` in {MANIFEST}",
                     self.what
-                )));
+                ))
+                .with_hint("export the release again with `bosh export-release`"));
             }
             packages.push(Package {
                 name: reference.name,
@@ -156,7 +159,7 @@ impl Loader<'_> {
         Ok(packages)
     }
 
-    /// Every dependency exists, among `packages` or `others`, and none leads back.
+    /// Checks that every dependency of `packages` is in `packages` or `others`, and that there is no cycle.
     fn check_dependencies(&self, packages: &[Package], others: &[Package]) -> Result<()> {
         let known: HashSet<&str> =
             packages.iter().chain(others).map(|package| package.name.as_str()).collect();
@@ -171,7 +174,7 @@ impl Loader<'_> {
         }
         let roots: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
         graph::levels(&roots, packages.iter().chain(others))
-            .context(|| format!("{} has a wrong package graph", self.what))?;
+            .context(|| format!("the packages of {} cannot be ordered", self.what))?;
         Ok(())
     }
 
@@ -191,7 +194,9 @@ impl Loader<'_> {
         let file = format!("job.MF of {what}");
         let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
         if spec.name != reference.name {
-            return Err(Error::invalid(format!("{file} is of another job, '{}'", spec.name.escape_debug())));
+            let name = spec.name.escape_debug();
+            return Err(Error::invalid(format!("{file} is that of another job, '{name}'"))
+                .with_hint("make the release again with `bosh create-release --tarball`"));
         }
         let (version, fingerprint) = version_and_fingerprint(&reference);
         let monit = dir.join("monit");
@@ -216,25 +221,28 @@ impl Loader<'_> {
             let template = Template { source, target };
             if !job.template_path(&template).is_file() {
                 return Err(Error::invalid(format!(
-                    "{file} names the template '{}', but there is no such file in templates/",
+                    "{file} lists the template '{}', but templates/ has no such file",
                     template.source
-                )));
+                ))
+                .with_hint("add the file to the job's templates/, or remove it from the job's spec"));
             }
             job.templates.push(template);
         }
         Ok(job)
     }
 
-    /// Checks a tarball inside against what `release.MF` says, and returns that.
+    /// Checks the digest of a tarball in the release against `sha1` of `release.MF`, which is returned.
     fn verify(&self, path: &Path, sha1: Option<&str>, owner: &str) -> Result<Digest> {
         let owner = format!("{owner} of {}", self.what);
         let Some(actual) = self.files.get(path) else {
-            return Err(Error::invalid(format!("{owner} is missing: there is no '{}'", path.display())));
+            let path = path.display();
+            return Err(Error::invalid(format!("{owner} is missing: it has no file '{path}'"))
+                .with_hint("make the release again with `bosh create-release --tarball`"));
         };
-        let text = sha1
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
-            .ok_or_else(|| Error::invalid(format!("{MANIFEST} gives no sha1 for {owner}")))?;
+        let text = sha1.map(str::trim).filter(|text| !text.is_empty()).ok_or_else(|| {
+            Error::invalid(format!("{MANIFEST} has no sha1 for {owner}"))
+                .with_hint("make the release again with `bosh create-release --tarball`")
+        })?;
         let expected = Digest::parse(text, &owner)?;
         let shown = format!("{owner} ('{}')", path.display());
         if actual.hex(expected.strongest()).is_some() {
@@ -257,8 +265,8 @@ fn read_document(path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Old release tools wrote some digests as base64 blocks tagged `!binary`: `sha1: !binary |-` and the text
-/// in the next line. They become plain scalars; everything else stays as it is.
+/// Replaces `!binary` scalars with plain ones. Old release tools wrote some digests as `sha1: !binary |-`
+/// with base64 in the next line.
 fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
     use base64::Engine as _;
     let Ok(document) = std::str::from_utf8(&text) else { return text };
@@ -297,13 +305,16 @@ fn check_unique(refs: &[ArtifactRef], kind: &str, what: &str) -> Result<()> {
     let mut seen = BTreeSet::new();
     match refs.iter().find(|reference| !seen.insert(&reference.name)) {
         Some(twice) => {
-            Err(Error::invalid(format!("{MANIFEST} of {what} has the {kind} '{}' twice", twice.name)))
+            Err(Error::invalid(format!("{MANIFEST} of {what} lists the {kind} '{}' twice", twice.name))
+                .with_hint("make the release again with `bosh create-release --tarball`"))
         }
         None => Ok(()),
     }
 }
 
 fn missing_package(owner: &str, package: &str, known: &[&str], what: &str) -> Error {
-    Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in it"))
-        .with_nearest(package, known.iter().copied(), || None)
+    Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in the release"))
+        .with_nearest(package, known.iter().copied(), || {
+            Some("add the package to the release, or remove it from the spec that needs it".to_owned())
+        })
 }

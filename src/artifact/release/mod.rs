@@ -1,6 +1,6 @@
-//! A release: jobs (templates and monit files) and the packages they need, source or compiled.
+//! Releases: jobs (templates and monit files) and the packages they need, source or compiled.
 //!
-//! [`open`] verifies every tarball inside and checks that all names resolve, so that later steps need not.
+//! [`open`] verifies every tarball inside and resolves all names, so that later steps need not check them.
 //! Formats: docs-bosh `release.md`, `jobs.md`, `packages.md`, `compiled-releases.md`.
 
 mod graph;
@@ -17,78 +17,78 @@ use base::{Error, Result};
 pub(super) use load::name_and_version;
 pub use load::open;
 
-/// A release, verified, its jobs unpacked.
+/// A verified release with unpacked jobs.
 #[derive(Debug, Clone)]
 pub struct Release {
     /// Its name.
     pub name: String,
-    /// Its version, as written; `0+dev.…` for a directory in source form.
+    /// Its version, unchanged from `release.MF`; `0+dev.…` for a directory in source form.
     pub version: String,
-    /// The commit it was made from; empty when not said.
+    /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
-    /// Whether there were changes beyond that commit.
+    /// True if the repository had changes beyond that commit.
     pub uncommitted_changes: bool,
     /// Its jobs in the order of `release.MF`.
     pub jobs: Vec<Job>,
-    /// Packages to be compiled.
+    /// Source packages.
     pub packages: Vec<Package>,
-    /// Packages that are compiled already, each for one stemcell.
+    /// Compiled packages, each for one stemcell.
     pub compiled_packages: Vec<Package>,
-    /// Its license, if it brings one.
+    /// Its license, if the release has one.
     pub license: Option<License>,
-    /// SHA-256 of the tarball (and the digest by the function of the expected one), or of the content of a
-    /// directory in source form.
+    /// Digest of the tarball by SHA-256 and by the strongest function of the expected digest, or SHA-256 of
+    /// the content of a directory in source form.
     pub digest: Digest,
-    /// Lets a later run see that the tarball was not touched.
+    /// Stamp of the tarball. `None` for a directory.
     pub stamp: Option<Stamp>,
 }
 
-/// A job: what runs on the VM, as templates.
+/// A job of a release.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// Its version: usually the fingerprint.
+    /// Its version, usually the fingerprint.
     pub version: String,
-    /// What its content hashes to.
+    /// Hash of its content.
     pub fingerprint: String,
-    /// Digest of `archive`, as `release.MF` gives it.
+    /// Digest of `archive` from `release.MF`.
     pub digest: Digest,
     /// The job's own tarball.
     pub archive: PathBuf,
-    /// The unpacked tarball: `job.MF`, `monit`, `templates/`.
+    /// Directory of the unpacked tarball, with `job.MF`, `monit` and `templates/`.
     pub dir: PathBuf,
-    /// The monit file, if there is one: a template as well.
+    /// The monit file, if the job has one. It is a template, too.
     pub monit: Option<PathBuf>,
     /// Its templates in the order of `job.MF`.
     pub templates: Vec<Template>,
-    /// The packages it needs at run time.
+    /// Names of the packages that it needs at run time.
     pub packages: Vec<String>,
-    /// What can be set, in the order of `job.MF`.
+    /// Its properties in the order of `job.MF`.
     pub properties: Vec<Property>,
-    /// Links it consumes, as written.
+    /// Links that it consumes, unchanged from `job.MF`.
     pub consumes: Vec<Value>,
-    /// Links it provides, as written.
+    /// Links that it provides, unchanged from `job.MF`.
     pub provides: Vec<Value>,
 }
 
 /// A template of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Its path below the job's `templates/`. Relative, without `..`, and the file exists.
+    /// Its path below the job's `templates/`. Relative, without `..`, and of an existing file.
     pub source: String,
-    /// Where its result goes below the job's directory: `bin/ctl`. Relative, without `..`.
+    /// Path of the rendered file below the job's directory, such as `bin/ctl`. Relative, without `..`.
     pub target: String,
 }
 
-/// A property a job's templates can ask for.
+/// A property of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Property {
     /// Its dotted name.
     pub name: String,
-    /// What it is for; empty when not said.
+    /// Its description; may be empty.
     pub description: String,
-    /// Its default; none where there is none or it is null, which templates cannot tell apart.
+    /// Its default. `None` if it has none or if it is null, which is the same for templates.
     pub default: Option<Value>,
 }
 
@@ -97,38 +97,38 @@ pub struct Property {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// Its version: usually the fingerprint.
+    /// Its version, usually the fingerprint.
     pub version: String,
-    /// What its content hashes to.
+    /// Hash of its content.
     pub fingerprint: String,
-    /// Digest of `archive`, as `release.MF` gives it.
+    /// Digest of `archive` from `release.MF`.
     pub digest: Digest,
-    /// Packages it needs to be compiled.
+    /// Names of the packages that it needs for its compilation.
     pub dependencies: Vec<String>,
     /// Its tarball.
     pub archive: PathBuf,
-    /// `os/version` of the stemcell it is compiled for; none for a source package.
+    /// `os/version` of the stemcell for which it is compiled. `None` for a source package.
     pub compiled_for: Option<String>,
 }
 
-/// The license a release brings.
+/// The license of a release.
 #[derive(Debug, Clone)]
 pub struct License {
-    /// What its content hashes to.
+    /// Hash of its content.
     pub fingerprint: String,
-    /// `license.tgz`.
+    /// Path of `license.tgz`.
     pub archive: PathBuf,
 }
 
 impl Job {
-    /// The file of one of its templates.
+    /// Returns the path of a template's file.
     pub fn template_path(&self, template: &Template) -> PathBuf {
         self.dir.join("templates").join(&template.source)
     }
 }
 
 impl Release {
-    /// What it is, for comparison with other runs.
+    /// Returns its identity, for comparison with that of other runs.
     pub fn identity(&self) -> Identity {
         Identity {
             name: self.name.clone(),
@@ -138,7 +138,7 @@ impl Release {
         }
     }
 
-    /// The job of this name; the error of one that is not there says which there are.
+    /// Returns the job `name`. The error of an unknown name suggests a job or lists all of them.
     pub fn job(&self, name: &str) -> Result<&Job> {
         self.jobs.iter().find(|job| job.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -152,21 +152,21 @@ impl Release {
         })
     }
 
-    /// The package of this name: the compiled one if there is one, else the source.
+    /// Returns the package `name`: the compiled one if there is one, else the source package.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.all_packages().find(|package| package.name == name)
     }
 
-    /// Of two packages of the same name the one that counts comes first.
+    /// Iterates over all packages. Compiled ones come first, because they take precedence over source
+    /// packages.
     fn all_packages(&self) -> impl Iterator<Item = &Package> {
         self.compiled_packages.iter().chain(&self.packages)
     }
 
-    /// The packages that `jobs` need, dependencies included: level by level, each level needing only
-    /// earlier ones, so that what is in one level can be compiled at the same time. Within a level sorted
-    /// by name.
+    /// Returns the packages that `jobs` need, including dependencies, in levels sorted by name.
     ///
-    /// Compiled packages take part with the dependencies they declare.
+    /// A package depends only on packages of earlier levels, so that those of one level can be compiled in
+    /// parallel. Compiled packages are included, with the dependencies that they declare.
     pub fn package_levels(&self, jobs: &[&str]) -> Result<Vec<Vec<&Package>>> {
         let mut roots = Vec::new();
         for name in jobs {
@@ -175,16 +175,16 @@ impl Release {
         graph::levels(&roots, self.all_packages())
     }
 
-    /// The packages that `package` was or is to be compiled with: its dependencies and theirs.
+    /// Returns the dependencies of `package` and their dependencies, each after its own dependencies.
     pub fn dependencies(&self, package: &Package) -> Result<Vec<&Package>> {
         let roots: Vec<&str> = package.dependencies.iter().map(String::as_str).collect();
         Ok(graph::levels(&roots, self.all_packages())?.into_iter().flatten().collect())
     }
 
-    /// Checks that the compiled packages are for this stemcell. Nothing to check in a source release.
+    /// Checks that every compiled package is available for this stemcell. A source release always passes.
     pub fn check_compiled_for(&self, os: &str, version: &str) -> Result<()> {
         let wanted = format!("{os}/{version}");
-        // A package may come compiled for several stemcells; one that fits is enough.
+        // A package may be compiled for several stemcells. One of them must match.
         let fits = |package: &Package| {
             self.compiled_packages.iter().any(|other| {
                 other.name == package.name && other.compiled_for.as_deref() == Some(wanted.as_str())
@@ -193,17 +193,17 @@ impl Release {
         match self.compiled_packages.iter().find(|package| !fits(package)) {
             None => Ok(()),
             Some(package) => Err(Error::invalid(format!(
-                "the release '{}/{}' is compiled for stemcell '{}', but the manifest's stemcell is '{wanted}'",
+                "the release '{}/{}' is compiled for stemcell '{}', but the manifest has stemcell '{wanted}'",
                 self.name,
                 self.version,
                 package.compiled_for.as_deref().unwrap_or("?"),
             ))
-            .with_hint("use a release compiled for this stemcell, a source release, or that stemcell")),
+            .with_hint(format!("use a release compiled for '{wanted}', a source release, or that stemcell"))),
         }
     }
 }
 
-/// Names of jobs and packages become file names and parts of paths on the VM.
+/// Checks the name of a release, job or package, which becomes a part of paths on the VM.
 fn check_name(name: &str, what: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(plain) {
@@ -211,19 +211,22 @@ fn check_name(name: &str, what: &str) -> Result<()> {
             "{what} has the name '{}', which is refused",
             name.escape_debug()
         ))
-        .with_hint("names are letters, digits, '-', '_', '.' and '+', and do not begin with '.'"));
+        .with_hint("use at most 200 letters, digits, '-', '_', '.' and '+', and do not begin with '.'"));
     }
     Ok(())
 }
 
-/// A path that a job's spec gives, checked to be relative and without `..`.
+/// Checks that a path of a job's spec is relative and without `..`, and returns it.
 fn check_relative(path: &str, what: &str) -> Result<PathBuf> {
     match super::archive::path::entry_path(path.as_bytes()) {
         Ok(clean) if clean.as_os_str() != Path::new("").as_os_str() => Ok(clean),
-        Ok(_) => Err(Error::invalid(format!("{what} has an empty path"))),
+        Ok(_) => {
+            Err(Error::invalid(format!("{what} has an empty path")).with_hint("correct it in the job's spec"))
+        }
         Err(reason) => {
             Err(Error::invalid(format!("{what} has the path '{}', which is refused", path.escape_debug()))
-                .with_source(reason))
+                .with_source(reason)
+                .with_hint("write it in the job's spec as a relative path without '..'"))
         }
     }
 }

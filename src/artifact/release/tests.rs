@@ -31,7 +31,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// The message, causes and hints of the failure; nothing may be left but the tarball.
+    /// Returns message, causes and hints of the failure. Checks that only the tarball is left.
     fn failure(self) -> String {
         let error = self.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
@@ -54,7 +54,7 @@ fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_release_is_read() {
+fn a_release_is_loaded() {
     let bytes = hello().build();
     let opened = open_bytes(&bytes, Some(&sha1(&bytes)));
     let release = opened.result.unwrap();
@@ -89,7 +89,7 @@ fn a_release_is_read() {
 }
 
 #[test]
-fn packages_come_in_levels() {
+fn packages_are_ordered_in_levels() {
     let opened = open_bytes(&hello().build(), None);
     let release = opened.result.unwrap();
     let levels = release.package_levels(&["hello"]).unwrap();
@@ -139,7 +139,7 @@ fn every_digest_is_checked() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_part_of_the_release() {
     let job = |lines: &str| ReleaseTarball::new("r", "1").job(JobTarball::new("j").spec(lines));
     let with = |manifest: &str| {
         let mut job = JobTarball::new("j");
@@ -160,11 +160,11 @@ fn what_is_wrong_is_named() {
         (missing_job, &["the job 'other'", "is missing", "jobs/other.tgz"]),
         (missing_package, &["the package 'zlib'", "is missing"]),
         (version, &["release.MF of", "version"]),
-        (job("packages: [nope]\n"), &["the job 'j'", "'nope'", "not in it"]),
+        (job("packages: [nope]\n"), &["the job 'j'", "'nope'", "not in the release"]),
         (job("packages: [helpr]\n").package(package("helper", &[])), &["did you mean 'helper'?"]),
         (release().package(package("a", &["gone"])), &["the package 'a'", "'gone'"]),
         (release().package(compiled), &["the package 'c'", "'gone'"]),
-        (release().package(package("a", &["a"])), &["need themselves", "a -> a"]),
+        (release().package(package("a", &["a"])), &["dependency cycle", "a -> a"]),
         (
             release()
                 .package(package("top", &["a"]))
@@ -172,7 +172,7 @@ fn what_is_wrong_is_named() {
                 .package(package("b", &["c"]))
                 .package(package("c", &["a"]))
                 .package(package("leaf", &[])),
-            &["need themselves: a -> b -> c -> a"],
+            &["dependency cycle: a -> b -> c -> a"],
         ),
         (release().package(package("a", &[])).package(package("a", &[])), &["twice"]),
         (release().job(JobTarball::new("j")).job(JobTarball::new("j")), &["twice"]),
@@ -191,7 +191,7 @@ fn what_is_wrong_is_named() {
             assert!(text.contains(word), "'{text}' does not say '{word}'");
         }
     }
-    // A name that is a path would be read from elsewhere; it never gets that far.
+    // A name that is a path could select a file outside; it is refused before that.
     let text = open_bytes(
         &Tar::default()
             .file("release.MF", "name: r\nversion: 1\npackages: [{name: ../../x, sha1: aa}]\n")
@@ -203,7 +203,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn broken_tarballs() {
+fn broken_tarballs_are_refused() {
     let bytes = hello().build();
     assert!(open_bytes(&bytes[..bytes.len() / 2], None).failure().contains("truncated"));
     assert!(open_bytes(b"", None).failure().contains("empty"));
@@ -243,7 +243,7 @@ fn compiled_releases_are_for_one_stemcell() {
 }
 
 #[test]
-fn license_and_old_binary_scalars() {
+fn the_license_and_binary_scalars_are_read() {
     let license = Tar::default().file("LICENSE", "free").tgz();
     let package = Tar::default().file("packaging", "").tgz();
     use base64::Engine as _;

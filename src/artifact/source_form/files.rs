@@ -1,4 +1,4 @@
-//! Sets of files: what globs match, and what a set hashes to.
+//! Sets of files: listing, glob patterns, fingerprints and packing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,11 @@ use crate::archive::{Input, Packer, is_executable};
 use crate::digest::{Algorithm, Digest, Hasher};
 use base::{Error, Result};
 
-/// What goes into an archive: names below its root, sorted, and where each comes from.
+/// The content of an archive: sorted paths relative to its root, and the source of each entry.
 pub(crate) type FileSet = BTreeMap<PathBuf, Input>;
 
-/// A pattern of a package spec: `*` within one path component, `**` across, `{a,b}`, `[…]`.
+/// Parses a pattern of a package spec: `*` matches within a path component, `**` across several; also `{a,b}`
+/// and `[…]`.
 pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
     let clean = pattern.trim_start_matches("./");
     GlobBuilder::new(clean)
@@ -22,11 +23,15 @@ pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
         .backslash_escape(true)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|error| Error::invalid(format!("the pattern '{pattern}' cannot be read")).with_source(error))
+        .map_err(|error| {
+            Error::invalid(format!("the pattern '{pattern}' is not a valid glob"))
+                .with_source(error)
+                .with_hint("correct `files` or `excluded_files` in the package's spec")
+        })
 }
 
-/// The files and links below `root`, by their name there; none if there is no such directory. Directories
-/// that are links are entries themselves and are not entered.
+/// Lists the files and links below `root` with relative paths. Empty if there is no such directory. A link to
+/// a directory is listed as a link.
 pub(crate) fn list(root: &Path) -> Result<FileSet> {
     let mut files = FileSet::new();
     if !root.exists() {
@@ -51,11 +56,11 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
     Ok(files)
 }
 
-/// SHA-256 over a set of files and further `facts`.
+/// Returns the SHA-256, in hex, of a set of files and further `facts`.
 ///
-/// For every file, in the order of names: its name, whether it is executable (or a link), and the SHA-256 of
-/// its content (or the link's target); then the facts in the order given. Each part is preceded by its
-/// length, so that no two sets give the same bytes.
+/// Hashed are, for each file in the order of names: its name, its type (file, executable, link or directory),
+/// and the SHA-256 of its content or the link's target. The facts follow in the order given. The length
+/// precedes each part, so that different sets never give the same bytes.
 pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
     let mut part = |bytes: &[u8]| {
@@ -70,9 +75,8 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                 let executable = match executable {
                     Some(executable) => *executable,
                     None => {
-                        let looked = fs::metadata(path);
-                        let looking = |error| Error::io(format!("reading '{}'", path.display()), error);
-                        is_executable(&looked.map_err(looking)?)
+                        let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
+                        is_executable(&fs::metadata(path).map_err(reading)?)
                     }
                 };
                 part(if executable { b"executable" } else { b"file" });
@@ -99,7 +103,7 @@ fn sha256(digest: &Digest) -> String {
     digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned()
 }
 
-/// Packs a set of files. Returns the archive's digest, SHA-1 and SHA-256.
+/// Packs a set of files into `archive`. Returns the digest of the archive by SHA-1 and SHA-256.
 pub(crate) fn pack(files: &FileSet, archive: &Path) -> Result<Digest> {
     let mut packer = Packer::create(archive)?;
     for (name, input) in files {

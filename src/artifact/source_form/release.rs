@@ -1,16 +1,16 @@
 //! A release in source form: `config/final.yml`, `jobs/`, `packages/`, `src/`, `blobs/`, as
 //! `bosh create-release` reads them (docs-bosh `create-release.md`).
 //!
-//! - A job's archive holds `job.MF` (its `spec`), `monit`, `properties_schema.json` and the templates that
-//!   the spec names.
-//! - A package's archive holds `packaging` and what `files` match in `src/`, then in `blobs/`, minus
-//!   `excluded_files`. A name that both have comes from `src/`.
-//! - Fingerprints are SHA-256 ([`super::files::fingerprint`]) over names, modes and contents; a package's
-//!   also over its name and the names of its dependencies. They differ from those of `create-release`.
-//! - The version is `0+dev.` and 12 hex digits of what name, jobs and packages hash to: changed content is
-//!   a changed release.
-//! - `pre_packaging` is refused: it runs arbitrary tools at release creation. So are vendored packages
-//!   (`spec.lock`), whose sources are in the release's blobstore.
+//! - A job's archive contains `job.MF` (its `spec`), `monit`, `properties_schema.json` and the templates that
+//!   the spec lists.
+//! - A package's archive contains `packaging` and the files in `src/` and `blobs/` that match `files` and not
+//!   `excluded_files`. If both directories have a file, that of `src/` is used.
+//! - A fingerprint is the SHA-256 ([`super::files::fingerprint`]) of names, modes and contents, and for a
+//!   package also of the names of its dependencies. Fingerprints differ from those of `create-release`.
+//! - The version is `0+dev.` and 12 hex digits of the hash of name, jobs and packages, so that changed
+//!   content changes the version.
+//! - `pre_packaging` is refused, because it runs arbitrary tools on this machine. Vendored packages
+//!   (`spec.lock`) are refused, because their sources are in the release's blobstore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,34 +24,35 @@ use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, FinalConfig, JobSpec, PackageSpec};
 use base::{Error, Result};
 
-/// A release laid out as its unpacked tarball would be.
+/// A release on disk in the layout of an unpacked tarball.
 pub(crate) struct Built {
     /// SHA-256 of the content.
     pub(crate) digest: Digest,
-    /// Digests of the tarballs in it, SHA-1 and SHA-256.
+    /// Digests of its tarballs by SHA-1 and SHA-256, by relative path.
     pub(crate) files: BTreeMap<PathBuf, Digest>,
 }
 
-/// Name, version, and what the content hashes to. Packs nothing.
+/// Returns name, version and digest of the content, without packing.
 pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
     let tree = SourceTree::read(dir, what)?;
     Ok(Identity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
 }
 
-/// Makes `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
+/// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
 pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Built> {
     let tree = SourceTree::read(dir, what)?;
-    fs::create_dir(out).map_err(|error| Error::io(format!("making '{}'", out.display()), error))?;
+    fs::create_dir(out).map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
     tree.build(out).inspect_err(|_| {
         let _ = fs::remove_dir_all(out);
     })
 }
 
-/// The source read: which files make up what.
+/// A release directory: its jobs and packages with their files.
 struct SourceTree {
     name: String,
     jobs: Vec<Part>,
     packages: Vec<Part>,
+    /// SHA-256 of the content in hex.
     content: String,
 }
 
@@ -78,7 +79,8 @@ impl SourceTree {
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
             let mut seen = BTreeSet::new();
             if let Some(twice) = parts.iter().find(|part| !seen.insert(&part.name)) {
-                return Err(Error::invalid(format!("{what} has two {kind}s named '{}'", twice.name)));
+                return Err(Error::invalid(format!("{what} has two {kind}s named '{}'", twice.name))
+                    .with_hint(format!("rename one of them in its {kind}s/*/spec")));
             }
         }
         let mut facts = vec!["release", name.as_str()];
@@ -92,7 +94,7 @@ impl SourceTree {
     }
 
     fn version(&self) -> String {
-        // A fingerprint is 64 hex digits.
+        // `content` has 64 hex digits.
         format!("0+dev.{}", self.content.get(..12).unwrap_or(&self.content))
     }
 
@@ -105,7 +107,8 @@ impl SourceTree {
         let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
             let dir = out.join(section);
-            fs::create_dir(&dir).map_err(|error| Error::io(format!("making '{}'", dir.display()), error))?;
+            fs::create_dir(&dir)
+                .map_err(|error| Error::io(format!("creating '{}'", dir.display()), error))?;
             let mut list = Vec::new();
             for part in parts {
                 let path = Path::new(section).join(format!("{}.tgz", part.name));
@@ -140,7 +143,7 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(Error::invalid(format!("{what} is a directory without config/final.yml")).with_hint(
-                "give the URL of a release tarball, or of a release directory (config/final.yml names it)",
+                "set `url` to a release tarball, or to a release directory with config/final.yml",
             ));
         }
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
@@ -148,12 +151,14 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
     let config: FinalConfig = documents::decode(&text, &file)?;
     match (config.name, config.final_name) {
         (Some(name), None) | (None, Some(name)) if !name.is_empty() => Ok(name),
-        (Some(_), Some(_)) => Err(Error::invalid(format!("{file} has both name and final_name"))),
-        _ => Err(Error::invalid(format!("{file} has no name"))),
+        (Some(_), Some(_)) => Err(Error::invalid(format!("{file} has both `name` and `final_name`"))
+            .with_hint("remove `final_name`")),
+        _ => Err(Error::invalid(format!("{file} has no name")).with_hint("add `name: NAME` to it")),
     }
 }
 
-/// Sorted by name; none if there is no such directory. Files beside them (`.gitkeep`) do not count.
+/// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Empty if there is no such
+/// directory.
 fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
     let reading = |error| Error::io(format!("reading the directory '{}'", dir.display()), error);
     let mut paths = Vec::new();
@@ -190,10 +195,11 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
     let spec_path = dir.join("spec");
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
     if dir.file_name() != Some(spec.name.as_ref()) {
-        return Err(Error::invalid(format!("{owner} has another name in its spec: '{}'", spec.name)));
+        return Err(Error::invalid(format!("{owner} has another name in its spec: '{}'", spec.name))
+            .with_hint("give the directory and `name` in its spec the same name"));
     }
     let mut files = FileSet::new();
-    // Its mode means nothing; editors and archives change it.
+    // The mode of the spec is ignored, because editors and archives change it.
     files.insert("job.MF".into(), Input::File { path: spec_path, executable: Some(false) });
     for optional in ["monit", "properties_schema.json"] {
         let path = dir.join(optional);
@@ -203,15 +209,18 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
     }
     for (source, _) in &spec.templates {
         let name = crate::archive::path::entry_path(source.as_bytes()).map_err(|reason| {
-            Error::invalid(format!("{owner} names the template '{}'", source.escape_debug()))
+            let source = source.escape_debug();
+            Error::invalid(format!("{owner} lists the template '{source}', which is refused"))
                 .with_source(reason)
+                .with_hint("write it in the job's spec as a path below templates/ without '..'")
         })?;
         let path = dir.join("templates").join(&name);
         if !path.is_file() {
             return Err(Error::invalid(format!(
-                "{owner} names the template '{source}', but there is no '{}'",
+                "{owner} lists the template '{source}', but the file '{}' does not exist",
                 path.display()
-            )));
+            ))
+            .with_hint("add the file, or remove it from the job's spec"));
         }
         files.insert(Path::new("templates").join(name), file(path));
     }
@@ -219,7 +228,7 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
     Ok(Part { name: spec.name, fingerprint, files, dependencies: Vec::new() })
 }
 
-/// What packages are made from.
+/// The files from which packages are made.
 struct Sources<'a> {
     src: FileSet,
     blobs: FileSet,
@@ -230,7 +239,7 @@ fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
     let owner = format!("the package in '{}' of {what}", dir.display());
     let refused = |file: &str, why: &str| {
         Error::invalid(format!("{owner} has a {file}: {why}"))
-            .with_hint("make a tarball with `bosh create-release --tarball` and give its URL")
+            .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")
     };
     if dir.join("spec.lock").exists() {
         return Err(refused(
@@ -239,14 +248,15 @@ fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
         ));
     }
     if dir.join("pre_packaging").exists() {
-        return Err(refused("pre_packaging", "it would have to run on this machine, with tools it may lack"));
+        return Err(refused("pre_packaging", "it would run tools on this machine that may be missing"));
     }
     let spec_path = dir.join("spec");
     let spec: PackageSpec =
         documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
     let packaging = dir.join("packaging");
     if !packaging.is_file() {
-        return Err(Error::invalid(format!("{owner} has no packaging script")));
+        return Err(Error::invalid(format!("{owner} has no packaging script"))
+            .with_hint(format!("add the file '{}'", packaging.display())));
     }
     let mut files = sources.select(spec.files.as_deref().unwrap_or_default(), &owner)?;
     for pattern in spec.excluded_files.unwrap_or_default() {
@@ -254,7 +264,8 @@ fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
         files.retain(|name, _| !matcher.is_match(name));
     }
     if files.insert("packaging".into(), Input::File { path: packaging, executable: Some(false) }).is_some() {
-        return Err(Error::invalid(format!("{owner} has a file 'packaging' among its files, too")));
+        return Err(Error::invalid(format!("`files` of {owner} match a second file 'packaging'"))
+            .with_hint("rename that file in src/ or blobs/, or add it to `excluded_files`"));
     }
     let dependencies = spec.dependencies.unwrap_or_default();
     let mut facts = vec!["package", spec.name.as_str()];
@@ -283,9 +294,10 @@ impl Sources<'_> {
                 let listed =
                     fs::metadata(self.dir.join("config").join("blobs.yml")).is_ok_and(|file| file.len() > 8);
                 return Err(if listed && self.blobs.is_empty() {
-                    error.with_hint("the release has blobs: fetch them with `bosh sync-blobs`")
+                    let dir = self.dir.display();
+                    error.with_hint(format!("download the release's blobs: bosh sync-blobs --dir '{dir}'"))
                 } else {
-                    error
+                    error.with_hint("add the file, or remove the pattern from the package's spec")
                 });
             }
         }

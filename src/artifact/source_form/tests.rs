@@ -85,7 +85,7 @@ impl Dir {
     }
 }
 
-/// Names, and contents or link targets, of an archive's files.
+/// Returns the names of an archive's files, each with its content or link target.
 fn contents(archive: &Path) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
@@ -146,9 +146,9 @@ fn a_directory_becomes_a_release() {
 }
 
 #[test]
-fn equal_content_is_an_equal_release_byte_for_byte() {
+fn equal_content_gives_equal_bytes() {
     let (one, two) = (Dir::release(), Dir::release());
-    // Times, write permissions of others and what lies beside do not count.
+    // Times, write permissions of others and other files are ignored.
     let two = two.file("README.md", "beside").file("jobs/.gitkeep", "").file("packages/notes.txt", "");
     fs::set_permissions(two.path("src/both"), fs::Permissions::from_mode(0o666)).unwrap();
     let (one, two) = (one.open(), two.open());
@@ -162,7 +162,7 @@ fn equal_content_is_an_equal_release_byte_for_byte() {
 }
 
 #[test]
-fn changed_content_is_a_changed_release() {
+fn changed_content_changes_the_version() {
     let before = Dir::release().identity();
     let executable = Dir::release();
     fs::set_permissions(executable.path("src/app/main.c"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -190,14 +190,14 @@ fn changed_content_is_a_changed_release() {
     versions.sort();
     versions.dedup();
     assert_eq!(versions.len(), count);
-    // What is not packed changes nothing.
+    // Files that are not packed do not change the version.
     assert_eq!(Dir::release().file("jobs/j/templates/unused.erb", "x").identity(), before);
     assert_eq!(Dir::release().file("src/lib/x1.c", "x").identity(), before);
     assert_eq!(Dir::release().file("blobs/both", "x").identity(), before);
 }
 
 #[test]
-fn only_what_changed_gets_a_new_fingerprint() {
+fn only_the_changed_part_gets_a_new_fingerprint() {
     let before = Dir::release().open();
     let after = Dir::release().file("src/lib/a.c", "int b;").open();
     let fingerprint = |release: &Release, name: &str| release.package(name).unwrap().fingerprint.clone();
@@ -207,7 +207,7 @@ fn only_what_changed_gets_a_new_fingerprint() {
 }
 
 #[test]
-fn links_are_packed_as_links_and_templates_through_them() {
+fn source_links_are_packed_as_links_and_linked_templates_as_files() {
     let dir = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
     symlink("../../../shared/ctl", dir.path("jobs/j/templates/ctl.erb")).unwrap();
     symlink("deep", dir.path("src/app/link")).unwrap();
@@ -229,7 +229,7 @@ fn executables_stay_executable() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_part_of_the_directory() {
     let r = Dir::release;
     let cases: Vec<(Dir, &[&str])> = vec![
         (r().without("config/final.yml"), &["without config/final.yml"]),
@@ -308,7 +308,7 @@ fn a_directory_becomes_a_stemcell() {
 }
 
 #[test]
-fn the_image_may_be_a_file_and_must_be_there() {
+fn the_image_may_be_a_file_and_must_exist() {
     let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
     let text = "name: s\nversion: 1\nsha1: ";
     let right = Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));

@@ -1,7 +1,7 @@
-//! A stemcell: `stemcell.MF` and `image`, in a tarball or in source form.
+//! Stemcells: `stemcell.MF` and `image`, in a tarball or in source form.
 //!
-//! The image is what `create_stemcell` gets; its cloud properties, name and API version decide how the CPI
-//! and the agent are spoken to. Format: docs-bosh `stemcell.md`, `cpi-api-v1-method/create-stemcell.md`.
+//! `create_stemcell` gets the path of the image and the cloud properties. The API version decides the
+//! contract with CPI and agent. Format: docs-bosh `stemcell.md`, `cpi-api-v1-method/create-stemcell.md`.
 
 pub(crate) mod source_form;
 
@@ -20,35 +20,37 @@ use base::{Error, Result};
 
 pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";
+const A_STEMCELL: &str = "give a stemcell tarball, which has stemcell.MF and image at its top";
 
-/// A stemcell, verified and unpacked.
+/// A verified and unpacked stemcell.
 #[derive(Debug, Clone)]
 pub struct Stemcell {
-    /// Its name: `bosh-openstack-kvm-ubuntu-jammy-go_agent`.
+    /// Its name, such as `bosh-openstack-kvm-ubuntu-jammy-go_agent`.
     pub name: String,
-    /// Its version, as written.
+    /// Its version, unchanged from `stemcell.MF`.
     pub version: String,
-    /// What compiled packages are matched against, together with the version; empty when not given.
+    /// Its operating system; empty if `stemcell.MF` has none. Compiled packages are for one operating system
+    /// and version.
     pub operating_system: String,
-    /// The contract its agent speaks, 1 or more; 1 where `stemcell.MF` says nothing.
+    /// The version of the contract with its agent, at least 1. It is 1 if `stemcell.MF` has none.
     pub api_version: u32,
-    /// What `stemcell.MF` says the image hashes to; checked when given.
+    /// The digest of the image from `stemcell.MF`, already checked. `None` if it has none.
     pub image_digest: Option<Digest>,
-    /// Handed to `create_stemcell`; an object.
+    /// The cloud properties for `create_stemcell`, always an object.
     pub cloud_properties: Value,
-    /// What the image is: `openstack-qcow2`, `local-directory`.
+    /// The formats of the image, such as `openstack-qcow2` or `local-directory`.
     pub stemcell_formats: Vec<String>,
-    /// The image file.
+    /// Path of the image file.
     pub image: PathBuf,
-    /// SHA-256 of the tarball (and the digest by the function of the expected one), or of the content of a
-    /// directory in source form.
+    /// Digest of the tarball by SHA-256 and by the strongest function of the expected digest, or SHA-256 of
+    /// the content of a directory in source form.
     pub digest: Digest,
-    /// Lets a later run see that the tarball was not touched.
+    /// Stamp of the tarball. `None` for a directory.
     pub stamp: Option<Stamp>,
 }
 
 impl Stemcell {
-    /// What it is, for comparison with other runs.
+    /// Returns its identity, for comparison with that of other runs.
     pub fn identity(&self) -> Identity {
         Identity {
             name: self.name.clone(),
@@ -58,13 +60,13 @@ impl Stemcell {
         }
     }
 
-    /// `os/version`, as compiled packages name the stemcell they are for.
+    /// Returns `os/version`, the form in which compiled packages name their stemcell.
     pub fn os_and_version(&self) -> String {
         format!("{}/{}", self.operating_system, self.version)
     }
 }
 
-/// Name and version of the tarball `source`, which is read no further than to its manifest.
+/// Returns name and version of the tarball `source`. Reads it only up to its manifest.
 pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let manifest = read_tarball_manifest(source)?;
     Ok((manifest.name, manifest.version))
@@ -79,7 +81,7 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     documents::decode(&text, &format!("{MANIFEST} of {what}"))
 }
 
-/// What a `stemcell.MF` says.
+/// The content of a `stemcell.MF`, with defaults filled in.
 pub(super) struct Description {
     pub(super) name: String,
     pub(super) version: String,
@@ -89,7 +91,7 @@ pub(super) struct Description {
     pub(super) stemcell_formats: Vec<String>,
 }
 
-/// Reads the `stemcell.MF` of a tarball or directory and nothing more.
+/// Reads the `stemcell.MF` of a tarball or directory. Reads a tarball only up to it.
 pub(super) fn describe(source: &Source) -> Result<Description> {
     let what = source.describe("stemcell");
     let manifest = match source.is_dir {
@@ -107,7 +109,7 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
     })
 }
 
-/// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist yet; `workdir` must.
+/// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist. `workdir` must exist.
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Stemcell> {
     let what = source.describe("stemcell");
     let dir = workdir.join("stemcell");
@@ -125,7 +127,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
     load(&dir, &what, digest, image, stamp).inspect_err(|_| {
-        // Nothing usable is left behind; the error that matters is the first one.
+        // A failure to clean up must not hide the first error.
         let _ = fs::remove_dir_all(&dir);
     })
 }
@@ -138,7 +140,7 @@ fn load(
     stamp: Option<Stamp>,
 ) -> Result<Stemcell> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
-    let image_digest = image_digest.ok_or_else(|| Error::invalid(format!("{what} has no '{IMAGE}'")))?;
+    let image_digest = image_digest.ok_or_else(|| no_image(what))?;
     let image = dir.join(IMAGE);
     let file = format!("{MANIFEST} of {what}");
     let declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -185,8 +187,11 @@ pub(super) fn read_manifest(path: &Path, what: &str) -> Result<StemcellManifest>
 }
 
 fn no_manifest(what: &str) -> Error {
-    Error::invalid(format!("{what} has no {MANIFEST}"))
-        .with_hint("a stemcell is a tarball with stemcell.MF and image at its top")
+    Error::invalid(format!("{what} has no {MANIFEST}")).with_hint(A_STEMCELL)
+}
+
+pub(super) fn no_image(what: &str) -> Error {
+    Error::invalid(format!("{what} has no '{IMAGE}'")).with_hint(A_STEMCELL)
 }
 
 fn api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {
@@ -195,10 +200,10 @@ fn api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {
         Some(value) => {
             let version = value.as_u64().and_then(|version| u32::try_from(version).ok());
             version.filter(|version| *version > 0).ok_or_else(|| {
-                let shown = serde_yaml::to_string(value).unwrap_or_default();
+                let text = serde_yaml::to_string(value).unwrap_or_default();
                 Error::invalid(format!(
-                    "api_version in {file} must be a whole number from 1, not '{}'",
-                    shown.trim()
+                    "api_version in {file} must be a whole number of at least 1, not '{}'",
+                    text.trim()
                 ))
             })
         }

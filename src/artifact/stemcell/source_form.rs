@@ -1,5 +1,5 @@
-//! A stemcell in source form: `stemcell.MF`, and either a file `image` or a directory `image/`, which is
-//! packed into the image.
+//! Stemcells in source form: a directory with `stemcell.MF`, and either a file `image` or a directory
+//! `image/`, which is packed as the image.
 
 use std::fs;
 use std::path::Path;
@@ -11,35 +11,35 @@ use crate::digest::Digest;
 use crate::source_form::files::{FileSet, fingerprint};
 use base::{Error, Result};
 
-/// Name, version, and what manifest and image hash to.
+/// Returns name, version and the digest of manifest and image.
 pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
     let digest = content(dir, what)?;
     Ok(Identity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
-/// Makes `out` with `stemcell.MF` and `image`. Returns the digest of the content.
+/// Creates the directory `out` with `stemcell.MF` and `image`. Returns the digest of the content.
 pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Digest> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
     let image = dir.join(IMAGE);
     if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
         return Err(Error::invalid(format!(
-            "{MANIFEST} of {what} gives a sha1 for the image, but image/ is a directory to be packed"
+            "{MANIFEST} of {what} has a sha1 for the image, but image/ is a directory"
         ))
-        .with_hint("remove the sha1"));
+        .with_hint(format!("remove `sha1` from '{}'", dir.join(MANIFEST).display())));
     }
     let digest = content(dir, what)?;
-    let making = |error| Error::io(format!("making '{}'", out.display()), error);
-    fs::create_dir(out).map_err(making)?;
-    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(making);
-    let made = copied.and_then(|_| {
+    let creating = |error| Error::io(format!("creating '{}'", out.display()), error);
+    fs::create_dir(out).map_err(creating)?;
+    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(creating);
+    let created = copied.and_then(|_| {
         if image.is_dir() {
             archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
         } else {
-            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(making)
+            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(creating)
         }
     });
-    if let Err(error) = made {
+    if let Err(error) = created {
         let _ = fs::remove_dir_all(out);
         return Err(error);
     }
@@ -59,7 +59,7 @@ fn content(dir: &Path, what: &str) -> Result<Digest> {
         files.insert(IMAGE.into(), file(image));
     } else {
         return Err(Error::invalid(format!("{what} has no '{IMAGE}'"))
-            .with_hint("a stemcell in source form has stemcell.MF, and image as a file or a directory"));
+            .with_hint("add the image beside stemcell.MF, as a file or as a directory to be packed"));
     }
     Digest::parse(&format!("sha256:{}", fingerprint(&files, &[])?), what)
 }

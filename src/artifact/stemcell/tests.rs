@@ -21,7 +21,7 @@ fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
 }
 
 #[test]
-fn a_stemcell_is_read() {
+fn a_stemcell_is_loaded() {
     let bytes = StemcellTarball::default().build();
     let opened = open_bytes(&bytes, None);
     let stemcell = opened.result.unwrap();
@@ -41,7 +41,7 @@ fn a_stemcell_is_read() {
 }
 
 #[test]
-fn digests_of_every_kind_are_checked() {
+fn digests_by_every_function_are_checked() {
     let bytes = StemcellTarball::default().build();
     for right in
         [sha1(&bytes), sha256(&bytes), sha512(&bytes), format!("{};{}", sha1(&bytes), sha256(&bytes))]
@@ -58,7 +58,7 @@ fn digests_of_every_kind_are_checked() {
 }
 
 #[test]
-fn the_image_is_checked_by_any_function() {
+fn the_digest_of_the_image_is_checked() {
     let image = Tar::default().file("x", "y").tgz();
     for right in [sha1(&image), sha256(&image), sha512(&image)] {
         let tarball =
@@ -77,7 +77,7 @@ fn the_image_is_checked_by_any_function() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_part_of_the_stemcell() {
     let cases = [
         (StemcellTarball { manifest: false, ..Default::default() }, "has no stemcell.MF"),
         (StemcellTarball { image: None, ..Default::default() }, "has no 'image'"),
@@ -109,7 +109,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn defaults() {
+fn missing_keys_have_defaults() {
     let tarball = StemcellTarball {
         api_version: None,
         extra: "cloud_properties:\nstemcell_formats: [1, raw]\n".into(),
@@ -122,7 +122,7 @@ fn defaults() {
 }
 
 #[test]
-fn a_truncated_tarball_is_said_to_be_one() {
+fn a_truncated_tarball_is_reported_as_truncated() {
     let bytes = StemcellTarball::default().build();
     let opened = open_bytes(&bytes[..bytes.len() / 2], None);
     let error = opened.result.unwrap_err();
@@ -134,7 +134,7 @@ fn a_truncated_tarball_is_said_to_be_one() {
 }
 
 #[test]
-fn an_absent_file_is_invalid_input() {
+fn a_missing_file_is_invalid_input() {
     let error = Source::local(Path::new("/nonexistent/stemcell.tgz")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("/nonexistent/stemcell.tgz"));
