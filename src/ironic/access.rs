@@ -1,4 +1,4 @@
-//! Where Ironic is and how one proves who one is.
+//! The settings of a connection to Ironic: its endpoint and the credentials.
 
 use std::fmt;
 
@@ -9,37 +9,37 @@ use super::version::Microversion;
 use base::{Error, Result};
 use net::tls_roots;
 
-/// How to reach Ironic, in the words of OpenStack's clients (`OS_ENDPOINT` and so on). Also the form in which
-/// the `ironic` CPI is configured.
+/// The settings of a connection, named like those of OpenStack's clients (`OS_ENDPOINT` and so on). Also the
+/// form of the section `ironic` in the CPI's configuration.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// `none`, `http_basic` or `password`. Where it is absent: `password` if there is an `auth_url`, else
-    /// `http_basic` if there is a user name, else `none`.
+    /// `none`, `http_basic` or `password`. Default: `password` if there is an `auth_url`, else `http_basic`
+    /// if there is a `username`, else `none`.
     pub auth_type: Option<String>,
-    /// Ironic's URL. With `password` it may be left to the service catalogue.
+    /// Ironic's URL. Optional with `password`, where the service catalogue has it.
     pub endpoint: Option<String>,
-    /// Keystone's URL.
+    /// Keystone's URL, with or without `/v3`.
     pub auth_url: Option<String>,
-    /// The user.
+    /// The name of the user.
     pub username: Option<String>,
     /// The user's password.
     pub password: Option<String>,
-    /// The domain the user is in; `Default` where it is absent.
+    /// The domain of the user. Default: `Default`.
     pub user_domain_name: Option<String>,
-    /// The project to work in.
+    /// The project that the token is scoped to.
     pub project_name: Option<String>,
-    /// The domain the project is in; `Default` where it is absent.
+    /// The domain of the project. Default: `Default`.
     pub project_domain_name: Option<String>,
-    /// `all` works on the whole system and in no project.
+    /// `all` scopes the token to the whole system instead of a project.
     pub system_scope: Option<String>,
-    /// Which region's Ironic.
+    /// The region of the endpoint in the catalogue. Default: any.
     pub region_name: Option<String>,
-    /// `public` (where it is absent), `internal` or `admin`.
+    /// The interface of the endpoint in the catalogue: `public`, `internal` or `admin`. Default: `public`.
     pub interface: Option<String>,
-    /// PEM of the authorities that vouch for the servers, in place of those of the operating system.
+    /// Certificates of the trusted authorities in PEM. Default: those of the operating system.
     pub cacert: Option<String>,
-    /// The version of the API to ask for, in place of the newest that both sides know.
+    /// The API version to use, such as `1.72`. Default: the newest that client and server support.
     pub api_version: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Auth {
     Keystone(Box<Keystone>),
 }
 
-/// What a token is asked for with (Identity API v3, "Password authentication").
+/// The data of a token request (Identity API v3, "Password authentication").
 #[derive(Clone)]
 pub(super) struct Keystone {
     pub(super) url: String,
@@ -84,20 +84,20 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Checks that what belongs together is there.
+    /// Checks the settings. The error names the setting that is missing or wrong.
     pub fn access(self) -> Result<Access> {
-        let kind = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
-            (Some(kind), ..) => kind,
+        let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
+            (Some(auth_type), ..) => auth_type,
             (None, Some(_), _) => "password",
             (None, None, Some(_)) => "http_basic",
             (None, None, None) => "none",
         };
         let required = |value: &Option<String>, name: &str| match value {
             Some(value) if !value.is_empty() => Ok(value.clone()),
-            _ => Err(Error::invalid(format!("authentication '{kind}' at Ironic needs `{name}`"))),
+            _ => Err(Error::invalid(format!("authentication '{auth_type}' at Ironic needs `{name}`"))),
         };
         let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
-        let auth = match kind {
+        let auth = match auth_type {
             "none" => Auth::None,
             "http_basic" => Auth::Basic {
                 user: required(&self.username, "username")?,
@@ -120,7 +120,7 @@ impl Settings {
                 },
                 region: self.region_name.clone(),
                 interface: match self.interface.as_deref().unwrap_or("public") {
-                    // What catalogues of old called it.
+                    // The second form is from catalogues of the Identity API v2.
                     known @ ("public" | "internal" | "admin") => known.to_owned(),
                     url @ ("publicURL" | "internalURL" | "adminURL") => {
                         url.trim_end_matches("URL").to_owned()
@@ -133,23 +133,23 @@ impl Settings {
                 },
             })),
             other => {
-                return Err(Error::invalid(format!("there is no authentication '{other}' at Ironic"))
-                    .with_hint("known are: none, http_basic, password"));
+                return Err(Error::invalid(format!("unknown `auth_type` '{other}' for Ironic"))
+                    .with_hint("set it to one of: none, http_basic, password"));
             }
         };
         let endpoint = match &self.endpoint {
             Some(endpoint) => Some(http_url(endpoint, "endpoint", "/v1")?),
             None if matches!(auth, Auth::Keystone(_)) => None,
             None => {
-                return Err(Error::invalid("it is not said where Ironic is: `endpoint` is missing")
-                    .with_hint("its URL is usually http://HOST:6385"));
+                return Err(Error::invalid("no Ironic endpoint: `endpoint` is missing")
+                    .with_hint("set it to Ironic's URL, usually http://HOST:6385"));
             }
         };
         let roots = match &self.cacert {
             None => None,
             Some(pem) => Some(
                 tls_roots::pem_roots(pem)
-                    .ok_or_else(|| Error::invalid("`cacert` holds no certificate in PEM"))?,
+                    .ok_or_else(|| Error::invalid("`cacert` contains no certificate in PEM"))?,
             ),
         };
         let version = match &self.api_version {
@@ -160,16 +160,17 @@ impl Settings {
     }
 }
 
-/// An `http` or `https` URL without what follows the API's root: `suffix` and slashes.
+/// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` is the setting,
+/// for errors.
 pub(super) fn http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
-    // The URL may hold a password: no message quotes it.
+    // No message quotes the URL, because it may contain a password.
     let url = url::Url::parse(text)
         .map_err(|error| Error::invalid(format!("`{name}` is no URL")).with_source(error))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err(Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://")));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::invalid(format!("`{name}` must not hold a user or a password"))
+        return Err(Error::invalid(format!("`{name}` must not contain a user or a password"))
             .with_hint("give them as `username` and `password`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_authentication_follows_from_what_is_given() {
+    fn the_settings_that_are_present_decide_the_authentication() {
         let auth = |value| settings(value).unwrap().auth;
         let endpoint = "http://h:6385/v1/";
         assert!(matches!(auth(serde_json::json!({"endpoint": endpoint})), Auth::None));
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_no_part_of_the_endpoint() {
+    fn the_version_is_stripped_from_the_endpoint() {
         for text in ["http://h:6385", "http://h:6385/", "http://h:6385/v1", "http://h:6385/v1/"] {
             let access = settings(serde_json::json!({"endpoint": text})).unwrap();
             assert_eq!(access.endpoint.unwrap(), "http://h:6385");
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named_and_not_quoted() {
+    fn errors_name_the_setting_and_do_not_quote_secrets() {
         for (value, name) in [
             (serde_json::json!({}), "endpoint"),
             (serde_json::json!({"endpoint": "ftp://h"}), "endpoint"),
@@ -225,7 +226,7 @@ mod tests {
                 serde_json::json!({"auth_url": "http://h", "username": "u", "password": "s3cret"}),
                 "project_name",
             ),
-            (serde_json::json!({"endpoint": "http://h", "auth_type": "s3cret?"}), "known are"),
+            (serde_json::json!({"endpoint": "http://h", "auth_type": "s3cret?"}), "set it to one of"),
             (serde_json::json!({"endpoint": "http://h", "cacert": "s3cret"}), "cacert"),
             (serde_json::json!({"endpoint": "http://h", "api_version": "latest"}), "latest"),
         ] {

@@ -1,4 +1,4 @@
-//! A connection to Ironic: who asks, in which version, and again where that helps.
+//! A connection to Ironic: authentication, the API version, and retries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,10 +13,11 @@ use super::version::{HEADER, Microversion, NEWEST};
 use super::wire::{self, Answer};
 use base::encoding::basic_authorization;
 
-/// How long a node that another request has locked is waited for. Ironic itself waits about two seconds each time.
+/// The time to retry while another request locks the node. Ironic itself waits about two seconds before it
+/// refuses.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
-/// How long after a server's failure it is asked again.
+/// The pause before a retry after a failure of the server.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client of one Ironic.
@@ -31,7 +32,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Authenticates, and agrees on a version of the API.
+    /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is no Ironic.
     pub fn connect(access: Access) -> Result<Self, IronicError> {
         let http = wire::agent(&access);
         let (base, token) = match &access.auth {
@@ -39,7 +40,7 @@ impl Client {
                 let token = keystone::token(&http, keystone, access.endpoint.as_deref())?;
                 (token.endpoint, Some(token.text))
             }
-            // Without Keystone there always is an endpoint.
+            // `Settings::access` requires an endpoint if there is no Keystone.
             Auth::None | Auth::Basic { .. } => (access.endpoint.clone().unwrap_or_default(), None),
         };
         let token = Mutex::new(token);
@@ -53,30 +54,32 @@ impl Client {
             outage_patience: Duration::ZERO,
         };
         client.version = client.negotiate()?;
-        tracing::debug!(address = client.base, version = %client.version, "Ironic answers");
+        tracing::debug!(address = client.base, version = %client.version, "connected to Ironic");
         Ok(client)
     }
 
-    /// Waits at most so long for a node that is locked, instead of a minute.
+    /// Sets the time to retry while a node is locked. Default: 60 s.
     #[must_use]
     pub fn lock_patience(mut self, patience: Duration) -> Self {
         self.lock_patience = patience;
         self
     }
 
-    /// Waits so long for a server that fails or is not there, instead of not at all: what only looks is asked again, and
-    /// so is what was turned away unseen (503). Whether anything else was done is not known, and for the caller to find
-    /// out.
+    /// Sets the time to retry while the server fails or cannot be reached. Default: no retries.
+    ///
+    /// The client retries reading requests, and requests refused with 503, which the server did not begin.
+    /// After another failure of a changing request, the caller must check whether the change was made.
     pub fn set_outage_patience(&mut self, patience: Duration) {
         self.outage_patience = patience;
     }
 
-    /// The version of the API in use.
+    /// Returns the API version in use.
     pub fn version(&self) -> Microversion {
         self.version
     }
 
-    /// Fails when the version in use does not have `what` (a plural).
+    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `what` is the feature, in
+    /// the plural.
     pub fn require(&self, needed: Microversion, what: &'static str) -> Result<(), IronicError> {
         if self.version >= needed {
             return Ok(());
@@ -85,7 +88,7 @@ impl Client {
         Err(IronicError::TooOld { what, needed, used: self.version, address })
     }
 
-    /// The version to use: the one asked for, or the newest that both sides know.
+    /// Returns the version to use: the configured one, or the newest that client and server support.
     fn negotiate(&self) -> Result<Microversion, IronicError> {
         let request = "GET /v1/";
         let answer = self.send(&Method::GET, "/v1/", None)?;
@@ -98,7 +101,7 @@ impl Client {
             answer.header(&name).and_then(|text| text.parse::<Microversion>().ok())
         };
         let (Some(lowest), Some(highest)) = (header("Minimum"), header("Maximum")) else {
-            let problem = "it does not say which versions are served; is this Ironic?".to_owned();
+            let problem = "it does not name the API versions of the server; is this Ironic?".to_owned();
             return Err(IronicError::Protocol { request: request.into(), problem });
         };
         let asked = self.access.version.unwrap_or(highest.min(NEWEST));
@@ -108,8 +111,8 @@ impl Client {
         Err(IronicError::NotServed { asked, lowest, highest, address: wire::address(&self.base) })
     }
 
-    /// One request, repeated while the node is locked or, where that is safe, the server fails; and once with a new token
-    /// if the old one has expired.
+    /// Sends a request. Retries while the node is locked and, if that is safe, while the server fails. The
+    /// last argument is the lowest API version with the feature, and the feature's name in the plural.
     pub(super) fn call(
         &self,
         method: &Method,
@@ -120,15 +123,15 @@ impl Client {
         self.require(needed, what)?;
         let begun = Instant::now();
         loop {
-            tracing::debug!(%method, path, "asking Ironic");
+            tracing::debug!(%method, path, "request to Ironic");
             let error = match self.attempt(method, path, body) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let unseen = matches!(error, IronicError::Refused { status: 503, .. });
+            let not_begun = matches!(error, IronicError::Refused { status: 503, .. });
             let (patience, pause) = match error.refusal() {
                 Some(Refusal::Locked) => (self.lock_patience, LOCK_PAUSE),
-                _ if error.is_transient() && (unseen || *method == Method::GET) => {
+                _ if error.is_transient() && (not_begun || *method == Method::GET) => {
                     (self.outage_patience, OUTAGE_PAUSE)
                 }
                 _ => return Err(error),
@@ -136,31 +139,32 @@ impl Client {
             if begun.elapsed() >= patience {
                 return Err(error);
             }
-            tracing::info!(%error, "trying again");
+            tracing::info!(%error, "request to Ironic failed, retrying");
             std::thread::sleep(pause.min(patience));
         }
     }
 
     fn attempt(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, IronicError> {
-        let named = format!("{method} {}", path.split('?').next().unwrap_or(path));
+        let request = format!("{method} {}", path.split('?').next().unwrap_or(path));
         let answer = self.send(method, path, body)?;
         if (200..300).contains(&answer.status) {
-            return answer.json(&named);
+            return answer.json(&request);
         }
         let reason = reason(answer.status, &answer.body);
         Err(match answer.status {
             401 => IronicError::Unauthorized { address: wire::address(&self.base), reason },
-            status => IronicError::Refused { request: named, status, reason },
+            status => IronicError::Refused { request, status, reason },
         })
     }
 
+    /// Sends a request, and again with a new token if the old one has expired.
     fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, IronicError> {
         let answer = self.send_once(method, path, body)?;
         let Auth::Keystone(keystone) = &self.access.auth else { return Ok(answer) };
         if answer.status != 401 {
             return Ok(answer);
         }
-        // The token has expired, and the request has not been looked at.
+        // The token has expired. The server checks it before anything else, so the request is safe to repeat.
         let token = keystone::token(&self.http, keystone, Some(&self.base))?;
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.text);
         self.send_once(method, path, body)
@@ -177,7 +181,7 @@ impl Client {
             }
         };
         let mut headers = Vec::new();
-        // Which versions there are is asked without one.
+        // The request that finds out the versions names none.
         if path != "/v1/" {
             headers.push((HEADER, version.as_str()));
         }

@@ -1,5 +1,5 @@
-//! What a real Ironic cannot be made to do on demand: versions of old, an expiring token, a lock that goes away, a
-//! list that never ends. The rest is tried against a real one (`tests/it/baremetal`).
+//! Tests of behaviour that a real Ironic does not show on demand: old versions, an expiring token, a lock
+//! that goes away, a list that repeats itself. `tests/it/baremetal` tests the rest against a real Ironic.
 
 use serde_json::json;
 
@@ -10,7 +10,8 @@ use crate::{Collection, Filter, Object, Patch, Settings};
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
 
-/// A server that says which versions it has, and else what `more` says; `number` counts what `more` was asked.
+/// A server that answers the request for its versions itself and all others through `more`. The second
+/// argument of `more` counts its calls from 0.
 fn server(more: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Server {
     Server::start(move |request, number| match request.path() {
         "/v1/" => answer("200 OK", &VERSIONS, b"{}"),
@@ -36,7 +37,7 @@ fn ok(body: serde_json::Value) -> Vec<u8> {
 }
 
 #[test]
-fn the_newest_version_that_both_know_is_used_in_every_request() {
+fn requests_use_the_newest_version_that_client_and_server_support() {
     let server = server(|_, _| ok(json!({"targets": []})));
     let client = connect(settings(&server)).unwrap();
     assert_eq!(client.version().to_string(), "1.58");
@@ -50,7 +51,7 @@ fn the_newest_version_that_both_know_is_used_in_every_request() {
 }
 
 #[test]
-fn a_version_can_be_asked_for_and_what_it_lacks_is_not_even_asked() {
+fn a_configured_version_is_used_and_requests_that_it_lacks_are_not_sent() {
     let server = server(|_, _| ok(json!({})));
     let with = |version: &str| connect(Settings { api_version: Some(version.into()), ..settings(&server) });
     let old = with("1.31").unwrap();
@@ -63,7 +64,7 @@ fn a_version_can_be_asked_for_and_what_it_lacks_is_not_even_asked() {
 }
 
 #[test]
-fn only_a_locked_node_is_waited_for() {
+fn changing_requests_are_retried_only_while_the_node_is_locked() {
     let locked = "Node 1 is locked by host ci, please retry after the current operation is completed.";
     let server = server(move |_, number| match number {
         0 => fault("409 Conflict", locked),
@@ -83,18 +84,18 @@ fn only_a_locked_node_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_fails_is_waited_for_where_that_is_safe() {
+fn requests_to_a_failing_server_are_retried_if_that_is_safe() {
     let broken = |reason| fault("500 Internal Server Error", reason);
     let server = server(move |_, number| match number {
-        // Looking is safe, whatever happened.
+        // A reading request is always safe to retry.
         0 => broken("(sqlite3.OperationalError) database is locked"),
         1 => Vec::new(),
         2 => answer("504 Gateway Timeout", &[], b"<html>"),
         3 => ok(json!({"uuid": "1"})),
-        // Turned away unseen.
+        // The server did not begin with the request.
         4 => fault("503 Service Unavailable", "no free conductor workers"),
         5 => ok(json!({"uuid": "2"})),
-        // Who knows what has been done.
+        // The server may have made the change.
         _ => broken("database is locked"),
     });
     let mut client = connect(settings(&server)).unwrap();
@@ -114,19 +115,19 @@ fn a_server_that_fails_is_waited_for_where_that_is_safe() {
 }
 
 #[test]
-fn a_list_that_never_ends_is_told() {
+fn a_list_that_repeats_its_page_is_an_error() {
     let page = |request: &Request, _: usize| {
         assert!(request.path().contains("node=n1"), "{}", request.path());
         ok(json!({"targets": [{"uuid": "1"}], "next": "http://elsewhere/"}))
     };
     let server = server(page);
     let error = connect(settings(&server)).unwrap().list(Collection::Targets, &Filter::of_node("n1"));
-    assert!(error.unwrap_err().to_string().contains("page after page"));
+    assert!(error.unwrap_err().to_string().contains("it repeats the page before it"));
     assert_eq!(server.requests().len(), 3);
 }
 
 #[test]
-fn nothing_forbidden_reaches_the_server() {
+fn refused_values_are_not_sent() {
     let server = server(|_, _| ok(json!({})));
     let client = connect(settings(&server)).unwrap();
     let bad = json!({"properties": {"target_iqn": "iqn.x\nshell"}});
@@ -153,7 +154,7 @@ fn passwords_that_a_server_shows_are_masked() {
 }
 
 #[test]
-fn a_token_is_got_from_keystone_and_renewed_when_it_expires() {
+fn the_token_comes_from_keystone_and_is_renewed_when_it_expires() {
     let ironic = server(|request, _| match request.header("x-auth-token") {
         Some("second") => ok(json!({"targets": []})),
         _ => answer("401 Unauthorized", &[], b"expired"),
@@ -195,7 +196,7 @@ fn a_token_is_got_from_keystone_and_renewed_when_it_expires() {
 }
 
 #[test]
-fn a_password_that_keystone_refuses_is_told_and_not_quoted() {
+fn the_error_for_a_wrong_password_does_not_quote_it() {
     let body =
         br#"{"error": {"code": 401, "message": "The request you have made requires authentication."}}"#;
     let keystone = Server::start(|_, _| answer("401 Unauthorized", &[], body));
@@ -213,7 +214,7 @@ fn a_password_that_keystone_refuses_is_told_and_not_quoted() {
 }
 
 #[test]
-fn a_server_is_trusted_by_the_authority_given_and_not_without() {
+fn a_server_is_trusted_only_through_the_given_authority() {
     let (server, pem) = Server::start_tls(|_, _| answer("200 OK", &VERSIONS, b"{}"));
     let with = |cacert| connect(Settings { cacert, ..settings(&server) });
     assert!(with(Some(pem)).is_ok());
@@ -222,7 +223,7 @@ fn a_server_is_trusted_by_the_authority_given_and_not_without() {
 }
 
 #[test]
-fn a_server_that_is_no_ironic_is_told() {
+fn a_server_that_is_no_ironic_is_an_error() {
     let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
     let error = connect(settings(&server)).err().unwrap().to_string();
     assert!(error.contains("is this Ironic?"), "{error}");

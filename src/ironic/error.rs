@@ -1,4 +1,4 @@
-//! Why Ironic did not do as asked.
+//! The errors of exchanges with Ironic and Keystone, and the hints that go with them.
 
 use serde_json::Value;
 
@@ -8,149 +8,151 @@ use base::Error;
 /// A failed exchange with Ironic, or with the Keystone in front of it.
 #[derive(Debug, thiserror::Error)]
 pub enum IronicError {
-    /// There is nobody there, or the way is blocked.
+    /// No server answers at the address.
     #[error("{address} cannot be reached: {problem}")]
     Unreachable {
         /// Scheme, host and port.
         address: String,
-        /// The failure, in words.
+        /// The cause.
         problem: String,
     },
-    /// Whoever answers cannot prove to be the server.
+    /// The server's TLS certificate is not trusted.
     #[error("{address} is not trusted: {problem}")]
     Untrusted {
         /// Scheme, host and port.
         address: String,
-        /// What TLS says.
+        /// The error of the TLS library.
         problem: String,
     },
-    /// User and password, or the token, are not taken.
+    /// The server rejected the user and password, or the token.
     #[error("{address} refuses the credentials: {reason}")]
     Unauthorized {
         /// Scheme, host and port.
         address: String,
-        /// The server's words.
+        /// The reason in the server's answer.
         reason: String,
     },
-    /// The catalogue has no Ironic.
+    /// Keystone's service catalogue has no matching endpoint of Ironic.
     #[error("Keystone's catalogue has no '{interface}' endpoint of a service 'baremetal'{region}")]
     NotInCatalogue {
-        /// Which interface was looked for.
+        /// The interface that was looked for: `public`, `internal` or `admin`.
         interface: String,
-        /// ` in region 'x'`, or nothing.
+        /// ` in region 'x'`, or an empty string.
         region: String,
     },
-    /// The server is older than what is asked of it.
+    /// The API version in use does not have the feature.
     #[error("{what} need version {needed} of Ironic's API; {address} is at {used}")]
     TooOld {
-        /// What was to be used.
+        /// The feature, in the plural.
         what: &'static str,
-        /// The version that has it.
+        /// The first version that has it.
         needed: Microversion,
         /// The version in use.
         used: Microversion,
         /// Scheme, host and port.
         address: String,
     },
-    /// The version asked for is not served.
+    /// The server does not serve the configured API version.
     #[error("{address} does not serve version {asked} of Ironic's API, but {lowest} to {highest}")]
     NotServed {
-        /// The version that was asked for.
+        /// The configured version.
         asked: Microversion,
-        /// The lowest there is.
+        /// The lowest version that the server has.
         lowest: Microversion,
-        /// The highest there is.
+        /// The highest version that the server has.
         highest: Microversion,
         /// Scheme, host and port.
         address: String,
     },
-    /// Ironic said no.
+    /// The server answered with an error status.
     #[error("{request} was refused ({status}): {reason}")]
     Refused {
         /// Method and path.
         request: String,
         /// The HTTP status.
         status: u16,
-        /// Ironic's words.
+        /// The reason in the server's answer.
         reason: String,
     },
-    /// The answer makes no sense.
-    #[error("the answer to {request} makes no sense: {problem}")]
+    /// The answer is not in the form that the API promises.
+    #[error("the answer to {request} is not usable: {problem}")]
     Protocol {
         /// Method and path.
         request: String,
-        /// What is wrong with it.
+        /// The cause, a sentence in which the answer is "it".
         problem: String,
     },
-    /// A value that must not be written.
+    /// A value that must not be sent to Ironic.
     #[error("{what} {problem}")]
     BadValue {
-        /// Where it stands.
+        /// The path of the value in the object.
         what: String,
-        /// What is wrong with it, never the value.
+        /// The rule that it breaks. Never quotes the value, which may be a secret.
         problem: &'static str,
     },
-    /// A node did not get where it was sent.
+    /// A node did not reach the requested state.
     #[error("node {node} {problem}")]
     Node {
         /// Name or UUID.
         node: String,
-        /// What it does instead.
+        /// The state that it is in, or the error that it reports.
         problem: String,
     },
 }
 
-/// What a refusal is about, as far as it can be told: the status does not tell, so the words must.
+/// The cause of a refusal. One status stands for several causes, so Ironic's reason decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound,
-    /// The node is locked by another request; the one refusal that passes.
+    /// Another request has locked the node. This is the only temporary refusal.
     Locked,
-    /// Volumes of this node cannot be changed before it is off.
+    /// The node must be powered off before its connectors and targets can be changed.
     NotPoweredOff,
-    /// A connector of this type and id exists, at whichever node.
+    /// A connector of this type and id exists already, on this node or another.
     ConnectorExists,
-    /// The node has a target with this boot index.
+    /// The node has a target with this boot index already.
     BootIndexTaken,
-    /// The UUID that was asked for is taken.
+    /// The UUID in the request is in use.
     UuidTaken,
-    /// The node to belong to does not exist.
+    /// The node in the request does not exist.
     NoSuchNode,
-    /// A key that is to be removed is not there.
+    /// The patch removes a key that the object does not have.
     NoSuchKey,
-    /// Whoever asks may not.
+    /// The user lacks the permission.
     Forbidden,
-    /// Something else.
+    /// Any other cause.
     Other,
 }
 
 impl IronicError {
-    /// What a refusal is about.
+    /// Returns the cause of a refusal, or `None` for an error of another kind.
     pub fn refusal(&self) -> Option<Refusal> {
         let IronicError::Refused { status, reason, .. } = self else { return None };
-        let says = |words: &str| reason.contains(words);
+        let mentions = |words: &str| reason.contains(words);
         Some(match status {
             403 => Refusal::Forbidden,
             404 => Refusal::NotFound,
-            409 if says("is locked by host") => Refusal::Locked,
-            409 if says("volume connector with type") => Refusal::ConnectorExists,
-            409 if says("with boot index") => Refusal::BootIndexTaken,
-            409 if says("with UUID") => Refusal::UuidTaken,
-            400 if says("can not be performed on node") && says("\"volume ") => Refusal::NotPoweredOff,
-            400 if says("node_uuid") => Refusal::NoSuchNode,
-            400 if says("can't remove a non-existent object") => Refusal::NoSuchKey,
+            409 if mentions("is locked by host") => Refusal::Locked,
+            409 if mentions("volume connector with type") => Refusal::ConnectorExists,
+            409 if mentions("with boot index") => Refusal::BootIndexTaken,
+            409 if mentions("with UUID") => Refusal::UuidTaken,
+            400 if mentions("can not be performed on node") && mentions("\"volume ") => {
+                Refusal::NotPoweredOff
+            }
+            400 if mentions("node_uuid") => Refusal::NoSuchNode,
+            400 if mentions("can't remove a non-existent object") => Refusal::NoSuchKey,
             _ => Refusal::Other,
         })
     }
 
-    /// Whether there is no such thing.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.refusal() == Some(Refusal::NotFound)
     }
 
-    /// Whether it may pass by itself: the server is not there or fails, or another request has the node. What was asked
-    /// may have been done all the same.
+    /// Returns true if a retry can succeed: the server cannot be reached or failed, or the node is locked.
+    /// The server may have carried out the request in spite of the error.
     pub fn is_transient(&self) -> bool {
         match self {
             IronicError::Unreachable { .. } => true,
@@ -167,7 +169,8 @@ impl IronicError {
                 "check the endpoint, that Ironic runs there, and that no firewall is in between"
             }
             IronicError::Untrusted { .. } => {
-                "give the authority that signed the server's certificate (`--os-cacert`, `cacert`); the certificate must name the host of the endpoint"
+                "give the authority that signed the server's certificate (`--os-cacert`, `cacert`); the \
+                    certificate must name the host of the endpoint"
             }
             IronicError::Unauthorized { .. } => {
                 "check user, password and, with Keystone, project and domains"
@@ -176,40 +179,47 @@ impl IronicError {
                 "check region and interface, or give Ironic's URL (`--os-endpoint`, `endpoint`)"
             }
             IronicError::TooOld { .. } => {
-                "if the server knows newer versions, ask for one (`--os-baremetal-api-version`, `api_version`); else it must be updated"
+                "if the server has newer versions, set one of them (`--os-baremetal-api-version`, \
+                    `api_version`); otherwise update the server"
             }
             IronicError::NotServed { .. } => {
-                "leave the version out, and the newest that both sides know is used"
+                "remove `--os-baremetal-api-version` or `api_version`: the default is the newest version \
+                    that client and server support"
             }
             IronicError::BadValue { .. } => "give the value itself, in one line",
-            IronicError::Node { .. } => "`monopile baremetal node show` tells its state and last error",
+            IronicError::Node { .. } => "`monopile baremetal node show` shows its state and last error",
             IronicError::Protocol { .. } => return None,
             IronicError::Refused { .. } => match self.refusal()? {
                 Refusal::NotFound => {
-                    "the lists (`monopile baremetal node list`, `… volume target list`, `… volume connector list`) show what there is"
+                    "`monopile baremetal node list`, `… volume target list` and `… volume connector list` \
+                        show what exists"
                 }
                 Refusal::Locked => {
-                    "another request or a deployment is at work on the node; try again when it is done"
+                    "another request or a deployment is working on the node; try again when it is done"
                 }
                 Refusal::NotPoweredOff => {
-                    "power the node off first; connectors and targets of a node can be changed only then (a new node's power state must be known: `manage` it, or power it off once)"
+                    "power the node off first; connectors and targets of a node can be changed only then (a \
+                        new node's power state must be known: `manage` it, or power it off once)"
                 }
                 Refusal::ConnectorExists => {
-                    "an id stands for one initiator of all nodes: `monopile baremetal volume connector list --long` shows whose it is; delete that connector or correct the id"
+                    "an id may exist only once among all nodes: `monopile baremetal volume connector list \
+                        --long` shows its node; delete that connector or correct the id"
                 }
                 Refusal::BootIndexTaken => {
-                    "choose the next free boot index; `monopile baremetal volume target list --node NODE` shows those in use"
+                    "choose the next free boot index; `monopile baremetal volume target list --node NODE` \
+                        shows those in use"
                 }
-                Refusal::UuidTaken => "leave `--uuid` out, and a new one is made",
-                Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes there are",
+                Refusal::UuidTaken => "leave `--uuid` out to let Ironic choose one",
+                Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes that exist",
                 Refusal::NoSuchKey => {
-                    "nothing was changed; `show` of the same connector or target tells the keys it has"
+                    "nothing was changed; `show` of the same connector or target lists the keys it has"
                 }
                 Refusal::Forbidden => {
-                    "the user lacks a role for that, or asks in a project (or the system) where it has none; Ironic's log says which rule it was"
+                    "the user has no role for this request in the chosen project or system scope; Ironic's \
+                        log names the rule"
                 }
                 Refusal::Other if self.is_transient() => {
-                    "Ironic, or what stands before it, failed; its log says why. Try again after a while"
+                    "Ironic, or a proxy in front of it, failed; its log says why. Try again later"
                 }
                 Refusal::Other => return None,
             },
@@ -231,8 +241,9 @@ impl From<IronicError> for Error {
     }
 }
 
-/// The reason in an error's body. Ironic writes `{"error_message": "…"}` where the string is JSON again: with
-/// `faultstring`, or with `title` and `description`. Old versions and proxies write other things.
+/// Returns the reason in the body of an error answer. Ironic writes `{"error_message": "…"}`, where the
+/// string is JSON with `faultstring`, or with `title` and `description`. Old versions and proxies use other
+/// forms.
 pub(super) fn reason(status: u16, body: &[u8]) -> String {
     let outer: Option<Value> = serde_json::from_slice(body).ok();
     let inner = outer.as_ref().and_then(|outer| outer.get("error_message").or_else(|| outer.get("error")));
@@ -256,7 +267,7 @@ pub(super) fn reason(status: u16, body: &[u8]) -> String {
         .unwrap_or_else(|| format!("no reason given, HTTP status {status}"))
 }
 
-/// No reason is longer, in characters; what is is a page of a proxy, or a trace.
+/// Longer reasons are cut off, in characters. They are pages of a proxy, or stack traces.
 const LONGEST_REASON: usize = 2000;
 
 #[cfg(test)]
@@ -283,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart_by_their_words() {
+    fn the_reason_decides_the_cause_of_a_refusal() {
         let refusal = |status, reason: &str| {
             let (request, reason) = (String::new(), reason.to_owned());
             IronicError::Refused { request, status, reason }.refusal().unwrap()
@@ -307,12 +318,14 @@ mod tests {
             (409, "A volume target with UUID 1 already exists.", Refusal::UuidTaken),
             (
                 400,
-                "The requested action \"volume target update\" can not be performed on node \"1\" while it is in state \"power on\".",
+                "The requested action \"volume target update\" can not be performed on node \"1\" while it \
+                    is in state \"power on\".",
                 Refusal::NotPoweredOff,
             ),
             (
                 400,
-                "The requested action \"active\" can not be performed on node \"1\" while it is in state \"enroll\".",
+                "The requested action \"active\" can not be performed on node \"1\" while it is in state \
+                    \"enroll\".",
                 Refusal::Other,
             ),
             (400, "Invalid input for field/attribute node_uuid. Value: '1'. ", Refusal::NoSuchNode),

@@ -1,4 +1,4 @@
-//! A token for a password, and the catalogue that says where Ironic is (Identity API v3).
+//! Gets a token from Keystone for a password, and Ironic's endpoint from its catalogue (Identity API v3).
 
 use serde_json::{Value, json};
 use ureq::http::Method;
@@ -7,15 +7,15 @@ use super::access::{self, Keystone, Scope};
 use super::error::{IronicError, reason};
 use super::wire;
 
-/// What stands for the user until it expires.
+/// A token of Keystone, with the endpoint to use it at.
 pub(super) struct Token {
-    /// The value of `X-Auth-Token`.
+    /// The value of the header `X-Auth-Token`.
     pub(super) text: String,
-    /// Where Ironic is.
+    /// Ironic's URL, without `/v1`.
     pub(super) endpoint: String,
 }
 
-/// Asks for a token. `endpoint`, where given, is not looked up.
+/// Requests a token. Looks Ironic's endpoint up in the catalogue unless `endpoint` is given.
 pub(super) fn token(
     http: &ureq::Agent,
     keystone: &Keystone,
@@ -51,26 +51,26 @@ pub(super) fn token(
         None => {
             let found = find(&answer.json(request)?, keystone)?;
             access::http_url(&found, "endpoint", "/v1")
-                .map_err(|_| protocol("the endpoint in the catalogue is no URL"))?
+                .map_err(|_| protocol("its catalogue has an endpoint of Ironic that is not a usable URL"))?
         }
     };
     Ok(Token { text, endpoint })
 }
 
-/// Ironic's endpoint in the catalogue of a token.
+/// Returns Ironic's endpoint from the catalogue in `document`, the answer that holds the token.
 fn find(document: &Value, keystone: &Keystone) -> Result<String, IronicError> {
     let list =
         |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let services = document.pointer("/token").map(|token| list(token, "catalog")).unwrap_or_default();
-    let is = |value: &Value, key: &str, text: &str| value.get(key).and_then(Value::as_str) == Some(text);
+    let has = |value: &Value, key: &str, text: &str| value.get(key).and_then(Value::as_str) == Some(text);
     services
         .iter()
-        .filter(|service| is(service, "type", "baremetal"))
+        .filter(|service| has(service, "type", "baremetal"))
         .flat_map(|service| list(service, "endpoints"))
-        .filter(|endpoint| is(endpoint, "interface", &keystone.interface))
+        .filter(|endpoint| has(endpoint, "interface", &keystone.interface))
         .filter(|endpoint| {
             let region = keystone.region.as_deref();
-            region.is_none_or(|region| is(endpoint, "region", region) || is(endpoint, "region_id", region))
+            region.is_none_or(|region| has(endpoint, "region", region) || has(endpoint, "region_id", region))
         })
         .find_map(|endpoint| endpoint.get("url").and_then(Value::as_str).map(str::to_owned))
         .ok_or_else(|| IronicError::NotInCatalogue {

@@ -1,9 +1,9 @@
-//! A client of the bare metal API of a standalone Ironic (docs.openstack.org,
+//! A client for the bare metal API of a standalone Ironic (docs.openstack.org,
 //! `ironic/latest/contributor/webapi.html` and "Bare Metal API v1 reference").
 //!
 //! Uses `base` and `net`.
 //!
-//! Entry points: [`Settings::access`], which makes an endpoint and credentials of settings;
+//! Entry points: [`Settings::access`], which turns settings into an endpoint and credentials;
 //! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
 //! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.
 //!
@@ -17,16 +17,18 @@
 //! # }
 //! ```
 //!
-//! Objects of the API are JSON objects, as the server sends them. The documentation leaves much open, or says
-//! otherwise; this client relies on what a real server does:
+//! Objects of the API are JSON objects, as the server sends them. The API's documentation is incomplete and
+//! partly wrong. This client relies on the observed behaviour of a real server:
 //!
 //! - An error is JSON in a string in JSON, in two shapes. See `error.rs`.
-//! - 409 means "exists already" or "the node is locked". Only the latter passes, and is waited for.
-//! - The `next` link of a list drops the filter, and is present even if nothing follows. So the client makes
-//!   page addresses itself.
-//! - Passwords come masked (`******`), and writing the mask would replace the password. So the client changes
-//!   single keys and never writes a mask.
-//! - What is in a volume target goes into the boot script verbatim: control characters are refused.
+//! - Status 409 means "exists already" or "the node is locked". Only a lock is temporary, so the client
+//!   retries only that.
+//! - The `next` link of a list drops the filter, and is present even on the last page. So the client builds
+//!   the addresses of pages itself.
+//! - The server masks passwords (`******`), and writing the mask would replace the password. So the client
+//!   changes single keys and never writes a mask.
+//! - Ironic copies the properties of a volume target into the boot script verbatim. So the client refuses
+//!   control characters.
 
 mod access;
 mod client;

@@ -1,4 +1,4 @@
-//! What nodes are told to do, and waiting until they have done it.
+//! Changes of a node's power and provision state, and waiting for their end.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use super::error::IronicError;
 use super::resource::{Collection, Object, one};
 use super::version::Microversion;
 
-/// How often a node is looked at.
+/// The pause between two looks at a node's state.
 const POLL: Duration = Duration::from_millis(500);
 const NAMES: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");
 
-/// A power state to go to.
+/// A change of a node's power state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// On.
+    /// Power on.
     On,
-    /// Off.
+    /// Power off.
     Off,
-    /// Off and on again.
+    /// Power off and on again.
     Reboot,
 }
 
@@ -42,9 +42,9 @@ pub enum Provision {
     Manage,
     /// From `manageable` to `available`.
     Provide,
-    /// From `available` to `active`: deploy.
+    /// Deploy: from `available` to `active`.
     Active,
-    /// Back to `available`: undeploy.
+    /// Undeploy: back to `available`.
     Deleted,
 }
 
@@ -58,6 +58,7 @@ impl Provision {
         }
     }
 
+    /// Returns the provision state that the change ends in.
     fn state(self) -> &'static str {
         match self {
             Provision::Manage => "manageable",
@@ -68,33 +69,33 @@ impl Provision {
 }
 
 impl Client {
-    /// The UUID of a node by its name or UUID.
+    /// Returns the UUID of a node, given by name or UUID.
     pub fn node_uuid(&self, node: &str) -> Result<String, IronicError> {
         let found = self.get(Collection::Nodes, node, &["uuid".to_owned()])?;
         text(&found, "uuid").map(str::to_owned).ok_or_else(|| IronicError::Protocol {
             request: format!("GET {}", one(Collection::Nodes, node)),
-            problem: "the node has no `uuid`".to_owned(),
+            problem: "it has no `uuid`".to_owned(),
         })
     }
 
-    /// Whether each interface of the node is fit for use: name to `{"result": …, "reason": …}`.
+    /// Returns Ironic's verdict on each interface of the node: name to `{"result": …, "reason": …}`.
     pub fn validate(&self, node: &str) -> Result<Object, IronicError> {
         let path = format!("{}/validate", one(Collection::Nodes, node));
         match self.call(&Method::GET, &path, None, NAMES)? {
             Value::Object(interfaces) => Ok(interfaces),
             _ => Err(IronicError::Protocol {
                 request: format!("GET {path}"),
-                problem: "it is no object".into(),
+                problem: "it is not an object".into(),
             }),
         }
     }
 
-    /// Sends the node to a power state and waits until it is there.
+    /// Changes the power state and waits at most `patience` until the node has reached it. Returns the node.
     pub fn power(&self, node: &str, power: Power, patience: Duration) -> Result<Object, IronicError> {
         let path = format!("{}/states/power", one(Collection::Nodes, node));
         self.call(&Method::PUT, &path, Some(&json!({"target": power.target()})), NAMES)?;
         let state = if power == Power::Off { "power off" } else { "power on" };
-        self.wait(node, patience, &format!("to be '{state}'"), |node| {
+        self.wait(node, patience, &format!("'{state}'"), |node| {
             if text(node, "target_power_state").is_some() {
                 return Ok(false);
             }
@@ -105,11 +106,12 @@ impl Client {
         })
     }
 
-    /// Sends the node to a provision state and waits until it is there.
+    /// Changes the provision state and waits at most `patience` until the node has reached it. Returns the
+    /// node.
     pub fn provision(&self, node: &str, to: Provision, patience: Duration) -> Result<Object, IronicError> {
         let path = format!("{}/states/provision", one(Collection::Nodes, node));
         self.call(&Method::PUT, &path, Some(&json!({"target": to.target()})), NAMES)?;
-        self.wait(node, patience, &format!("to be '{}'", to.state()), |node| {
+        self.wait(node, patience, &format!("'{}'", to.state()), |node| {
             let state = text(node, "provision_state").unwrap_or_default();
             if state == to.state() && text(node, "target_provision_state").is_none() {
                 return Ok(true);
@@ -125,12 +127,14 @@ impl Client {
         })
     }
 
-    /// Looks at the node until `done` says so, or says what is wrong.
+    /// Polls the node until `done` returns true or an error, or `patience` is over. Returns the node.
+    ///
+    /// `state` names the awaited state in the error after a timeout: "node N is not STATE after 60 s".
     pub fn wait(
         &self,
         node: &str,
         patience: Duration,
-        what: &str,
+        state: &str,
         done: impl Fn(&Object) -> Result<bool, String>,
     ) -> Result<Object, IronicError> {
         let begun = Instant::now();
@@ -141,11 +145,11 @@ impl Client {
                 return Ok(seen);
             }
             if begun.elapsed() >= patience {
-                let state = text(&seen, "provision_state").unwrap_or_default();
-                let power = text(&seen, "power_state").unwrap_or("unknown power state");
+                let provision = text(&seen, "provision_state").unwrap_or_default();
+                let power = text(&seen, "power_state").unwrap_or("unknown");
                 let seconds = patience.as_secs();
                 return Err(failed(format!(
-                    "was to come {what} within {seconds} s, but is '{state}', '{power}'"
+                    "is not {state} after {seconds} s: provision state '{provision}', power state '{power}'"
                 )));
             }
             std::thread::sleep(POLL);
@@ -153,7 +157,7 @@ impl Client {
     }
 }
 
-/// A field that is text.
+/// Returns a field if it is a string.
 pub(super) fn text<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
     object.get(key).and_then(Value::as_str)
 }

@@ -1,43 +1,43 @@
-//! Changes of single keys (RFC 6902). There is no way to replace an object of several keys as a whole, because
-//! what was read of it may be masked.
+//! Changes of single keys (RFC 6902). A patch cannot replace an object of several keys as a whole, because
+//! the values that the caller read may be masked.
 
 use serde_json::{Value, json};
 
 use super::error::IronicError;
 use super::values;
 
-/// Changes to one object, in order.
+/// Changes to one object, applied in order.
 #[derive(Debug, Clone, Default)]
 pub struct Patch {
     operations: Vec<(Vec<String>, Option<Value>)>,
 }
 
 impl Patch {
-    /// Nothing yet.
+    /// Creates an empty patch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the value at a path of keys, which may be there already.
+    /// Sets the value at a path of keys, and overwrites an existing value.
     #[must_use]
     pub fn set(mut self, path: &[&str], value: impl Into<Value>) -> Self {
         self.operations.push((owned(path), Some(value.into())));
         self
     }
 
-    /// Removes what is at a path of keys; it must be there.
+    /// Removes the value at a path of keys. Ironic refuses the whole patch if there is none.
     #[must_use]
     pub fn remove(mut self, path: &[&str]) -> Self {
         self.operations.push((owned(path), None));
         self
     }
 
-    /// Whether nothing would change.
+    /// Returns true if the patch has no changes.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// The document to send, checked.
+    /// Returns the JSON patch to send. Fails if a key or value must not be written, see [`values::check`].
     pub(super) fn document(&self) -> Result<Value, IronicError> {
         let mut document = Vec::new();
         for (path, value) in &self.operations {
@@ -62,7 +62,7 @@ fn owned(path: &[&str]) -> Vec<String> {
     path.iter().map(|key| (*key).to_owned()).collect()
 }
 
-/// A key in a JSON pointer (RFC 6901).
+/// Escapes a key for a JSON pointer (RFC 6901).
 fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

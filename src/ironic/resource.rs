@@ -1,4 +1,4 @@
-//! The collections of the API, and lists page by page.
+//! The collections of the API: listing (page by page), reading, creating, updating and deleting objects.
 
 use std::cmp::Ordering;
 
@@ -12,26 +12,26 @@ use super::patch::Patch;
 use super::values;
 use super::version::Microversion;
 
-/// A thing of the API.
+/// An object of the API, such as a node or a volume target.
 pub type Object = Map<String, Value>;
 
-/// How many things are asked for at once; a server may give fewer.
+/// The number of objects to request per page. A server may return fewer.
 const PAGE: usize = 1000;
-/// What stays as it is in a part of a URL.
+/// The characters that are not percent-encoded in a part of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A kind of thing.
+/// A collection of objects of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collection {
-    /// Machines.
+    /// Nodes: the physical machines.
     Nodes,
-    /// Their network cards.
+    /// Ports: the network cards of nodes.
     Ports,
-    /// Claims on nodes.
+    /// Allocations: reservations of nodes.
     Allocations,
-    /// Initiators: who a node is to a storage network.
+    /// Volume connectors: the initiator names of nodes in the storage network.
     Connectors,
-    /// Volumes that a node is to use.
+    /// Volume targets: the volumes that nodes use.
     Targets,
 }
 
@@ -46,11 +46,12 @@ impl Collection {
         }
     }
 
-    /// The key of the list in an answer.
+    /// Returns the key of the list in an answer.
     fn key(self) -> &'static str {
         self.path().trim_start_matches("volume/")
     }
 
+    /// Returns the lowest API version that has the collection, and the feature's name for messages.
     fn needs(self) -> (Microversion, &'static str) {
         match self {
             Collection::Nodes | Collection::Ports => (Microversion::NODE_NAMES, "names of nodes"),
@@ -62,26 +63,27 @@ impl Collection {
     }
 }
 
-/// Which things of a list, in which order, with which fields.
+/// Selection, order and fields of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Query arguments of the collection, such as `node`.
     pub arguments: Vec<(&'static str, String)>,
-    /// With all fields; not together with `fields`.
+    /// Return all fields. Cannot be combined with `fields`.
     pub detail: bool,
-    /// Only these fields.
+    /// Return only these fields. Empty: the server's choice.
     pub fields: Vec<String>,
-    /// At most so many, of all that match.
+    /// The largest number of objects to return, over all pages.
     pub limit: Option<usize>,
-    /// Only what follows the thing with this UUID.
+    /// Return only objects after the one with this UUID.
     pub marker: Option<String>,
-    /// The fields to sort by, each one where those before are equal, and whether backwards. The server sorts by one; by
-    /// several, all things are asked for and sorted here: not together with `marker`.
+    /// The fields to sort by, most significant first; true sorts in descending order. The server sorts by one
+    /// field; with several, the client reads all objects and sorts them, so they cannot be combined with
+    /// `marker`.
     pub sort: Vec<(String, bool)>,
 }
 
 impl Filter {
-    /// What belongs to this node, by name or UUID, with all fields.
+    /// Selects the objects of one node, given by name or UUID, with all fields.
     pub fn of_node(node: &str) -> Self {
         Filter { arguments: vec![("node", node.to_owned())], detail: true, ..Filter::default() }
     }
@@ -112,14 +114,14 @@ impl Filter {
 }
 
 impl Client {
-    /// All things that match, however many pages they come in.
+    /// Returns all objects that match the filter, from as many pages as there are.
     pub fn list(&self, collection: Collection, filter: &Filter) -> Result<Vec<Object>, IronicError> {
         let further = filter.sort.get(1..).unwrap_or_default();
         if further.is_empty() {
             return self.pages(collection, filter);
         }
         for key in further {
-            // Only the server knows what it can sort by.
+            // Let the server refuse a field that cannot be sorted by, as it does with a single field.
             let probe = Filter { limit: Some(1), sort: vec![key.clone()], ..Filter::default() };
             self.pages(collection, &probe)?;
         }
@@ -145,38 +147,39 @@ impl Client {
             problem: problem.to_owned(),
         };
         loop {
-            let left = filter.limit.map_or(PAGE, |limit| limit.saturating_sub(found.len()).min(PAGE));
-            if left == 0 {
+            let size = filter.limit.map_or(PAGE, |limit| limit.saturating_sub(found.len()).min(PAGE));
+            if size == 0 {
                 return Ok(found);
             }
-            let url = format!("{path}?{}", encode(&filter.query(left, marker.as_deref())));
+            let url = format!("{path}?{}", encode(&filter.query(size, marker.as_deref())));
             let mut answer = self.call(&Method::GET, &url, None, collection.needs())?;
             let Some(Value::Array(page)) = answer.get_mut(collection.key()).map(Value::take) else {
                 return Err(problem(&format!("it has no list `{}`", collection.key())));
             };
             let count = page.len();
-            for item in page.into_iter().take(left) {
+            for item in page.into_iter().take(size) {
                 let Value::Object(mut object) = item else {
-                    return Err(problem("the list holds no objects"));
+                    return Err(problem("its list has an item that is not an object"));
                 };
                 values::mask(&mut object);
                 found.push(object);
             }
-            // A server may give fewer than asked for, so only it knows whether there is more; that it says so
-            // although there is not makes an empty page, which ends the loop as well.
+            // Only `next` shows the end, because a server may return fewer objects than requested. It may
+            // also be present on the last page; then the next page is empty.
             if count == 0 || answer.get("next").is_none_or(Value::is_null) {
                 return Ok(found);
             }
             let last = found.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
-            let last = last.ok_or_else(|| problem("an object of the list has no `uuid`"))?.to_owned();
+            let last = last.ok_or_else(|| problem("its list has an object without a `uuid`"))?.to_owned();
             if marker.as_deref() == Some(last.as_str()) {
-                return Err(problem("page after page is the same"));
+                return Err(problem("it repeats the page before it"));
             }
             marker = Some(last);
         }
     }
 
-    /// One thing by its UUID (or name, where the kind has names). `fields`: only these, or all if there are none.
+    /// Returns one object by its UUID, or by its name if the collection has names. Empty `fields` returns all
+    /// fields.
     pub fn get(&self, collection: Collection, id: &str, fields: &[String]) -> Result<Object, IronicError> {
         let mut path = one(collection, id);
         if !fields.is_empty() {
@@ -185,7 +188,7 @@ impl Client {
         self.object(&Method::GET, &path, None, collection.needs())
     }
 
-    /// One thing, if it exists.
+    /// Returns one object with all fields, or `None` if it does not exist.
     pub fn find(&self, collection: Collection, id: &str) -> Result<Option<Object>, IronicError> {
         match self.get(collection, id, &[]) {
             Ok(object) => Ok(Some(object)),
@@ -194,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Makes a thing; returns it as it is then.
+    /// Creates an object and returns it as the server stored it.
     pub fn create(&self, collection: Collection, object: Object) -> Result<Object, IronicError> {
         let body = Value::Object(object);
         values::check(&body, "")?;
@@ -202,13 +205,13 @@ impl Client {
         self.object(&Method::POST, &path, Some(&body), collection.needs())
     }
 
-    /// Changes single keys of a thing; returns it as it is then.
+    /// Changes single keys of an object and returns the whole object.
     pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<Object, IronicError> {
         let body = patch.document()?;
         self.object(&Method::PATCH, &one(collection, id), Some(&body), collection.needs())
     }
 
-    /// Deletes a thing.
+    /// Deletes an object. Fails with [`Refusal::NotFound`](crate::Refusal::NotFound) if it does not exist.
     pub fn delete(&self, collection: Collection, id: &str) -> Result<(), IronicError> {
         self.call(&Method::DELETE, &one(collection, id), None, collection.needs()).map(drop)
     }
@@ -227,15 +230,15 @@ impl Client {
             }
             _ => Err(IronicError::Protocol {
                 request: format!("{method} {path}"),
-                problem: "it is no object".to_owned(),
+                problem: "it is not an object".to_owned(),
             }),
         }
     }
 }
 
-/// The path of one thing. Whatever is in an id, it stays one part of the path.
+/// Returns the URL path of one object. Encodes the id so that it remains one segment of the path.
 pub(super) fn one(collection: Collection, id: &str) -> String {
-    // Dots alone are steps of a path, however they are written.
+    // URL parsers resolve "." and ".." even if they are percent-encoded.
     let id = match id.trim_matches('.') {
         "" => "%00".to_owned(),
         _ => utf8_percent_encode(id, PLAIN).to_string(),
@@ -243,10 +246,10 @@ pub(super) fn one(collection: Collection, id: &str) -> String {
     format!("/v1/{}/{id}", collection.path())
 }
 
-/// Numbers by what they are, all else as text; what is not there comes first.
+/// Compares numbers by value and everything else as text. Missing and null values come first.
 fn order(one: Option<&Value>, other: Option<&Value>) -> Ordering {
-    let there = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
-    match (there(one), there(other)) {
+    let present = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    match (present(one), present(other)) {
         (Some(Value::Number(one)), Some(Value::Number(other))) => {
             one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal)
         }
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_is_asked_for_with_the_filter() {
+    fn the_request_for_the_next_page_keeps_the_filter() {
         let filter = Filter {
             arguments: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],

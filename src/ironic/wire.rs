@@ -1,4 +1,4 @@
-//! One request, one answer: ureq and rustls, directly and without proxies.
+//! Sends single HTTP requests through ureq and rustls, without proxies and redirects.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::access::Access;
 use super::error::IronicError;
 use net::tls_roots;
 
-/// The largest answer, in bytes: a page of nodes with all they have.
+/// The largest answer that is accepted, in bytes. A page of 1000 nodes with all fields fits.
 const ANSWER_LIMIT: u64 = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Ironic asks the machine's controller while the request waits, and those are slow.
+/// Long, because Ironic asks the machine's management controller (BMC) while the request waits.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// An HTTP client that trusts what the access says.
+/// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
 pub(super) fn agent(access: &Access) -> ureq::Agent {
     let roots = access.roots.clone().unwrap_or_else(tls_roots::system_roots);
     let roots: Vec<Certificate<'static>> =
@@ -33,7 +33,7 @@ pub(super) fn agent(access: &Access) -> ureq::Agent {
         .proxy(None)
         .http_status_as_error(false)
         .max_redirects(0)
-        // Nothing that changes something may be sent into a connection that the server is closing.
+        // A kept connection may be closing: it would be unknown whether a change sent through it was made.
         .max_idle_connections(0)
         .no_delay(true)
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
@@ -45,7 +45,7 @@ pub(super) fn agent(access: &Access) -> ureq::Agent {
         .new_agent()
 }
 
-/// What came back.
+/// An HTTP response of any status.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -53,7 +53,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON; null where there is none.
+    /// Parses the body as JSON; an empty body is null. `request` (method and path) is for the error.
     pub(super) fn json(&self, request: &str) -> Result<Value, IronicError> {
         if self.body.is_empty() {
             return Ok(Value::Null);
@@ -64,13 +64,13 @@ impl Answer {
         })
     }
 
-    /// A header that is text.
+    /// Returns a header if it is present and printable ASCII.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Sends a request and takes the answer, whatever its status.
+/// Sends a request and returns the response, whatever its status. Errors are those of connection and TLS.
 pub(super) fn exchange(
     http: &ureq::Agent,
     method: &Method,
@@ -84,7 +84,7 @@ pub(super) fn exchange(
     }
     let malformed = |error: ureq::http::Error| IronicError::Unreachable {
         address: address(url),
-        problem: format!("the request cannot be made: {error}"),
+        problem: format!("the request is malformed: {error}"),
     };
     let response = match body {
         Some(body) => {
@@ -99,13 +99,13 @@ pub(super) fn exchange(
     body.into_with_config().limit(ANSWER_LIMIT).reader().read_to_end(&mut bytes).map_err(|error| {
         IronicError::Unreachable {
             address: address(url),
-            problem: format!("it broke off its answer: {error}"),
+            problem: format!("reading its answer failed: {error}"),
         }
     })?;
     Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: bytes })
 }
 
-/// Scheme, host and port.
+/// Returns scheme, host and port of a URL, for messages.
 pub(super) fn address(url: &str) -> String {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find(['/', '?']).map_or(url.len(), |at| host + at);
@@ -119,7 +119,7 @@ fn transport(url: &str, error: ureq::Error) -> IronicError {
             return IronicError::Untrusted { address, problem: problem.to_string() };
         }
         ureq::Error::Tls(problem) => return IronicError::Untrusted { address, problem: problem.to_owned() },
-        // rustls reports a failed handshake through `io::Error`.
+        // A failed handshake arrives as an `io::Error` that wraps the error of rustls.
         ureq::Error::Io(source) => {
             match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
                 Some(problem) => return IronicError::Untrusted { address, problem: problem.to_string() },
@@ -127,8 +127,10 @@ fn transport(url: &str, error: ureq::Error) -> IronicError {
             }
         }
         ureq::Error::HostNotFound => "the host name does not resolve (DNS)".to_owned(),
-        ureq::Error::Timeout(ureq::Timeout::Connect) => "no connection in time".to_owned(),
-        ureq::Error::Timeout(_) => "it took the connection, but did not answer in time".to_owned(),
+        ureq::Error::Timeout(ureq::Timeout::Connect) => {
+            format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())
+        }
+        ureq::Error::Timeout(_) => "it accepted the connection, but did not answer in time".to_owned(),
         other => other.to_string(),
     };
     IronicError::Unreachable { address, problem }

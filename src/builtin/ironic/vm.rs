@@ -232,9 +232,9 @@ pub(super) fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
 /// Gives a node back: off, without volumes, undeployed.
 fn release(call: &mut Call, machine: Machine) -> Outcome<()> {
     let node = machine.uuid.clone();
-    // A deployment cannot be stopped while it is at work.
-    let what = "to the end of what it does";
-    let settled = call.ironic.wait(&node, call.deploy_patience, what, |node| {
+    // Ironic cannot abort a running deployment.
+    let idle = "done with its current operation";
+    let settled = call.ironic.wait(&node, call.deploy_patience, idle, |node| {
         let state = text(node, "provision_state");
         Ok(!["deploying", "deleting", "cleaning"].contains(&state) && text(node, "reservation").is_empty())
     })?;
