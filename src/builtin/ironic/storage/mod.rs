@@ -222,25 +222,26 @@ fn is_iscsi_name(text: &str) -> bool {
 /// How many of the last lines of a program's standard error are told.
 const REASON_LINES: usize = 3;
 
-/// Runs a program to its end; its output. Its arguments are not told: there may be a password among them.
+/// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error does not
+/// quote the arguments, which may contain a password.
 fn run(command: &mut Command, what: &str) -> Outcome<String> {
-    let output = run_with(command, Stdio::null(), what)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// The same, with something to read, and all that it says.
-fn run_with(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(stdin).output().map_err(|error| {
-        Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
-    })?;
+    let output = spawn(command, Stdio::null(), what)?;
     if output.status.success() {
-        return Ok(output);
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    let program = command.get_program().to_string_lossy();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // Some say why, and then where to read more.
+    // Some programs print the reason first, and then where to read more.
     let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
     let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
     Err(Failure::cloud(format!("{what} failed: {program}: {reason}")))
+}
+
+/// Runs a program and returns its output, whatever its exit status.
+fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
+    command.stdin(stdin).output().map_err(|error| {
+        let program = command.get_program().to_string_lossy();
+        Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
+    })
 }

@@ -125,13 +125,8 @@ impl Tgt {
     }
 
     fn hide(&self, volume: &Volume) -> Outcome<()> {
-        match fs::remove_file(self.conf(volume)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::io(format_args!("hiding volume '{volume}'"), error));
-            }
-            _ => {}
-        }
         let (name, what) = (self.iqn(volume), format!("hiding volume '{volume}'"));
+        durable::remove_durably(&self.conf(volume)).map_err(|error| Failure::io(&what, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
             let number = number.to_string();
             // Also when somebody is logged in.

@@ -1,31 +1,45 @@
-//! The kernel's target (LIO), set up by targetcli(8): per volume a block backstore and a target of its name, with one
-//! portal group, one LUN, and per initiator an ACL with the login.
+//! The kernel's target (LIO), set up by targetcli(8): per volume a block backstore and a target of its name,
+//! with one portal group, one LUN, and per initiator an ACL with the login.
 //!
-//! targetcli gets its commands on standard input, where nobody else on the machine sees the login. It says by no exit
-//! status whether they worked, so it writes down at the end what there is, and that is compared with what is wanted.
-//! It keeps preferences; it gets a home of its own, so that an operator's do not count and stay what they are.
+//! targetcli reads its commands from standard input, because other users could see a login among its
+//! arguments. Its exit status does not tell whether a command failed. So each call ends with `saveconfig`,
+//! and the driver compares the file that targetcli reports to have saved with the requested configuration.
+//!
+//! Each call has a home directory of its own, so that the operator's preferences neither apply nor change.
 
 use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::cpi::failure::{Failure, Outcome};
-use crate::ironic::storage::{Export, Iscsi, Login, run_with};
+use crate::ironic::storage::{Export, Iscsi, Login, spawn};
 use crate::ironic::volume::Volume;
 use base::files::durable;
 
 /// The number of a target's only volume.
 const LUN: u64 = 0;
 
-/// One shell for all, whoever runs it.
+/// The preferences that the commands and the parsing of their output rely on.
 const PREFERENCES: &str = "set global color_mode=false loglevel_console=error auto_save_on_exit=false \
      auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true auto_use_daemon=false";
 
+/// Saves the configuration in the file that the system restores at boot. At level `info` targetcli confirms
+/// that.
+const SAVE: &str = "set global loglevel_console=info\nsaveconfig";
+/// The confirmation of `saveconfig`, before the path of the file.
+const SAVED: &str = "Configuration saved to ";
+/// The pause before a second attempt to save, in which another program that saves can finish.
+const SAVE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The targets whose names begin the same.
 pub(super) struct Lio {
+    program: PathBuf,
     portals: Vec<SocketAddr>,
     iqn: String,
 }
@@ -90,7 +104,7 @@ impl Lio {
         let portals = addresses.map_err(|_| {
             Failure::cloud("storage.portals must be addresses of this machine with a port, not names")
         })?;
-        Ok(Lio { portals, iqn })
+        Ok(Lio { program: "targetcli".into(), portals, iqn })
     }
 
     fn target(&self, volume: &Volume) -> String {
@@ -100,12 +114,8 @@ impl Lio {
     /// Nobody sees the volume any more, now and after the next boot.
     pub(super) fn hide(&self, volume: &Volume) -> Outcome<()> {
         let (target, what) = (self.target(volume), format!("hiding volume '{volume}'"));
-        let commands = [
-            format!("/iscsi delete {target}"),
-            format!("/backstores/block delete {volume}"),
-            SAVE.to_owned(),
-        ];
-        let (state, said) = self.targetcli(&what, &commands)?;
+        let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
+        let (state, said) = self.targetcli(&what, &commands, None)?;
         let left = state.target(&target).is_some()
             || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
         if left { Err(Failure::cloud(format!("{what} failed: targetcli: {said}"))) } else { Ok(()) }
@@ -139,10 +149,8 @@ impl Lio {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
         }
-        commands.push(SAVE.to_owned());
-        let (state, said) = self.targetcli(&what, &commands)?;
+        let (state, said) = self.targetcli(&what, &commands, Some(login))?;
         if !state.target(&target).is_some_and(|target| self.is_wanted(target, volume, initiators, login)) {
-            let said = said.replace(&login.password, "******");
             return Err(Failure::cloud(format!("{what} failed: targetcli: {said}")));
         }
         let ways = self.portals.len();
@@ -184,31 +192,72 @@ impl Lio {
             && number("generate_node_acls").as_deref() == Some("0")
     }
 
-    /// Runs commands, each whatever became of those before it. What there is then, and what was said.
-    fn targetcli(&self, what: &str, commands: &[String]) -> Outcome<(State, String)> {
-        let io = |error| Failure::io(what, error);
-        // With the login in it: its owner's alone, and gone at the end.
-        let scratch = tempfile::tempdir().map_err(io)?;
-        let (script, state) = (scratch.path().join("script"), scratch.path().join("state.json"));
-        let lines = format!("{PREFERENCES}\n{}\nsaveconfig {}\nexit\n", commands.join("\n"), state.display());
-        durable::write_atomically(&script, lines.as_bytes()).map_err(io)?;
-        let mut command = Command::new("targetcli");
-        command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());
-        let said = run_with(&mut command, Stdio::from(File::open(&script).map_err(io)?), what)?;
-        let said = reason(&String::from_utf8_lossy(&[said.stdout, said.stderr].concat()));
-        let text = match std::fs::read(&state) {
-            Ok(text) => text,
-            Err(error) => return Err(Failure::cloud(format!("{what} failed: {error}: targetcli: {said}"))),
+    /// Runs commands and saves the configuration. Returns the configuration, and the errors in targetcli's
+    /// output.
+    ///
+    /// A command that fails does not stop those after it, so the caller must check the configuration. A save
+    /// that fails or is not confirmed is repeated once, because another program may be saving at the moment.
+    fn targetcli(&self, what: &str, commands: &[String], login: Option<&Login>) -> Outcome<(State, String)> {
+        let first = self.shell(what, commands)?;
+        let mut errors = errors_in(&first, login);
+        let problem = match saved(&first) {
+            Ok(state) => return Ok((state, joined(&errors))),
+            Err(problem) => problem,
         };
-        // serde's message may quote a value, and there are passwords.
-        let state = serde_json::from_slice(&text)
-            .map_err(|_| Failure::cloud(format!("{what} failed: targetcli saves something else")))?;
-        Ok((state, said))
+        errors.push(problem);
+        sleep(SAVE_PAUSE);
+        // If targetcli ran to its end, only the save is missing.
+        let again = self.shell(what, if first.status.success() { &[] } else { commands })?;
+        errors.extend(errors_in(&again, login));
+        match saved(&again) {
+            Ok(state) => Ok((state, joined(&errors))),
+            Err(problem) => {
+                errors.push(problem);
+                Err(Failure::cloud(format!("{what} failed: targetcli: {}", joined(&errors))))
+            }
+        }
+    }
+
+    /// Runs targetcli with these commands and a save after them. Returns its output, whatever its exit
+    /// status.
+    fn shell(&self, what: &str, commands: &[String]) -> Outcome<Output> {
+        let io = |error| Failure::io(what, error);
+        // Only the owner can read the directory: the script contains the login.
+        let scratch = tempfile::tempdir().map_err(io)?;
+        let script = scratch.path().join("script");
+        let mut lines = vec![PREFERENCES];
+        lines.extend(commands.iter().map(String::as_str));
+        lines.extend([SAVE, "exit\n"]);
+        durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io)?;
+        let mut command = Command::new(&self.program);
+        command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());
+        spawn(&mut command, Stdio::from(File::open(&script).map_err(io)?), what)
     }
 }
 
-/// Where the system looks for it at the next boot.
-const SAVE: &str = "saveconfig";
+/// Returns the configuration in the file that targetcli reports to have saved, or the reason why there is
+/// none.
+fn saved(output: &Output) -> Result<State, String> {
+    if !output.status.success() {
+        return Err(format!("it ended with {}, and may not have saved the configuration", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let path = text.lines().rev().find_map(|line| line.split_once(SAVED)).map(|(_, path)| path.trim());
+    let path = path.ok_or("it did not confirm `saveconfig`")?;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        // targetcli copies the file into its place without syncing it.
+        file.sync_all()?;
+        Ok(text)
+    };
+    let text = read()
+        .map_err(|error| format!("it reports to have saved '{path}', which cannot be read: {error}"))?;
+    // serde's message may quote a value, and the file contains passwords.
+    serde_json::from_slice(&text)
+        .map_err(|_| format!("it reports to have saved '{path}', which is not a configuration of targets"))
+}
 
 impl State {
     fn target(&self, wwn: &str) -> Option<&Target> {
@@ -222,25 +271,117 @@ impl Backstore {
     }
 }
 
-/// What went wrong, among the prompts and what `set` says.
-fn reason(said: &str) -> String {
-    let lines = said.lines().map(|line| line.trim_start_matches("/> ").trim());
-    let noise =
-        ["Parameter ", "targetcli shell version", "Copyright ", "For help ", "/>", "Warning: Could not load"];
-    let lines: Vec<&str> =
-        lines.filter(|line| !line.is_empty() && !noise.iter().any(|noise| line.starts_with(noise))).collect();
-    if lines.is_empty() { "no message".to_owned() } else { lines.join("; ") }
+/// Returns the errors in targetcli's output, without the password of `login`.
+fn errors_in(output: &Output, login: Option<&Login>) -> Vec<String> {
+    let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    let text = match login {
+        Some(login) => text.replace(&login.password, "******"),
+        None => text,
+    };
+    parse_errors(&text)
+}
+
+/// Drops prompts, confirmations and the frames of stack traces.
+fn parse_errors(text: &str) -> Vec<String> {
+    let noise = [
+        "Parameter ",
+        "Info: ",
+        "targetcli shell version",
+        "Copyright ",
+        "For help ",
+        "/>",
+        "Warning: Could not load",
+        "Traceback ",
+        "During handling ",
+        " ",
+    ];
+    let lines = text.lines().map(|line| line.trim_start_matches("/> ").trim_end());
+    lines
+        .filter(|line| !line.is_empty() && !noise.iter().any(|noise| line.starts_with(noise)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn joined(errors: &[String]) -> String {
+    if errors.is_empty() { "no message".to_owned() } else { errors.join("; ") }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::ironic::volume::Kind;
 
     #[test]
-    fn what_went_wrong_is_found_among_the_rest() {
-        let said = "Warning: Could not load preferences file /tmp/x/prefs.bin.\ntargetcli shell version 2.1.53\n\
-            /> Parameter color_mode is now 'false'.\n/> /> Error: No such path /iscsi/x\n/> /> ";
-        assert_eq!(reason(said), "Error: No such path /iscsi/x");
-        assert_eq!(reason("/> /> "), "no message");
+    fn errors_are_found_among_prompts_and_stack_traces() {
+        let text = "Warning: Could not load preferences file /tmp/x/prefs.bin.\ntargetcli shell version 2.1.53\n\
+            /> Parameter color_mode is now 'false'.\n/> /> Error: No such path /iscsi/x\n/> /> \n\
+            Traceback (most recent call last):\n  File \"root.py\", line 478, in save_to_file\n    open()\n\
+            OSError: [Errno 30] Read-only file system: 'saveconfig.json.temp'\n";
+        let errors = [
+            "Error: No such path /iscsi/x",
+            "OSError: [Errno 30] Read-only file system: 'saveconfig.json.temp'",
+        ];
+        assert_eq!(parse_errors(text), errors);
+        assert_eq!(joined(&parse_errors("/> /> ")), "no message");
+    }
+
+    /// A driver with a program in place of targetcli. `script` runs in a shell, with the number of the call
+    /// in `$call` and the path of the saved configuration in `$saved`.
+    fn driver(script: &str) -> (tempfile::TempDir, Lio) {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("targetcli");
+        let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
+            save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
+        std::fs::write(&program, format!("#!/bin/sh\n{head}{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let lio = Lio { program, ..Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap() };
+        (dir, lio)
+    }
+
+    const EMPTY: &str = r#"{"storage_objects": [], "targets": []}"#;
+
+    #[test]
+    fn a_save_that_fails_or_is_not_confirmed_is_repeated_once() {
+        let volume = Volume::new(Kind::Disk);
+        for (first, asked) in
+            [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
+        {
+            let (dir, lio) = driver(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
+            lio.hide(&volume).unwrap();
+            let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+            assert_eq!(text.matches("saveconfig\n").count(), 2, "{first}");
+            assert_eq!(text.matches("/iscsi delete").count(), asked, "{first}");
+        }
+        let (dir, lio) = driver(&format!("save '{EMPTY}'"));
+        lio.hide(&volume).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+        assert_eq!(text.matches("saveconfig\n").count(), 1);
+    }
+
+    #[test]
+    fn a_configuration_that_is_not_saved_is_an_error() {
+        for (script, words) in [
+            ("echo 'Error: busy' >&2", "targetcli: Error: busy; it did not confirm `saveconfig`"),
+            ("echo 'OSError: full' >&2; exit 1", "OSError: full; it ended with exit status: 1"),
+            ("save '{}'; rm $saved", "saved.json', which cannot be read: No such file"),
+            ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
+        ] {
+            let (_dir, lio) = driver(script);
+            let failure = lio.hide(&Volume::new(Kind::Disk)).err().unwrap();
+            assert!(failure.message.contains(words), "{failure}");
+            assert!(!failure.message.contains("s3cret"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn an_export_is_compared_with_the_saved_configuration_and_errors_hide_the_password() {
+        let volume = Volume::new(Kind::Disk);
+        let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
+        let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
+        let names = ["iqn.y".to_owned()];
+        let failure = lio.show(&volume, Path::new("/dev/x"), &names, &login).err().unwrap();
+        assert!(failure.message.contains("Error: no ******"), "{failure}");
     }
 }
