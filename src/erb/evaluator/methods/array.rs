@@ -1,4 +1,4 @@
-//! Array: methods that leave it as it is.
+//! Array methods that leave the array unchanged.
 
 use std::rc::Rc;
 
@@ -114,14 +114,13 @@ impl Interp {
                 Value::array(items)
             }
             "-" | "difference" => {
-                let mut gone = RHash::default();
+                let excluded = RHash::default();
                 for other in &args.list {
                     for item in self.array_arg(other)? {
-                        gone.insert(item, Value::Nil);
+                        excluded.insert(item, Value::Nil);
                     }
                 }
-                let gone = std::mem::take(&mut gone);
-                Value::array(array.to_vec().into_iter().filter(|item| gone.get(item).is_none()).collect())
+                Value::array(array.to_vec().into_iter().filter(|item| excluded.get(item).is_none()).collect())
             }
             "&" | "intersection" | "intersect?" => {
                 let mut kept = array.to_vec();
@@ -287,6 +286,7 @@ impl Interp {
         }))
     }
 
+    /// Collects the combinations of `size` items, or the permutations if `ordered`.
     fn choose(
         &mut self,
         items: &[Value],
@@ -314,6 +314,7 @@ impl Interp {
         Ok(())
     }
 
+    /// Appends the elements, nested arrays included, to `out`.
     fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> R<()> {
         if depth > 500 {
             return self.argument_error("recursive array join");
@@ -372,7 +373,7 @@ impl Interp {
         }
     }
 
-    /// `dig`: one key after the other, nil ends it.
+    /// Implements `dig`: looks up one key after the other and stops at nil.
     pub(crate) fn dig(&mut self, from: &Value, keys: &[Value]) -> R<Value> {
         let mut at = from.clone();
         for key in keys {
@@ -390,12 +391,12 @@ impl Interp {
     }
 }
 
-/// The element at an index that may count from the end.
+/// Returns the element at an index, or nil if there is none. A negative index counts from the end.
 pub(super) fn at(array: &RArray, index: i64) -> Value {
     position(index, array.len()).and_then(|index| array.get(index)).unwrap_or(Value::Nil)
 }
 
-/// An index that may count from the end, if it is inside.
+/// Converts an index, which counts from the end if it is negative. Returns `None` if it is outside.
 pub(super) fn position(index: i64, length: usize) -> Option<usize> {
     let index = if index < 0 { index + length as i64 } else { index };
     (0..length as i64).contains(&index).then_some(index as usize)

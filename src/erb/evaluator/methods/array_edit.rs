@@ -1,4 +1,4 @@
-//! Array: methods that change it.
+//! Array methods that change the array.
 
 use std::rc::Rc;
 
@@ -224,10 +224,10 @@ impl Interp {
                         }
                     }
                     (Some(from), Some(_)) => {
-                        if let Value::Array(gone) = &found {
+                        if let Value::Array(removed) = &found {
                             let from = self.int_arg(&from)?;
                             let from = if from < 0 { from + length as i64 } else { from } as usize;
-                            let count = gone.len();
+                            let count = removed.len();
                             array.items.borrow_mut().drain(from..from + count);
                         }
                     }
@@ -245,7 +245,7 @@ impl Interp {
         }))
     }
 
-    /// Makes an array at least so long, with nils.
+    /// Extends an array with nils to at least this length.
     fn grow(&mut self, array: &Rc<RArray>, length: i64) -> R<()> {
         if length > array.len() as i64 {
             let more = (length as usize).saturating_sub(array.len());
@@ -255,6 +255,7 @@ impl Interp {
         Ok(())
     }
 
+    /// Implements `[]=`.
     fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> R<Value> {
         let length = array.len();
         let (from, count, value) = match args.list.as_slice() {

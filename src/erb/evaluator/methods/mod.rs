@@ -1,4 +1,12 @@
-//! The methods of Ruby's own classes.
+//! The methods of Ruby's built-in classes.
+//!
+//! Each class has a dispatch function such as `string_method`, which takes the receiver, the method's name
+//! and the arguments. It returns `Ok(Some(value))` with the result, or `Ok(None)` if it does not implement
+//! that method; `Interp::builtin` then tries the next function. A Ruby exception is an `Err`, as is a call
+//! that is not supported.
+//!
+//! Loops count their work with `Interp::step`. Allocations whose size the template decides are counted with
+//! `Interp::charge` before they are made.
 
 mod array;
 mod array_edit;
@@ -41,7 +49,7 @@ use super::stdlib;
 use super::value::{Data, ProcKind, Value};
 
 impl Interp {
-    /// Calls a method of Ruby's own; none if it is not there.
+    /// Calls a built-in method. Returns `None` if neither the receiver's class nor its modules implement it.
     pub(super) fn builtin(
         &mut self,
         receiver: &Value,
@@ -81,7 +89,7 @@ impl Interp {
                     Kind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
                     Kind::Reader => stdlib::reader::method(self, object, name, args)?,
                     Kind::Else => self.else_method(object, name, args)?,
-                    // What is not a method of every object is a member.
+                    // Methods of every object come first. Any other name is a member, see below.
                     Kind::Table => None,
                 }
             }
@@ -110,11 +118,12 @@ impl Interp {
         Ok(None)
     }
 
-    /// Refuses a call with too few or too many arguments, as far as the facts tell.
+    /// Raises `ArgumentError` if the method does not take this number of arguments. A method without a
+    /// recorded number accepts any.
     fn check_arity(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
         let class = match (receiver.core_class(), receiver) {
             (Some(class), _) => class,
-            // A class method may be called like one that every class has.
+            // A class method can have the same name as a method that every class has.
             (None, Value::Class(_))
                 if names::arity("Class", name).is_none() || self.has_own(receiver, name) =>
             {
@@ -140,31 +149,31 @@ impl Interp {
             },
             _ => return Ok(()),
         };
-        let Some((least, most)) = names::arity(class, name) else { return Ok(()) };
+        let Some((min, max)) = names::arity(class, name) else { return Ok(()) };
         let given = args.len();
-        // Keywords are the last argument here; some methods take them besides.
-        let besides = args.keywords && given > least && names::TAKE_KEYWORDS.contains(&name);
-        let counted = given - usize::from(besides);
-        if counted >= least && most.is_none_or(|most| counted <= most) {
+        // Keywords are the last value of `args`. Some methods take them on top of their positional arguments.
+        let has_keywords = args.keywords && given > min && names::TAKE_KEYWORDS.contains(&name);
+        let positional = given - usize::from(has_keywords);
+        if positional >= min && max.is_none_or(|max| positional <= max) {
             return Ok(());
         }
-        let expected = match most {
-            Some(most) if most == least => most.to_string(),
-            Some(most) => format!("{least}..{most}"),
-            None => format!("{least}+"),
+        let expected = match max {
+            Some(max) if max == min => max.to_string(),
+            Some(max) => format!("{min}..{max}"),
+            None => format!("{min}+"),
         };
         self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
     }
 
     fn includes(&mut self, value: &Value, module: &str) -> bool {
-        // A module nobody has named yet is one nobody has included.
+        // Built-in modules are created on first use: one that is not in `classes` is not included anywhere.
         match self.classes.get(module).cloned() {
             Some(module) => self.class_of(value).descends_from(&module),
             None => false,
         }
     }
 
-    /// Whether Ruby has such a method of a class itself, its superclasses' included.
+    /// Returns true if Ruby defines a class method of this name for the class or one of its superclasses.
     fn has_own(&self, receiver: &Value, name: &str) -> bool {
         let Value::Class(class) = receiver else { return false };
         let mut at = Some(Rc::clone(class));
@@ -177,7 +186,8 @@ impl Interp {
         false
     }
 
-    /// Whether Ruby has such a public method.
+    /// Returns true if Ruby defines a public method of this name for the receiver, or if the receiver is a
+    /// table with such a member.
     pub(super) fn ruby_has(&mut self, receiver: &Value, name: &str) -> bool {
         let has = |list: &str| names::lists(list, name);
         if self.has_own(receiver, name) {
@@ -196,12 +206,12 @@ impl Interp {
             .any(|class| names::fact(&class.label()).is_some_and(|fact| has(fact.methods)))
     }
 
-    /// Whether every object has such a private method.
+    /// Returns true if every object has a private method of this name.
     pub(super) fn kernel_has(&self, name: &str) -> bool {
         names::lists(names::KERNEL, name)
     }
 
-    /// Whether a value answers to a public method.
+    /// Returns true if a value has a public method of this name, from the template or from Ruby.
     pub(super) fn responds(&mut self, value: &Value, name: &str) -> bool {
         match self.find_user_method(value, name) {
             Some(method) => method.visibility == super::value::Visibility::Public,
@@ -209,13 +219,13 @@ impl Interp {
         }
     }
 
-    /// Whether a value answers to a method, private ones included.
+    /// Returns true if a value has a public or private method of this name.
     pub(super) fn responds_privately(&mut self, value: &Value, name: &str) -> bool {
         self.find_user_method(value, name).is_some() || self.ruby_has(value, name) || self.kernel_has(name)
     }
 }
 
-/// What an object keeps, without borrowing it.
+/// The variant of an object's [`Data`] without its content, so that dispatch does not borrow the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,

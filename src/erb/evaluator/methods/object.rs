@@ -1,4 +1,4 @@
-//! The methods every object has.
+//! Methods of every object, and those of tables and of objects without data.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Interp {
             "!" => Value::Bool(!receiver.truthy()),
             "=~" => Value::Nil,
             "!~" => {
-                let found = self.call_block_aware(receiver, "=~", args, env)?;
+                let found = self.builtin_or_nil(receiver, "=~", args, env)?;
                 Value::Bool(!found.truthy())
             }
             "<=>" => {
@@ -64,16 +64,16 @@ impl Interp {
                 let wanted = self.arg(args, 0)?;
                 let wanted = self.name_arg(&wanted)?;
                 let all = args.get(1).is_some_and(Value::truthy);
-                let mut answers = if all {
+                let mut responds = if all {
                     self.responds_privately(receiver, &wanted)
                 } else {
                     self.responds(receiver, &wanted)
                 };
-                if !answers && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
+                if !responds && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
                     let args = Args::new(vec![Value::symbol(&wanted), Value::Bool(all)]);
-                    answers = self.invoke(&method, receiver, args)?.truthy();
+                    responds = self.invoke(&method, receiver, args)?.truthy();
                 }
-                Value::Bool(answers)
+                Value::Bool(responds)
             }
             "send" | "__send__" | "public_send" => {
                 let wanted = self.arg(args, 0)?;
@@ -129,7 +129,7 @@ impl Interp {
                 Value::Bool(false) => 0,
                 Value::Int(int) => int.wrapping_mul(2).wrapping_add(1),
                 Value::Object(object) => object.id as i64,
-                _ => return Err(self.unsupported(format!("{name}, which differs from run to run"))),
+                _ => return Err(self.unsupported(format!("{name}, whose result differs between runs"))),
             }),
             "to_s" => Value::str(self.text_of(receiver)?),
             "inspect" => Value::str(self.inspect(receiver)?),
@@ -209,7 +209,7 @@ impl Interp {
             }
             "instance_eval" | "instance_exec" => {
                 let Some(Value::Proc(block)) = &args.block else {
-                    return Err(self.unsupported("instance_eval of text"));
+                    return Err(self.unsupported("instance_eval of a string"));
                 };
                 let list = if name == "instance_exec" { args.list.clone() } else { vec![receiver.clone()] };
                 let module = match receiver {
@@ -233,7 +233,8 @@ impl Interp {
         }))
     }
 
-    fn call_block_aware(
+    /// Calls a built-in method in the caller's scope. Returns nil if the receiver does not have it.
+    fn builtin_or_nil(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -246,6 +247,7 @@ impl Interp {
         }
     }
 
+    /// Implements `dup` and `clone`.
     fn copy(&mut self, value: &Value, name: &str, args: &Args) -> R<Value> {
         self.charge(64)?;
         let keep_frozen = name == "clone"
@@ -298,7 +300,8 @@ impl Interp {
         Ok(copy)
     }
 
-    /// A property struct, an OpenStruct: members by name, nil for those that are not there.
+    /// Calls a method of a property struct or an `OpenStruct`. A name without a method is a member, and a
+    /// missing member is nil.
     pub(super) fn table_method(
         &mut self,
         object: &Rc<crate::evaluator::value::Object>,
@@ -309,8 +312,8 @@ impl Interp {
             Data::Table(table) => Rc::clone(table),
             _ => return Ok(None),
         };
-        let open = object.class.label() == "OpenStruct";
-        if open {
+        let is_open_struct = object.class.label() == "OpenStruct";
+        if is_open_struct {
             match name {
                 "to_h" => {
                     let copy = Value::hash(RHash::from_pairs(table.pairs()));
@@ -354,17 +357,17 @@ impl Interp {
             && member.ends_with(|last: char| last.is_alphanumeric() || last == '_')
         {
             let value = self.arg(args, 0)?;
-            let wrapped = if open { value.clone() } else { self.wrap(&value)? };
+            let wrapped = if is_open_struct { value.clone() } else { self.wrap(&value)? };
             table.insert(Value::symbol(member), wrapped);
             return Ok(Some(value));
         }
-        if self.kernel_has(name) && !open && table.get_symbol(name).is_none() {
+        if self.kernel_has(name) && !is_open_struct && table.get_symbol(name).is_none() {
             return Ok(Some(Value::Nil));
         }
         Ok(Some(table.get_symbol(name).unwrap_or(Value::Nil)))
     }
 
-    /// Hashes as property structs, all the way down.
+    /// Converts hashes to property structs, at every depth.
     pub(super) fn wrap(&mut self, value: &Value) -> R<Value> {
         self.check_depth()?;
         Ok(match value {
@@ -389,7 +392,7 @@ impl Interp {
         })
     }
 
-    /// An object of a class a template defined has no methods of Ruby's own but these.
+    /// Calls a method of a built-in class whose objects have no data of their own.
     pub(super) fn plain_method(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         let Value::Object(object) = receiver else { return Ok(None) };
         let class = object.class.label();

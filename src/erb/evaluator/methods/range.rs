@@ -1,4 +1,4 @@
-//! Range.
+//! Methods of Range.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -10,7 +10,8 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RRange, Value};
 
 impl Interp {
-    /// Where a range cuts something of this length: start and count; none if outside.
+    /// Returns the first index and the number of elements that a range selects from `length` elements.
+    /// Returns `None` if the range starts outside.
     pub(crate) fn range_bounds(&mut self, range: &RRange, length: usize) -> R<Option<(usize, usize)>> {
         let length = length as i64;
         let from = if range.from.is_nil() { 0 } else { self.int_arg(&range.from)? };
@@ -25,7 +26,7 @@ impl Interp {
         Ok(Some((from as usize, (to - from).max(0) as usize)))
     }
 
-    /// Whether a value lies within.
+    /// Returns true if a value lies within a range, by `<=>`.
     pub(crate) fn range_covers(&mut self, range: &RRange, value: &Value) -> R<bool> {
         if !range.from.is_nil() {
             match self.compare(&range.from, value)? {
@@ -43,6 +44,7 @@ impl Interp {
         })
     }
 
+    /// Visits the elements of a range in order until `visit` breaks.
     pub(super) fn each_in_range(
         &mut self,
         range: &RRange,
@@ -74,7 +76,7 @@ impl Interp {
             }
             (Value::Str(from), Value::Str(to)) => {
                 let (from, to) = (from.get().clone(), to.get().clone());
-                // Numbers in strings count as numbers.
+                // Length counts before order, so that "9" comes before "10".
                 if from.len() > to.len() && from.chars().count() > to.chars().count() {
                     return Ok(());
                 }

@@ -1,4 +1,4 @@
-//! Struct.
+//! Methods of Struct and of the classes that `Struct.new` creates.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::evaluator::value::{Class, Data, Object, RHash, Value};
 use crate::parse::ir::Name;
 
 impl Interp {
-    /// `Struct.new(:a, :b, keyword_init: true) { … }`
+    /// Implements `Struct.new(:a, :b, keyword_init: true) { … }`.
     pub(super) fn new_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> R<Value> {
         let keyword_init = args
             .options()
@@ -32,11 +32,10 @@ impl Interp {
         Ok(value)
     }
 
-    /// Fills a new struct.
+    /// Sets the fields of a new struct from the arguments of `new`.
     pub(super) fn fill_struct(&mut self, object: &Rc<Object>, args: &Args) -> R<()> {
         let Some((members, keyword_init)) = object.class.members.borrow().clone() else { return Ok(()) };
         let mut fields = vec![Value::Nil; members.len()];
-        let only_keywords = args.keywords && args.len() == 1;
         if keyword_init {
             if let Some(options) = args.options() {
                 for (key, value) in options.pairs() {
@@ -51,7 +50,6 @@ impl Interp {
                     .argument_error(format!("wrong number of arguments (given {}, expected 0)", args.len()));
             }
         } else {
-            let _ = only_keywords;
             if args.len() > members.len() {
                 return self.argument_error("struct size differs");
             }
@@ -150,6 +148,7 @@ impl Interp {
         }))
     }
 
+    /// Sets a field, or raises `FrozenError`.
     fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> R<()> {
         if object.frozen.get() {
             return self.frozen_error(&Value::Object(Rc::clone(object)));

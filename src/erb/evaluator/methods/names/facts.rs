@@ -1,4 +1,4 @@
-//! The classes and modules of Ruby 3.1, as its reflection lists them.
+//! The classes and modules of Ruby 3.1, as Ruby's reflection lists them.
 
 use super::ClassFact;
 

@@ -1,6 +1,6 @@
-//! What Ruby's own classes are called, descend from and answer to: facts of Ruby 3.1, as its reflection
-//! lists them. A method named here that the evaluator lacks is not supported; one that is not named here does
-//! not exist.
+//! Names, superclasses and methods of the built-in classes of Ruby 3.1, as Ruby's reflection lists them.
+//!
+//! A method that is listed but not implemented is unsupported. A method that is not listed does not exist.
 
 mod facts;
 
@@ -9,31 +9,31 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use facts::FACTS;
 use rustc_hash::FxHashMap;
 
-/// One class or module.
+/// The facts about one class or module.
 pub(crate) struct ClassFact {
     pub(crate) name: &'static str,
     pub(crate) superclass: Option<&'static str>,
     pub(crate) is_module: bool,
-    /// Modules it includes, separated by blanks.
+    /// Modules that it includes, separated by blanks.
     pub(crate) includes: &'static str,
-    /// Public methods of its instances, separated by blanks; after a colon, how many arguments they take, where
-    /// that is known: `1`, `0..2`, `1+`.
+    /// Public instance methods, separated by blanks. If the number of arguments is known, it follows a colon:
+    /// `1`, `0..2`, `1+`.
     pub(crate) methods: &'static str,
-    /// Methods of its own, separated by blanks.
+    /// Class methods, separated by blanks.
     pub(crate) own: &'static str,
 }
 
-/// The fact about a class.
+/// Returns the facts about a class or module, by its full name.
 pub(crate) fn fact(name: &str) -> Option<&'static ClassFact> {
     FACTS.iter().find(|fact| fact.name == name)
 }
 
-/// Whether a list of methods has this one.
+/// Returns true if a list such as [`ClassFact::methods`] contains this method.
 pub(crate) fn lists(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known.split(':').next() == Some(name))
 }
 
-/// Methods whose number of arguments is known and which take keywords besides.
+/// Methods that take keywords on top of a known number of positional arguments.
 pub(crate) const TAKE_KEYWORDS: &[&str] = &[
     "clone",
     "each_line",
@@ -54,11 +54,11 @@ pub(crate) const TAKE_KEYWORDS: &[&str] = &[
     "unpack1",
 ];
 
-/// How many arguments a method takes, at least and at most.
+/// The minimum and maximum number of arguments. A maximum of `None` means any number.
 pub(crate) type Arity = (usize, Option<usize>);
 
-/// How many arguments a method takes that instances of a class have by it, its modules or its superclasses. None
-/// where it is not known.
+/// Returns the number of arguments of an instance method, inherited methods included. Returns `None` if the
+/// method is not listed.
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     type Arities = FxHashMap<&'static str, Arity>;
     static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
@@ -73,28 +73,29 @@ pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     arities.get(name).copied()
 }
 
+/// Adds the methods of a class, its modules and its superclasses. The class itself takes precedence.
 fn collect_arities(class: &'static str, into: &mut FxHashMap<&'static str, Arity>) {
     let Some(fact) = fact(class) else { return };
     for method in fact.methods.split(' ') {
         let (name, count) = method.split_once(':').unwrap_or((method, "0+"));
-        let (least, most) = match (count.strip_suffix('+'), count.split_once("..")) {
-            (Some(least), _) => (least.parse(), None),
-            (None, Some((least, most))) => (least.parse(), most.parse().ok()),
+        let (min, max) = match (count.strip_suffix('+'), count.split_once("..")) {
+            (Some(min), _) => (min.parse(), None),
+            (None, Some((min, max))) => (min.parse(), max.parse().ok()),
             (None, None) => (count.parse(), count.parse().ok()),
         };
-        into.entry(name).or_insert((least.unwrap_or(0), most));
+        into.entry(name).or_insert((min.unwrap_or(0), max));
     }
     for module in fact.includes.split_whitespace().chain(fact.superclass) {
         collect_arities(module, into);
     }
 }
 
-/// The modules a class includes.
+/// Returns the modules that a class includes.
 pub(crate) fn included(name: &str) -> impl Iterator<Item = &'static str> {
     fact(name).map_or("", |fact| fact.includes).split_whitespace()
 }
 
-/// Constants Ruby or its libraries have and the evaluator lacks.
+/// Constants of Ruby or its libraries that the evaluator does not implement.
 #[rustfmt::skip]
 pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
     "ARGF", "ARGV", "Addrinfo", "BasicSocket", "Benchmark", "BigMath", "Bignum", "CROSS_COMPILING",
@@ -106,5 +107,5 @@ pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
     "UNIXSocket", "UnicodeNormalize", "Warning",
 ];
 
-/// Private methods every object has.
+/// Private methods of every object, separated by blanks.
 pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load local_variables loop open p pp print printf proc putc puts raise rand readline readlines require require_relative respond_to_missing? select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn";
