@@ -1,4 +1,4 @@
-//! Regexp and MatchData.
+//! Methods of Regexp and MatchData.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::evaluator::stdlib::regex::{Regex, escape};
 use crate::evaluator::value::{RHash, RMatch, Value};
 
 impl RMatch {
-    /// Where the match starts, in characters.
+    /// Returns the start of the match, in characters.
     pub(crate) fn char_start(&self) -> i64 {
         self.groups
             .first()
@@ -18,7 +18,7 @@ impl RMatch {
 }
 
 impl Interp {
-    /// A regular expression of this source, compiled once.
+    /// Returns the regular expression with this source and these option letters. Each one is compiled once.
     pub(crate) fn regexp(&mut self, source: &str, options: &str) -> R<Value> {
         let mut bits = 0;
         for option in options.chars() {
@@ -32,6 +32,7 @@ impl Interp {
         self.regexp_bits(source, bits)
     }
 
+    /// Returns the regular expression with this source and these option bits, see [`Regex::options`].
     pub(crate) fn regexp_bits(&mut self, source: &str, options: u8) -> R<Value> {
         let key = (source.to_owned(), options);
         if let Some(known) = self.regexps.get(&key) {
@@ -48,7 +49,7 @@ impl Interp {
         }
     }
 
-    /// The first match from a byte offset on.
+    /// Finds the first match at or after a byte offset.
     pub(crate) fn regexp_match(
         &mut self,
         regexp: &Rc<Regex>,
@@ -173,6 +174,7 @@ impl Interp {
         }))
     }
 
+    /// Returns the text of a named group, or raises `IndexError`.
     fn match_named(&mut self, found: &Rc<RMatch>, name: &str) -> R<Value> {
         match found.regexp.group_index(name) {
             Some(index) => Ok(found.value(index)),
@@ -180,7 +182,7 @@ impl Interp {
         }
     }
 
-    /// The methods of the class Regexp.
+    /// Calls a class method of Regexp.
     pub(super) fn regexp_class_method(
         &mut self,
         name: &str,

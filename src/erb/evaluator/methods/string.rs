@@ -1,4 +1,4 @@
-//! String: conversion, case, trimming, joining.
+//! String methods that convert, change case, trim and concatenate.
 
 use std::rc::Rc;
 
@@ -165,7 +165,8 @@ impl Interp {
         }))
     }
 
-    /// `:ascii`, `:turkic` and the like, which are left to Ruby.
+    /// Rejects a case conversion with options such as `:ascii`. An invalid option raises, a valid one is not
+    /// supported.
     fn case_option(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
         for option in &args.list {
             let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
@@ -176,6 +177,7 @@ impl Interp {
         Err(self.unsupported(format!("String#{name} with options")))
     }
 
+    /// Implements the methods that change or declare the encoding.
     fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> R<Value> {
         let wanted = match args.positional().first() {
             Some(Value::Str(name)) => name.get().to_ascii_uppercase(),
@@ -213,29 +215,30 @@ impl Interp {
         }
     }
 
+    /// Implements `tr`, `tr_s`, `delete`, `squeeze` and `count`.
     fn string_sets(&mut self, text: &str, name: &str, args: &Args) -> R<Value> {
         let mut sets = Vec::new();
         for set in &args.list {
             sets.push(self.string_arg(set)?);
         }
-        let inside = |character: char| sets.iter().all(|set| CharSet::new(set).contains(character));
+        let in_all_sets = |character: char| sets.iter().all(|set| CharSet::new(set).contains(character));
         Ok(match name {
             "count" => {
                 if sets.is_empty() {
                     return self.argument_error("wrong number of arguments (given 0, expected 1+)");
                 }
-                Value::Int(text.chars().filter(|character| inside(*character)).count() as i64)
+                Value::Int(text.chars().filter(|character| in_all_sets(*character)).count() as i64)
             }
             "delete" => {
                 if sets.is_empty() {
                     return self.argument_error("wrong number of arguments (given 0, expected 1+)");
                 }
-                Value::str(text.chars().filter(|character| !inside(*character)).collect::<String>())
+                Value::str(text.chars().filter(|character| !in_all_sets(*character)).collect::<String>())
             }
             "squeeze" => {
                 let mut out = String::new();
                 for character in text.chars() {
-                    if out.ends_with(character) && inside(character) {
+                    if out.ends_with(character) && in_all_sets(character) {
                         continue;
                     }
                     out.push(character);
@@ -279,7 +282,7 @@ impl Interp {
     }
 }
 
-/// The characters `a-z` or `^a-z` stands for.
+/// A set of characters in the notation of `tr`, such as `a-z` or `^a-z`.
 struct CharSet {
     members: Vec<char>,
     negated: bool,
@@ -314,7 +317,8 @@ impl CharSet {
     }
 }
 
-/// Character by character: Ruby does not look at what stands around a sigma.
+/// Converts each character on its own. Unlike Rust, Ruby has no special form for a sigma at the end of a
+/// word.
 fn downcase(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
@@ -355,6 +359,7 @@ pub(super) fn chomp(text: &str) -> &str {
     text.strip_suffix("\r\n").or(text.strip_suffix('\n')).or(text.strip_suffix('\r')).unwrap_or(text)
 }
 
+/// Implements `dump`: quotes a string and escapes all characters beyond ASCII.
 fn dump(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::from("\"");

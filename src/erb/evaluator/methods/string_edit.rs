@@ -1,4 +1,4 @@
-//! String: methods that change it in place.
+//! String methods that change the string in place.
 
 use std::rc::Rc;
 
@@ -57,7 +57,7 @@ impl Interp {
         }
         Ok(Some(match name {
             "<<" | "concat" => {
-                // All are there before the first is added: a string may be added to itself, twice.
+                // All arguments are read before the string changes, because it may be among them.
                 let added = RString::new(String::new());
                 for value in &args.list {
                     match value {
@@ -112,11 +112,11 @@ impl Interp {
             "[]=" => self.string_store(string, args)?,
             "slice!" => {
                 let found = self.string_slice(string, args, env)?;
-                if let Value::Str(gone) = &found {
+                if let Value::Str(removed) = &found {
                     let mut args = args.clone();
                     args.list.push(Value::str(""));
-                    let gone = gone.get().clone();
-                    if gone.is_empty() {
+                    let removed = removed.get().clone();
+                    if removed.is_empty() {
                         return Ok(Some(found));
                     }
                     self.string_store(string, &args)?;
@@ -132,16 +132,16 @@ impl Interp {
                         let after = new.get().clone();
                         let same = before == after;
                         string.set(after);
-                        let always = matches!(
+                        let never_nil = matches!(
                             plain,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
                         );
-                        // A replacement may put back what was there.
+                        // A match whose replacement is the same text does not return nil.
                         let replaced = same && matches!(plain, "sub" | "gsub") && {
                             let pattern = self.arg(args, 0)?;
                             !self.all_matches(&before, &pattern, true)?.is_empty()
                         };
-                        if same && !always && !replaced { Value::Nil } else { this }
+                        if same && !never_nil && !replaced { Value::Nil } else { this }
                     }
                     other => return Ok(other),
                 }
@@ -149,6 +149,7 @@ impl Interp {
         }))
     }
 
+    /// Implements `[]=`: replaces a part of the string and returns the assigned value.
     fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
         let Some((value, at)) = args.list.split_last() else {
             return self.argument_error("wrong number of arguments (given 0, expected 2..3)");
@@ -198,7 +199,7 @@ impl Interp {
     }
 }
 
-/// The byte offset of a character.
+/// Returns the byte offset of the character at an index, or the length of the text if there is none.
 pub(super) fn byte_at(text: &str, index: usize) -> usize {
     if text.is_ascii() {
         return index.min(text.len());

@@ -1,4 +1,4 @@
-//! String: looking into it, splitting, matching and replacing.
+//! String methods that inspect, split, match and replace without changing the string.
 
 use std::rc::Rc;
 
@@ -35,7 +35,7 @@ impl Interp {
                 }
                 Value::Int(a.as_bytes().cmp(b.as_bytes()) as i64)
             }
-            "length" | "size" => Value::Int(count(&string.get()) as i64),
+            "length" | "size" => Value::Int(char_count(&string.get()) as i64),
             "bytesize" => Value::Int(string.bytes().len() as i64),
             "empty?" => Value::Bool(string.get().is_empty()),
             "[]" | "slice" => self.string_slice(string, args, env)?,
@@ -91,11 +91,11 @@ impl Interp {
             "index" | "rindex" => self.string_index(string, name, args, env)?,
             "chars" | "each_char" | "grapheme_clusters" => {
                 let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
-                self.pieces(this, items, name == "each_char", block)?
+                self.yield_or_collect(this, items, name == "each_char", block)?
             }
             "bytes" | "each_byte" => {
                 let items = string.bytes().into_iter().map(|byte| Value::Int(byte.into())).collect();
-                self.pieces(this, items, name == "each_byte", block)?
+                self.yield_or_collect(this, items, name == "each_byte", block)?
             }
             "codepoints" => {
                 Value::array(string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect())
@@ -115,7 +115,7 @@ impl Interp {
                         Value::str(if chomp { cut } else { line })
                     })
                     .collect();
-                self.pieces(this, items, name == "each_line", block)?
+                self.yield_or_collect(this, items, name == "each_line", block)?
             }
             "getbyte" => {
                 let index = self.int_or(args, 0, 0)?;
@@ -207,7 +207,15 @@ impl Interp {
         }))
     }
 
-    fn pieces(&mut self, this: Value, items: Vec<Value>, each: bool, block: Option<&Value>) -> R<Value> {
+    /// Passes the items to the block and returns `this`. Without a block, returns an enumerator if `each` is
+    /// true and an array otherwise.
+    fn yield_or_collect(
+        &mut self,
+        this: Value,
+        items: Vec<Value>,
+        each: bool,
+        block: Option<&Value>,
+    ) -> R<Value> {
         self.charge(items.len() * 64)?;
         match block {
             Some(block) => {
@@ -224,6 +232,7 @@ impl Interp {
         }
     }
 
+    /// Implements `[]` with the arguments of one call.
     pub(super) fn string_slice(
         &mut self,
         string: &Rc<RString>,
@@ -231,7 +240,7 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> R<Value> {
         let text = string.get().clone();
-        let length = count(&text);
+        let length = char_count(&text);
         let cut = |from: usize, to: usize| {
             let part = RString::new(text[byte_at(&text, from)..byte_at(&text, to)].to_owned());
             part.binary.set(string.binary.get());
@@ -275,6 +284,7 @@ impl Interp {
         }
     }
 
+    /// Implements `index` and `rindex`.
     fn string_index(
         &mut self,
         string: &Rc<RString>,
@@ -283,7 +293,7 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> R<Value> {
         let text = string.get().clone();
-        let length = count(&text) as i64;
+        let length = char_count(&text) as i64;
         let wanted = self.arg(args, 0)?;
         let forward = name == "index";
         let start = self.int_or(args, 1, if forward { 0 } else { length })?;
@@ -327,14 +337,15 @@ impl Interp {
                 }
             }
         };
-        Ok(found.map_or(Value::Nil, |at| Value::Int(count(&text[..at]) as i64)))
+        Ok(found.map_or(Value::Nil, |at| Value::Int(char_count(&text[..at]) as i64)))
     }
 }
 
-fn count(text: &str) -> usize {
+fn char_count(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
+/// Returns the byte offset of the character after the one at byte offset `at`.
 pub(super) fn next_boundary(text: &str, at: usize) -> usize {
     (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }

@@ -1,4 +1,4 @@
-//! String: every match of a pattern, and what to put in its place.
+//! String methods that find and replace all matches of a pattern.
 
 use std::rc::Rc;
 
@@ -8,7 +8,8 @@ use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RMatch, RString, Value};
 
 impl Interp {
-    /// A pattern given as a regular expression or as text.
+    /// Converts a regular expression, or the source of one, to a regular expression. Other values raise
+    /// `TypeError`.
     pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
         match pattern {
             Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
@@ -26,7 +27,8 @@ impl Interp {
         }
     }
 
-    /// All matches from left to right.
+    /// Finds the matches of a pattern from left to right, or the first one if `once` is true. A string
+    /// matches literally.
     pub(super) fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
         let regexp = match pattern {
             Value::Regexp(regexp) => Rc::clone(regexp),
@@ -58,6 +60,7 @@ impl Interp {
         Ok(matches)
     }
 
+    /// Implements `scan`.
     pub(super) fn string_scan(
         &mut self,
         string: &Rc<RString>,
@@ -91,6 +94,7 @@ impl Interp {
         Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
     }
 
+    /// Implements `gsub` if `all` is true, and `sub` otherwise.
     pub(super) fn string_replace(
         &mut self,
         string: &Rc<RString>,
@@ -144,7 +148,7 @@ impl Interp {
     }
 }
 
-/// Puts groups into a replacement: `\1`, `\0`, `\k<name>`, `\\`.
+/// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`.
 fn expand(template: &str, found: &RMatch, out: &mut String) {
     let mut rest = template;
     while let Some(at) = rest.find('\\') {

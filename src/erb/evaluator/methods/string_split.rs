@@ -1,4 +1,4 @@
-//! String: cutting it at separators.
+//! `String#split`.
 
 use std::rc::Rc;
 
@@ -13,7 +13,8 @@ impl Interp {
         let limit = self.int_or(args, 1, 0)?;
         let separator = args.get(0).cloned().unwrap_or(Value::Nil);
         let mut parts: Vec<String> = Vec::new();
-        let full = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
+        let limit_reached = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
+        // As in awk, a single blank stands for any run of whitespace.
         let awk = match &separator {
             Value::Nil => true,
             Value::Str(separator) => *separator.get() == " ",
@@ -26,7 +27,7 @@ impl Interp {
             let blank = crate::evaluator::stdlib::number::is_space;
             let mut rest = text.trim_start_matches(blank);
             while !rest.is_empty() {
-                if full(&parts) {
+                if limit_reached(&parts) {
                     break;
                 }
                 let end = rest.find(blank).unwrap_or(rest.len());
@@ -54,7 +55,7 @@ impl Interp {
             let separator = self.string_arg(&separator)?;
             if separator.is_empty() {
                 let mut characters = text.chars();
-                while !full(&parts) {
+                while !limit_reached(&parts) {
                     match characters.next() {
                         Some(character) => parts.push(character.to_string()),
                         None => break,
@@ -65,7 +66,7 @@ impl Interp {
                 }
             } else if !text.is_empty() {
                 let mut rest = text.as_str();
-                while !full(&parts) {
+                while !limit_reached(&parts) {
                     match rest.split_once(separator.as_str()) {
                         Some((head, tail)) => {
                             parts.push(head.to_owned());
@@ -95,6 +96,7 @@ impl Interp {
         }
     }
 
+    /// Splits at the matches of a regular expression. Captured groups become parts as well.
     pub(super) fn split_regexp(
         &mut self,
         text: &str,
@@ -118,7 +120,7 @@ impl Interp {
                 }
                 let next = next_boundary(text, from);
                 if from == start {
-                    // An empty match at the start of a piece takes one character.
+                    // An empty match at the start of a part: the part gets at least one character.
                     if next >= text.len() {
                         break;
                     }

@@ -1,11 +1,13 @@
-//! `succ`: the string after a string.
+//! `String#succ`.
+//!
+//! The rightmost letter or digit is incremented, with a carry to the letters and digits on its left: `az`
+//! becomes `ba`. In a string without letters and digits the rightmost character is incremented.
 
 use std::sync::LazyLock;
 
 use fancy_regex::Regex;
 
-/// The next string: the rightmost letter or digit goes up, carrying to the left; where there is none, the
-/// rightmost character does. Bytes, as characters, are what a binary string has.
+/// Returns the successor of a string. In a `binary` string each character stands for one byte.
 pub(super) fn successor(text: &str, binary: bool) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if characters.is_empty() {
@@ -13,24 +15,24 @@ pub(super) fn successor(text: &str, binary: bool) -> String {
     }
     let width = if binary { |_: char| Width::BYTE } else { Width::of };
     let mut carry: Option<(usize, char)> = None;
-    // Whether something that is neither letter nor digit stands between the last carry and here.
-    let mut apart = false;
+    // True if a character that is neither letter nor digit lies between the last carry and `index`.
+    let mut separated = false;
     for index in (0..characters.len()).rev() {
         let character = characters[index];
         if let Some((at, _)) = carry
-            && apart
-            && unlike(characters[at], character)
+            && separated
+            && are_letter_and_digit(characters[at], character)
         {
             break;
         }
         match step(character, width(character), binary) {
-            Step::Not => apart = true,
-            Step::To(next) => {
+            Step::Unchanged => separated = true,
+            Step::Next(next) => {
                 characters[index] = next;
                 return characters.into_iter().collect();
             }
-            Step::Wrapped(first, extra) => {
-                apart = false;
+            Step::Carry(first, extra) => {
+                separated = false;
                 characters[index] = first;
                 carry = Some((index, extra));
             }
@@ -53,7 +55,7 @@ pub(super) fn successor(text: &str, binary: bool) -> String {
     characters.into_iter().collect()
 }
 
-/// Characters of as many bytes: a character goes up within them.
+/// The characters with the same number of UTF-8 bytes. A character is incremented within this range.
 #[derive(Clone, Copy)]
 struct Width {
     first: char,
@@ -82,36 +84,38 @@ impl Width {
     }
 }
 
-/// What becomes of a character.
+/// The result of incrementing one character.
 enum Step {
-    /// It is neither letter nor digit.
-    Not,
-    To(char),
-    /// It starts again, with another one to its left.
-    Wrapped(char, char),
+    /// The character is not a letter or digit, or has no neighbour of its kind.
+    Unchanged,
+    /// The next character of the same kind.
+    Next(char),
+    /// The first character of the same kind, with a carry. The second character is inserted to its left if no
+    /// character there takes the carry.
+    Carry(char, char),
 }
 
 fn step(character: char, width: Width, binary: bool) -> Step {
-    let Some(kind) = kind(character, binary) else { return Step::Not };
-    let alike = |other: &char| self::kind(*other, binary) == Some(kind);
-    // A gap of one is jumped over.
+    let Some(kind) = kind(character, binary) else { return Step::Unchanged };
+    let same_kind = |other: &char| self::kind(*other, binary) == Some(kind);
+    // One character of another kind is skipped.
     let next = width.next(character);
     let after = next.and_then(|next| width.next(next));
-    if let Some(next) = [next, after].into_iter().flatten().find(alike) {
-        return Step::To(next);
+    if let Some(next) = [next, after].into_iter().flatten().find(same_kind) {
+        return Step::Next(next);
     }
     let mut first = character;
-    while let Some(previous) = width.previous(first).filter(alike) {
+    while let Some(previous) = width.previous(first).filter(same_kind) {
         first = previous;
     }
     if first == character {
-        return Step::Not;
+        return Step::Unchanged;
     }
     let extra = match kind {
         Kind::Digit => width.next(first).unwrap_or(first),
         Kind::Letter => first,
     };
-    Step::Wrapped(first, extra)
+    Step::Carry(first, extra)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,7 +140,7 @@ fn kind(character: char, binary: bool) -> Option<Kind> {
     character.is_alphabetic().then_some(Kind::Letter)
 }
 
-/// Whether of two characters of ASCII one is a letter and the other a digit.
-fn unlike(one: char, other: char) -> bool {
+/// Returns true if one character is an ASCII letter and the other an ASCII digit.
+fn are_letter_and_digit(one: char, other: char) -> bool {
     one.is_ascii_alphabetic() && other.is_ascii_digit() || one.is_ascii_digit() && other.is_ascii_alphabetic()
 }

@@ -1,4 +1,4 @@
-//! Symbol, nil, true and false.
+//! Methods of Symbol, nil, true and false.
 
 use std::rc::Rc;
 use std::sync::Arc;

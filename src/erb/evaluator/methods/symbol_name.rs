@@ -1,10 +1,10 @@
-//! Which symbols Ruby writes without quotes.
+//! Recognises the symbols that Ruby shows without quotes.
 
 use super::show::is_printable;
 
-/// What a name could name.
+/// The kind of thing that a name can refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum NameKind {
     /// A local variable, constant or method.
     Plain,
     /// A global, class or instance variable.
@@ -16,26 +16,27 @@ enum Names {
     Writer,
 }
 
-/// Whether Ruby shows a symbol of this name without quotes.
+/// Returns true if Ruby shows a symbol with this name without quotes.
 pub(super) fn is_plain(name: &str) -> bool {
-    kind(name).is_some() && name.chars().all(|character| matches!(character, ' '..='~') || shown(character))
+    kind(name).is_some()
+        && name.chars().all(|character| matches!(character, ' '..='~') || is_shown_unescaped(character))
 }
 
-fn shown(character: char) -> bool {
+fn is_shown_unescaped(character: char) -> bool {
     !character.is_ascii() && is_printable(character)
 }
 
-fn kind(name: &str) -> Option<Names> {
+fn kind(name: &str) -> Option<NameKind> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "<=>", "===", "[]", "[]=", "<<",
         ">>", "!", "=~", "!~", "&", "|", "^", "~", "+@", "-@", "`",
     ];
     if OPERATORS.contains(&name) {
-        return Some(Names::Operator);
+        return Some(NameKind::Operator);
     }
     if let Some(global) = name.strip_prefix('$') {
         return if is_special_global(global) {
-            Some(Names::Variable)
+            Some(NameKind::Variable)
         } else {
             identifier(name, global, true)
         };
@@ -43,7 +44,7 @@ fn kind(name: &str) -> Option<Names> {
     if let Some(variable) = name.strip_prefix("@@").or(name.strip_prefix('@')) {
         return identifier(name, variable, true);
     }
-    // What begins like an operator and is none is nothing.
+    // Only operators start with these characters, and `name` is not one of them.
     if name.starts_with(['+', '-', '*', '/', '%', '<', '>', '=', '!', '&', '|', '^', '~', '`', '\0'])
         || name.starts_with("[]")
     {
@@ -52,25 +53,25 @@ fn kind(name: &str) -> Option<Names> {
     identifier(name, name, false)
 }
 
-/// A name without its `$`, `@` or `@@`.
-fn identifier(name: &str, body: &str, variable: bool) -> Option<Names> {
+/// Classifies an identifier. `body` is `name` without its `$`, `@` or `@@`.
+fn identifier(name: &str, body: &str, variable: bool) -> Option<NameKind> {
     let part =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || !character.is_ascii();
     if !body.starts_with(|first: char| part(first) && !first.is_ascii_digit()) {
-        // Whatever ends in `=` could be a writer, if what is before it is not one.
+        // Ruby accepts any name before the `=` of a writer, except the name of a writer.
         let before = name.strip_suffix('=').filter(|before| !before.is_empty())?;
-        return (kind(before) != Some(Names::Writer)).then_some(Names::Writer);
+        return (kind(before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
     }
     match (body.trim_start_matches(part), variable) {
-        ("", true) => Some(Names::Variable),
-        ("", false) => Some(Names::Plain),
-        ("?" | "!", false) => Some(Names::Marked),
-        ("=", false) => Some(Names::Writer),
+        ("", true) => Some(NameKind::Variable),
+        ("", false) => Some(NameKind::Plain),
+        ("?" | "!", false) => Some(NameKind::Marked),
+        ("=", false) => Some(NameKind::Writer),
         _ => None,
     }
 }
 
-/// `$~`, `$1`, `$-w` and the like, without the `$`.
+/// Returns true for the names of `$~`, `$1`, `$-w` and the like, without their `$`.
 fn is_special_global(name: &str) -> bool {
     if let Some(option) = name.strip_prefix('-') {
         let mut characters = option.chars();
