@@ -1,4 +1,4 @@
-//! `==`, `<=>`, `===`, `eql?`.
+//! `==`, `<=>`, `===`, the methods of Comparable, and sorting.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Value};
 
 impl Interp {
-    /// `a == b`
+    /// Returns true if `a == b`.
     pub(crate) fn equal(&mut self, a: &Value, b: &Value) -> R<bool> {
         self.step(1)?;
         self.check_depth()?;
@@ -97,7 +97,7 @@ impl Interp {
         })
     }
 
-    /// `a <=> b`; none if they cannot be compared.
+    /// Returns the result of `a <=> b`, or `None` if the values cannot be compared.
     pub(crate) fn compare(&mut self, a: &Value, b: &Value) -> R<Option<Ordering>> {
         self.step(1)?;
         self.check_depth()?;
@@ -153,7 +153,7 @@ impl Interp {
         })
     }
 
-    /// `a <=> b` where it must be known: in `sort`, `max` and the like.
+    /// Compares two values for `sort`, `max` and the like. Raises `ArgumentError` if they cannot be compared.
     pub(crate) fn order(&mut self, a: &Value, b: &Value) -> R<Ordering> {
         match self.compare(a, b)? {
             Some(ordering) => Ok(ordering),
@@ -165,7 +165,7 @@ impl Interp {
         }
     }
 
-    /// How an error of a comparison names its right side.
+    /// Returns the text with which an error names the right side of a comparison.
     pub(crate) fn compared_with(&mut self, value: &Value) -> R<String> {
         match value {
             Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.inspect(value),
@@ -173,7 +173,8 @@ impl Interp {
         }
     }
 
-    /// `pattern === value`, as `case` asks.
+    /// Returns true if `pattern === value`, as `case` tests it. A regular expression stores its match in
+    /// `env`.
     pub(crate) fn case_equal(&mut self, pattern: &Value, value: &Value, env: Option<&Rc<Env>>) -> R<bool> {
         if self.find_user_method(pattern, "===").is_some() {
             return Ok(self.call(pattern, "===", vec![value.clone()])?.truthy());
@@ -221,7 +222,7 @@ impl Interp {
         }
     }
 
-    /// Whether an object was extended by a module.
+    /// Returns true if a module was added to an object by `extend`.
     pub(crate) fn extends(&mut self, value: &Value, module: &Rc<crate::evaluator::value::Class>) -> bool {
         match value {
             Value::Object(object) => {
@@ -232,7 +233,7 @@ impl Interp {
         }
     }
 
-    /// The methods of Comparable, by `<=>`.
+    /// Calls a method of Comparable, which uses `<=>`.
     pub(crate) fn comparable_method(
         &mut self,
         receiver: &Value,
@@ -255,6 +256,7 @@ impl Interp {
         })))
     }
 
+    /// Implements `clamp` with two bounds or a range.
     pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> R<Value> {
         let (low, high) = match args.get(0) {
             Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),
@@ -310,7 +312,7 @@ impl Interp {
     }
 }
 
-/// A number as a float.
+/// Converts a number to a float. Other values become NaN.
 pub(crate) fn to_f64(value: &Value) -> f64 {
     match value {
         Value::Int(int) => *int as f64,
@@ -320,7 +322,7 @@ pub(crate) fn to_f64(value: &Value) -> f64 {
     }
 }
 
-/// A number as an integer of any size.
+/// Converts an integer to a big integer. Other values become 0.
 pub(crate) fn to_big(value: &Value) -> BigInt {
     match value {
         Value::Int(int) => BigInt::from(*int),

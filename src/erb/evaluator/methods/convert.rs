@@ -1,26 +1,26 @@
-//! Arguments as the types methods want.
+//! Conversion of arguments to the types that methods take, with Ruby's errors.
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
 impl Interp {
-    /// The number of arguments, checked. Keyword arguments count as one.
-    pub(crate) fn arity(&mut self, args: &Args, least: usize, most: usize) -> R<()> {
+    /// Raises `ArgumentError` unless the number of arguments is in range. Keywords count as one argument.
+    pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> R<()> {
         let given = args.len();
-        if (least..=most).contains(&given) {
+        if (min..=max).contains(&given) {
             return Ok(());
         }
-        let expected = if least == most {
-            least.to_string()
-        } else if most == usize::MAX {
-            format!("{least}+")
+        let expected = if min == max {
+            min.to_string()
+        } else if max == usize::MAX {
+            format!("{min}+")
         } else {
-            format!("{least}..{most}")
+            format!("{min}..{max}")
         };
         self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
     }
 
-    /// The argument at an index.
+    /// Returns the argument at an index, or raises `ArgumentError` if it is missing.
     pub(crate) fn arg(&mut self, args: &Args, index: usize) -> R<Value> {
         match args.get(index) {
             Some(value) => Ok(value.clone()),
@@ -31,7 +31,7 @@ impl Interp {
         }
     }
 
-    /// A value that is a string.
+    /// Returns the text of a string or of an object with `to_str`. Other values raise `TypeError`.
     pub(crate) fn string_arg(&mut self, value: &Value) -> R<String> {
         match value {
             Value::Str(text) => Ok(text.get().clone()),
@@ -43,7 +43,7 @@ impl Interp {
         }
     }
 
-    /// A string or a symbol.
+    /// Returns the text of a symbol or string. Other values raise `TypeError`.
     pub(crate) fn name_arg(&mut self, value: &Value) -> R<String> {
         match value {
             Value::Symbol(name) => Ok(name.to_string()),
@@ -55,7 +55,8 @@ impl Interp {
         }
     }
 
-    /// A value that is an integer, or a float cut to one.
+    /// Returns an integer, or a float truncated to one. A number out of range raises `RangeError`, and
+    /// another value `TypeError`.
     pub(crate) fn int_arg(&mut self, value: &Value) -> R<i64> {
         match value {
             Value::Int(int) => Ok(*int),
@@ -67,7 +68,7 @@ impl Interp {
         }
     }
 
-    /// An integer argument, or a default where there is none.
+    /// Returns the integer argument at an index, or a default if it is missing.
     pub(crate) fn int_or(&mut self, args: &Args, index: usize, default: i64) -> R<i64> {
         match args.get(index) {
             Some(value) => {
@@ -78,7 +79,7 @@ impl Interp {
         }
     }
 
-    /// The base of digits: 2 to 36, or 0 for the one that the digits' prefix says.
+    /// Checks a radix: 2 to 36, or 0 to use the prefix of the digits. Other numbers raise `ArgumentError`.
     pub(crate) fn radix(&mut self, radix: i64) -> R<u32> {
         match u32::try_from(radix) {
             Ok(radix @ (0 | 2..=36)) => Ok(radix),
@@ -86,7 +87,7 @@ impl Interp {
         }
     }
 
-    /// A value that is an array.
+    /// Returns the elements of an array or of an object with `to_ary`. Other values raise `TypeError`.
     pub(crate) fn array_arg(&mut self, value: &Value) -> R<Vec<Value>> {
         match value {
             Value::Array(array) => Ok(array.to_vec()),
@@ -98,7 +99,7 @@ impl Interp {
         }
     }
 
-    /// The block of a call that needs one.
+    /// Returns the block of a call, or raises `LocalJumpError` if it is missing.
     pub(crate) fn block(&mut self, args: &Args) -> R<Value> {
         match &args.block {
             Some(block) => Ok(block.clone()),

@@ -1,4 +1,4 @@
-//! Exception and its descendants.
+//! Methods of Exception and its subclasses.
 
 use std::rc::Rc;
 

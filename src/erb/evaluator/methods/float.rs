@@ -1,4 +1,4 @@
-//! Float.
+//! Methods of Float.
 
 use num_bigint::BigInt;
 
@@ -7,6 +7,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
 impl Interp {
+    /// Applies an operator to two floats. Operators of integers only raise `NoMethodError`.
     pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> R<Value> {
         Ok(match name {
             "+" => Value::Float(a + b),
@@ -41,6 +42,7 @@ impl Interp {
         })
     }
 
+    /// Converts a whole float to an integer of any size. Infinity and NaN raise `FloatDomainError`.
     pub(super) fn float_to_int(&mut self, float: f64) -> R<Value> {
         if !float.is_finite() {
             return Err(self.error("FloatDomainError", float_to_s(float)));
@@ -96,6 +98,7 @@ impl Interp {
     }
 }
 
+/// Returns the remainder with the sign of the divisor, as Ruby does.
 fn modulo(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }

@@ -1,4 +1,7 @@
-//! Float: rounding to digits, with the same steps in the same order as Ruby, for every one of them can lose a bit.
+//! Rounding of floats to a number of digits.
+//!
+//! The operations and their order are the same as in Ruby, because each operation can change the last bit of
+//! the result.
 
 use num_bigint::BigInt;
 
@@ -6,7 +9,7 @@ use super::show::float_to_s;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RHash, Value};
 
-/// Where a value halfway between two others goes.
+/// The direction in which a value halfway between two results is rounded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Half {
     Up,
@@ -15,7 +18,7 @@ pub(super) enum Half {
 }
 
 impl Interp {
-    /// The `half:` of a call to `round`.
+    /// Reads the option `half:` of a call to `round`. Other keywords and values raise `ArgumentError`.
     pub(super) fn half(&mut self, args: &Args) -> R<Half> {
         let unknown = args.options().and_then(|options| {
             options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
@@ -37,7 +40,7 @@ impl Interp {
         }
     }
 
-    /// `round`, `floor`, `ceil` and `truncate`.
+    /// Implements `round`, `floor`, `ceil` and `truncate`.
     pub(super) fn round_float(&mut self, float: f64, name: &str, args: &Args) -> R<Value> {
         let digits = match args.positional().first() {
             Some(digits) => self.int_arg(&digits.clone())?,
@@ -77,6 +80,7 @@ impl Interp {
     }
 }
 
+/// Rounds to a whole number.
 fn to_whole(float: f64, name: &str, half: Half) -> f64 {
     match (name, half) {
         ("floor", _) => float.floor(),
@@ -93,26 +97,27 @@ fn to_whole(float: f64, name: &str, half: Half) -> f64 {
     }
 }
 
+/// Rounds to a positive number of digits after the point.
 fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
     if float == 0.0 || !float.is_finite() {
         return float;
     }
     let power = binary_power(float);
-    // As many digits as the float can have.
+    // A float of this size has no digit after this one, so rounding does not change it.
     if digits >= 17 - (if power > 0 { power / 4 } else { power / 3 - 1 }) {
         return float;
     }
-    let vanishes = digits < -(if power > 0 { power / 3 + 1 } else { power / 4 });
+    let below_last_digit = digits < -(if power > 0 { power / 3 + 1 } else { power / 4 });
     let towards_zero = match name {
         "floor" => float > 0.0,
         "ceil" => float < 0.0,
         _ => true,
     };
-    if vanishes && towards_zero {
+    if below_last_digit && towards_zero {
         return 0.0;
     }
     if name == "round" && digits > 14 {
-        return exactly(float, digits, half);
+        return round_exactly(float, digits, half);
     }
     let scale = 10f64.powi(digits as i32);
     match name {
@@ -121,27 +126,27 @@ fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
             let above = (whole + 1.0) / scale;
             if above > float { whole / scale } else { above }
         }
-        // Ruby 3.1 takes the product as it is here.
+        // Ruby 3.1 does not correct the product for `ceil`.
         "ceil" => (float * scale).ceil() / scale,
         _ => round_scaled(float.abs(), scale, half).copysign(float) / scale,
     }
 }
 
-/// A size times a power of ten, rounded. The product may be off by a hair: a neighbour that is exactly halfway
-/// from the size itself counts as such.
-fn round_scaled(size: f64, scale: f64, half: Half) -> f64 {
-    let product = size * scale;
+/// Rounds `magnitude * scale`. The product can be inexact, so a tie is also recognised by dividing it by the
+/// scale again.
+fn round_scaled(magnitude: f64, scale: f64, half: Half) -> f64 {
+    let product = magnitude * scale;
     let nearest = product.round();
     match half {
-        Half::Up if (nearest + 0.5) / scale <= size => nearest + 1.0,
-        Half::Down if (nearest - 0.5) / scale >= size => nearest - 1.0,
+        Half::Up if (nearest + 0.5) / scale <= magnitude => nearest + 1.0,
+        Half::Down if (nearest - 0.5) / scale >= magnitude => nearest - 1.0,
         Half::Up | Half::Down => nearest,
         Half::Even => {
             let lower = product.floor();
             let rest = product - lower;
             if rest > 0.5 {
                 lower + 1.0
-            } else if rest == 0.5 || (lower + 0.5) / scale <= size {
+            } else if rest == 0.5 || (lower + 0.5) / scale <= magnitude {
                 lower + lower % 2.0
             } else {
                 lower
@@ -150,16 +155,17 @@ fn round_scaled(size: f64, scale: f64, half: Half) -> f64 {
     }
 }
 
-/// The power of two just above a float.
+/// Returns the exponent of the smallest power of two that is greater than the magnitude of a float.
 fn binary_power(float: f64) -> i64 {
     let bits = ((float.to_bits() >> 52) & 0x7ff) as i64;
     if bits == 0 { binary_power(float * 2f64.powi(54)) - 54 } else { bits - 1022 }
 }
 
-/// Rounded with the float taken as the fraction that it is, and made a float again as Ruby divides integers.
-fn exactly(float: f64, digits: i64, half: Half) -> f64 {
+/// Rounds the exact value of a float, as a fraction of integers. The result is divided as Ruby divides
+/// integers.
+fn round_exactly(float: f64, digits: i64, half: Half) -> f64 {
     let power = binary_power(float) - 53;
-    // So many digits are left to a float below ten only.
+    // Only a float below ten can have this many digits after the point, and its power is negative.
     if power >= 0 {
         return float;
     }
@@ -169,22 +175,22 @@ fn exactly(float: f64, digits: i64, half: Half) -> f64 {
     let product = mantissa * &tens;
     let (whole, rest) = (&product / &divisor, (&product % &divisor) * 2 - divisor);
     let zero = BigInt::from(0);
-    let up = match half {
+    let round_up = match half {
         Half::Up => rest >= zero,
         Half::Down => rest > zero,
         Half::Even => rest > zero || rest == zero && whole.bit(0),
     };
-    let rounded = whole + i32::from(up);
+    let rounded = whole + i32::from(round_up);
     if rounded == zero {
         return 0.0;
     }
     let common = gcd(rounded.clone(), tens.clone());
-    let small = |number: BigInt| i64::try_from(number).ok().filter(|number| *number < 1 << 62);
-    let size = match (small(&rounded / &common), small(tens / common)) {
+    let as_fixnum = |number: BigInt| i64::try_from(number).ok().filter(|number| *number < 1 << 62);
+    let magnitude = match (as_fixnum(&rounded / &common), as_fixnum(tens / common)) {
         (Some(above), Some(below)) => above as f64 / below as f64,
         _ => format!("{rounded}e-{digits}").parse().unwrap_or(float),
     };
-    size.copysign(float)
+    magnitude.copysign(float)
 }
 
 fn gcd(mut a: BigInt, mut b: BigInt) -> BigInt {

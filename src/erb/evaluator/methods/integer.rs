@@ -1,4 +1,4 @@
-//! Integer, of any size.
+//! Methods of Integer, and arithmetic between numbers.
 
 use num_bigint::BigInt;
 
@@ -7,13 +7,13 @@ use super::float_round::Half;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
-/// Integers of more bits than this are refused.
+/// Maximum size of an integer, in bits.
 const MAX_BITS: u64 = 1 << 20;
 
 impl Interp {
     pub(super) fn integer_method(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         if let (Value::Int(a), Some(Value::Int(b)), 1) = (receiver, args.get(0), args.len())
-            && let Some(value) = small(*a, *b, name)
+            && let Some(value) = small_operator(*a, *b, name)
         {
             return Ok(Some(value));
         }
@@ -147,7 +147,7 @@ impl Interp {
                 let rest = &value - &down;
                 Value::big(match name {
                     "floor" => down,
-                    // Ruby 3.1 leaves a multiple as it is only if it fits into 62 bits.
+                    // Ruby 3.1 returns a multiple of the unit unchanged only if it fits into 62 bits.
                     "ceil" if rest == BigInt::from(0) && value.bits() <= 62 && unit.bits() <= 62 => down,
                     "ceil" => down + unit,
                     "truncate" => &value - (&value % &unit),
@@ -244,7 +244,8 @@ impl Interp {
         }))
     }
 
-    /// Arithmetic and comparison between numbers of any kind.
+    /// Applies an arithmetic or comparison operator to two numbers. Returns `None` if `name` is not such an
+    /// operator.
     pub(super) fn number_operator(&mut self, a: &Value, name: &str, b: &Value) -> R<Option<Value>> {
         const OPERATORS: &[&str] = &[
             "+",
@@ -305,7 +306,7 @@ impl Interp {
             return self.float_operator(to_f64(a), name, to_f64(b)).map(Some);
         }
         if let (Value::Int(x), Value::Int(y)) = (a, b)
-            && let Some(value) = small(*x, *y, name)
+            && let Some(value) = small_operator(*x, *y, name)
         {
             return Ok(Some(value));
         }
@@ -375,8 +376,9 @@ impl Interp {
     }
 }
 
-/// Operations on small integers that stay small.
-fn small(a: i64, b: i64, name: &str) -> Option<Value> {
+/// Applies an operator to two small integers. Returns `None` if the result is not a small integer, or for
+/// another operator.
+fn small_operator(a: i64, b: i64, name: &str) -> Option<Value> {
     Some(match name {
         "+" => Value::Int(a.checked_add(b)?),
         "-" => Value::Int(a.checked_sub(b)?),
@@ -402,6 +404,7 @@ fn small(a: i64, b: i64, name: &str) -> Option<Value> {
     })
 }
 
+/// Divides and rounds towards negative infinity, as Ruby does.
 fn div_floor(a: &BigInt, b: &BigInt) -> BigInt {
     let quotient = a / b;
     let exact = &quotient * b == *a;

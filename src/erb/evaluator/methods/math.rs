@@ -1,4 +1,4 @@
-//! Math and Comparable constants.
+//! Functions of Math, and constants of built-in classes.
 
 use std::rc::Rc;
 
@@ -49,7 +49,7 @@ impl Interp {
         })))
     }
 
-    /// Constants of Ruby's own that are not classes.
+    /// Returns a built-in constant that is not a class, by its full name.
     pub(crate) fn builtin_constant(&mut self, name: &str) -> R<Option<Value>> {
         Ok(Some(match name {
             "Math::PI" => Value::Float(std::f64::consts::PI),
@@ -68,7 +68,7 @@ impl Interp {
             "Encoding::UTF_8" => self.encoding("UTF-8")?,
             "Encoding::ASCII_8BIT" | "Encoding::BINARY" => self.encoding("ASCII-8BIT")?,
             "Encoding::US_ASCII" | "Encoding::ASCII" => self.encoding("US-ASCII")?,
-            // One module of two names.
+            // `YAML` is another name of the module `Psych`.
             "YAML" => Value::Class(self.class("Psych")),
             "RUBY_VERSION" => Value::str("3.1.2"),
             "File::SEPARATOR" | "File::Separator" => Value::str("/"),
@@ -77,10 +77,10 @@ impl Interp {
         }))
     }
 
-    /// The encoding of this name.
+    /// Returns the `Encoding` object with this name.
     pub(super) fn encoding(&mut self, name: &str) -> R<Value> {
         let class = self.class("Encoding");
-        // There is one of each.
+        // Each encoding is a single object.
         if let Some(known) = class.constants.borrow().get(name) {
             return Ok(known.clone());
         }

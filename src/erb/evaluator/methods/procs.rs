@@ -1,4 +1,4 @@
-//! Proc, lambda and Method.
+//! Methods of Proc and Method.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,6 +66,7 @@ impl Interp {
     }
 }
 
+/// Returns a proc that calls `block` once it has collected `count` arguments.
 fn curry(block: Rc<RProc>, count: usize, given: Vec<Value>) -> Value {
     Value::native(move |it, values| {
         let mut all = given.clone();

@@ -1,4 +1,4 @@
-//! `to_s` and `inspect`.
+//! The texts of values: `to_s` and `inspect`.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Object, ProcKind, Value};
 
 impl Interp {
-    /// `to_s`, a template's own included.
+    /// Returns the text of `to_s`. A template can define it for its own classes.
     pub(crate) fn text_of(&mut self, value: &Value) -> R<String> {
         Ok(match value {
             Value::Str(text) => text.get().clone(),
@@ -58,7 +58,7 @@ impl Interp {
             Data::Uri(uri) => uri.to_string(),
             Data::Time(time) => match time.to_s() {
                 Some(text) => text,
-                None => return Err(self.unsupported("a time in the zone of the machine")),
+                None => return Err(self.unsupported("a time in the machine's time zone")),
             },
             Data::Digest(algorithm, bytes) => stdlib::digest::hex(algorithm, bytes),
             Data::Certificate(der) => stdlib::openssl::to_pem(der),
@@ -71,12 +71,12 @@ impl Interp {
         })
     }
 
-    /// `#<Class>` with an address, which is made up but stable.
+    /// Returns the form `#<Class:0x…>`. The number is the object's ID, which is the same in each run.
     pub(crate) fn anonymous(&mut self, object: &Rc<Object>) -> String {
         format!("#<{}:{:#018x}>", object.class.label(), object.id)
     }
 
-    /// `inspect`, a template's own included.
+    /// Returns the text of `inspect`. A template can define it for its own classes.
     pub(crate) fn inspect(&mut self, value: &Value) -> R<String> {
         self.step(1)?;
         self.check_depth()?;
@@ -211,7 +211,7 @@ impl Interp {
             Data::Uri(uri) => format!("#<{class} {uri}>"),
             Data::Time(time) => match time.to_s() {
                 Some(text) => text,
-                None => return Err(self.unsupported("a time in the zone of the machine")),
+                None => return Err(self.unsupported("a time in the machine's time zone")),
             },
             Data::Digest(algorithm, bytes) => {
                 format!("#<{class}: {}>", stdlib::digest::hex(algorithm, bytes))
@@ -232,6 +232,7 @@ impl Interp {
         })
     }
 
+    /// Returns the values as `inspect` shows them, separated by commas.
     pub(crate) fn inspect_list(&mut self, items: &[Value]) -> R<String> {
         let mut text = String::new();
         for (index, item) in items.iter().enumerate() {
@@ -259,7 +260,7 @@ impl Interp {
     }
 }
 
-/// A string as Ruby would write it in source.
+/// Returns a string as `inspect` shows it. In a `binary` string each character stands for one byte.
 pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -297,8 +298,8 @@ pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
     out
 }
 
-/// Whether Ruby shows a character beyond ASCII as it is: one of Unicode 13 that is no control character, no
-/// line break but U+0085, and not reserved for ever.
+/// Returns true if Ruby shows a character beyond ASCII without an escape. These are the characters of Unicode
+/// 13 except noncharacters, line and paragraph separators, and control characters other than U+0085.
 pub(super) fn is_printable(character: char) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
     static SHOWN: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
@@ -308,7 +309,7 @@ pub(super) fn is_printable(character: char) -> bool {
     character == '\u{85}' || SHOWN.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
 }
 
-/// A symbol as Ruby would write it in source.
+/// Returns a symbol as `inspect` shows it.
 pub(crate) fn inspect_symbol(name: &str) -> String {
     if super::symbol_name::is_plain(name) {
         format!(":{name}")
@@ -317,8 +318,8 @@ pub(crate) fn inspect_symbol(name: &str) -> String {
     }
 }
 
-/// A float as Ruby shows it: the shortest digits that read back, in exponent form below 1e-4, and from 1e15 on
-/// unless some of the digits stand behind the point.
+/// Returns a float as Ruby shows it, with the fewest digits that read back as the same float. Floats below
+/// 1e-4, and floats from 1e15 without digits after the point, are shown with an exponent.
 pub(crate) fn float_to_s(float: f64) -> String {
     if float.is_nan() {
         return "NaN".into();
@@ -331,15 +332,15 @@ pub(crate) fn float_to_s(float: f64) -> String {
     }
     let shortest = format!("{float:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
-    // Of two texts as short and as near, Ruby takes the one with the even digit.
+    // If two texts are equally short and equally near, Ruby takes the one with the even last digit.
     let even = format!("{float:.*e}", digits - 1);
     let scientific = if even.parse() == Ok(float) { even } else { shortest };
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if exponent >= -4 && exponent < 15.max(digits as i32 - 1) {
-        // So many digits behind the point, or a zero.
-        let behind = (digits as i32 - 1 - exponent).max(0) as usize;
-        return if behind > 0 { format!("{float:.behind$}") } else { format!("{float:.1}") };
+        // There is at least one digit after the point.
+        let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+        return if decimals > 0 { format!("{float:.decimals$}") } else { format!("{float:.1}") };
     }
     let mantissa = if mantissa.contains('.') { mantissa.to_owned() } else { format!("{mantissa}.0") };
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -232,7 +232,7 @@ impl Interp {
         }
     }
 
-    /// Implements `[]` with the arguments of one call.
+    /// Implements `[]` and `slice`.
     pub(super) fn string_slice(
         &mut self,
         string: &Rc<RString>,
