@@ -1,4 +1,4 @@
-//! The methods of classes and modules themselves: `new`, `name`, and those of Ruby's libraries.
+//! Methods called on a class or module: `new`, `name`, and the functions of Ruby's libraries.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -194,7 +194,7 @@ impl Interp {
             },
             "class_eval" | "module_eval" | "class_exec" => {
                 let Some(Value::Proc(block)) = &args.block else {
-                    return Err(self.unsupported("class_eval of text"));
+                    return Err(self.unsupported("class_eval of a string"));
                 };
                 let args = Args::new(args.list.clone());
                 self.call_proc_as(&Rc::clone(block), args, Some(this), false, Some(Rc::clone(class)))?
@@ -217,11 +217,10 @@ impl Interp {
         }))
     }
 
-    /// A new object of a class.
+    /// Creates an object of a class and runs its `initialize`.
     fn instantiate(&mut self, class: &Rc<Class>, args: &Args) -> R<Value> {
         self.charge(160)?;
-        let base = self.data_for(class);
-        let Some(data) = base else {
+        let Some(data) = self.data_for(class) else {
             let label = class.label();
             return Err(self.unsupported(format!("{label}.new")));
         };
@@ -236,7 +235,8 @@ impl Interp {
         Ok(value)
     }
 
-    /// What objects of a class keep; none if they cannot be made.
+    /// Returns the initial data of an object of a class, or `None` if objects of that class cannot be
+    /// created.
     fn data_for(&mut self, class: &Rc<Class>) -> Option<Data> {
         let exception = self.class("Exception");
         if class.descends_from(&exception) {
@@ -265,7 +265,7 @@ impl Interp {
         Some(Data::Plain)
     }
 
-    /// What `initialize` of a class of Ruby's own does.
+    /// Implements `initialize` of the built-in classes.
     pub(crate) fn initialize_builtin(&mut self, value: &Value, args: &Args) -> R<()> {
         let Value::Object(object) = value else { return Ok(()) };
         let is_struct = matches!(&*object.data.borrow(), Data::Fields(_));
@@ -310,7 +310,7 @@ impl Interp {
         Ok(())
     }
 
-    /// Methods of Ruby's own classes and libraries.
+    /// Calls a class method of a built-in class or library.
     fn library_method(
         &mut self,
         class: &Rc<Class>,
@@ -417,12 +417,12 @@ impl Interp {
                     None => self.class("Object"),
                     Some(_) => return self.type_error("superclass must be a Class"),
                 };
-                let made = Class::new(None, Some(superclass), false, None);
-                self.fill_class(&made, args)?
+                let new_class = Class::new(None, Some(superclass), false, None);
+                self.fill_class(&new_class, args)?
             }
             ("Module", "new") => {
-                let made = Class::new(None, None, true, None);
-                self.fill_class(&made, args)?
+                let new_class = Class::new(None, None, true, None);
+                self.fill_class(&new_class, args)?
             }
             ("Proc", "new") => match &args.block {
                 Some(block) => block.clone(),
@@ -454,11 +454,18 @@ impl Interp {
         }))
     }
 
-    fn fill_class(&mut self, made: &Rc<Class>, args: &Args) -> R<Value> {
-        let value = Value::Class(Rc::clone(made));
+    /// Runs the block of `Class.new` or `Module.new` as the body of the new class.
+    fn fill_class(&mut self, new_class: &Rc<Class>, args: &Args) -> R<Value> {
+        let value = Value::Class(Rc::clone(new_class));
         if let Some(Value::Proc(block)) = &args.block {
             let args = Args::new(vec![value.clone()]);
-            self.call_proc_as(&Rc::clone(block), args, Some(value.clone()), false, Some(Rc::clone(made)))?;
+            self.call_proc_as(
+                &Rc::clone(block),
+                args,
+                Some(value.clone()),
+                false,
+                Some(Rc::clone(new_class)),
+            )?;
         }
         Ok(value)
     }

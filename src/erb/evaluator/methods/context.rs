@@ -1,4 +1,4 @@
-//! What a template calls to learn of its job: `p`, `if_p`, `spec`, `properties` and so on.
+//! The evaluation context of a job template: `p`, `if_p`, `spec`, `properties` and so on.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ impl Interp {
         Ok(Some(match name {
             "p" => self.property(args)?,
             "if_p" => self.if_property(args)?,
-            // In a deployment without links there is none to be found.
+            // The context has no links, so none is ever found.
             "if_link" => Value::Bool(false),
             "spec" => {
                 if self.spec.is_nil() {
@@ -21,12 +21,12 @@ impl Interp {
             }
             "properties" => {
                 if self.properties.is_nil() {
-                    let raw = self.raw();
+                    let raw = self.properties_hash();
                     self.properties = self.wrap(&raw)?;
                 }
                 self.properties.clone()
             }
-            "raw_properties" => self.raw(),
+            "raw_properties" => self.properties_hash(),
             "name" => self.context.job_name().map_or(Value::Nil, Value::str),
             "index" => self.context.spec().get("index").map_or(Value::Nil, Value::from_json),
             "get_binding" => {
@@ -37,14 +37,15 @@ impl Interp {
         }))
     }
 
-    fn raw(&mut self) -> Value {
+    /// Returns the job's properties as a hash, converted on first use.
+    fn properties_hash(&mut self) -> Value {
         if self.raw_properties.is_nil() {
             self.raw_properties = Value::from_json(&self.context.properties().clone());
         }
         self.raw_properties.clone()
     }
 
-    /// The value of a property by its dotted name; nil if it has none.
+    /// Returns the value of a property by its dotted name, or nil if it has none.
     fn lookup(&mut self, name: &Value) -> R<Value> {
         let Value::Str(text) = name else {
             let shown = self.describe_receiver(name)?;
@@ -52,7 +53,7 @@ impl Interp {
             return Err(self.error("NoMethodError", text));
         };
         let text = text.get().clone();
-        let mut at = self.raw();
+        let mut at = self.properties_hash();
         for key in text.split('.') {
             at = match &at {
                 Value::Hash(hash) => hash.get_text(key).unwrap_or(Value::Nil),
@@ -65,6 +66,7 @@ impl Interp {
         Ok(at)
     }
 
+    /// Implements `p(names, default)`.
     fn property(&mut self, args: &Args) -> R<Value> {
         let names = match args.get(0) {
             None | Some(Value::Nil) => Vec::new(),
@@ -94,6 +96,7 @@ impl Interp {
         Err(error)
     }
 
+    /// Implements `if_p`. Returns the object that runs an `else` block if a property has no value.
     fn if_property(&mut self, args: &Args) -> R<Value> {
         let mut values = Vec::new();
         for name in &args.list {
@@ -110,6 +113,7 @@ impl Interp {
         Ok(self.object(class, Data::Else { active: false }))
     }
 
+    /// Calls `else` or `else_if_p` on the result of `if_p`.
     pub(super) fn else_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
         let Data::Else { active } = *object.data.borrow() else { return Ok(None) };
         Ok(Some(match name {

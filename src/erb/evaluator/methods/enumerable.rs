@@ -1,4 +1,4 @@
-//! Iteration, and the methods every collection has.
+//! Iteration over collections, and the methods of Enumerable.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use crate::evaluator::eval::{Args, Flow, Interp, R};
 use crate::evaluator::value::{Data, RHash, Value};
 
 impl Interp {
-    /// Visits the elements of a collection until told to stop.
+    /// Visits the elements of a collection until `visit` breaks. Other values raise `TypeError`.
     pub(crate) fn each(
         &mut self,
         over: &Value,
@@ -18,7 +18,7 @@ impl Interp {
         match over {
             Value::Array(array) => {
                 let mut index = 0;
-                // The array may change on the way.
+                // The visitor can change the array.
                 while let Some(item) = array.get(index) {
                     self.step(1)?;
                     index += 1;
@@ -69,15 +69,16 @@ impl Interp {
         }
     }
 
-    /// Visits by calling `each` (or what an enumerator stands for) with a block.
+    /// Visits the values that `each` yields, or for an enumerator its stored method.
     fn each_by_method(
         &mut self,
         over: &Value,
         visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
     ) -> R<()> {
-        // A block must own what it uses, so elements are gathered first; a bound keeps endless ones finite.
-        let gathered = Rc::new(RefCell::new(Vec::new()));
-        let sink = Rc::clone(&gathered);
+        // A block must own its data, so all elements are collected before the first visit. The limits end an
+        // endless iteration.
+        let collected = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&collected);
         let block = Value::native(move |it, args| {
             it.step(1)?;
             it.charge(32)?;
@@ -87,7 +88,7 @@ impl Interp {
             Ok(Value::Nil)
         });
         self.run_each(over, block)?;
-        let items = gathered.take();
+        let items = collected.take();
         for item in items {
             if visit(self, item)?.is_break() {
                 break;
@@ -96,7 +97,7 @@ impl Interp {
         Ok(())
     }
 
-    /// Calls `each`, or for an enumerator the method it stands for, with this block.
+    /// Calls `each` with a block, or for an enumerator its stored method.
     pub(crate) fn run_each(&mut self, over: &Value, block: Value) -> R<Value> {
         if let Value::Object(object) = over {
             let call = match &*object.data.borrow() {
@@ -112,7 +113,7 @@ impl Interp {
         self.call_with(over, "each", Args::with_block(Vec::new(), block))
     }
 
-    /// The elements of a collection.
+    /// Returns the elements of a collection.
     pub(crate) fn collect(&mut self, over: &Value) -> R<Vec<Value>> {
         if let Value::Array(array) = over {
             return Ok(array.to_vec());
@@ -126,13 +127,13 @@ impl Interp {
         Ok(items)
     }
 
-    /// The methods of Enumerable.
+    /// Calls a method of Enumerable.
     pub(crate) fn enumerable_method(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         if let Some(value) = self.enumerable_search(over, name, args)? {
             return Ok(Some(value));
         }
         let block = args.block.as_ref();
-        // Without a block these make an enumerator.
+        // Methods that return an enumerator when they are called without a block.
         const ENUMERATING: &[&str] = &[
             "map",
             "collect",
@@ -310,7 +311,7 @@ impl Interp {
                 let sorted = self.sort_with(keyed, |it, a, b| it.order(&first(a), &first(b)))?;
                 Value::array(sorted.iter().map(second).collect())
             }
-            "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => self.extreme(over, name, args)?,
+            "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => self.min_max(over, name, args)?,
             "zip" => {
                 let items = self.collect(over)?;
                 let mut others = Vec::new();
@@ -408,7 +409,7 @@ impl Interp {
         }))
     }
 
-    /// `loop` and friends end at `StopIteration`.
+    /// Returns true for the exception `StopIteration`, which ends `loop`.
     pub(crate) fn ends_iteration(&mut self, flow: &Flow) -> bool {
         self.raised(flow, "StopIteration")
     }

@@ -1,4 +1,4 @@
-//! Enumerable: one value of many, and their order.
+//! Enumerable methods that reduce a collection to one value or sort it.
 
 use std::cmp::Ordering;
 
@@ -6,6 +6,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RHash, Value};
 
 impl Interp {
+    /// Implements `inject` and `reduce`.
     pub(super) fn inject(&mut self, over: &Value, args: &Args) -> R<Value> {
         let (mut total, operator) = match (args.list.as_slice(), &args.block) {
             ([operator], None) => (None, Some(self.name_arg(operator)?)),
@@ -26,9 +27,10 @@ impl Interp {
         Ok(total.unwrap_or(Value::Nil))
     }
 
+    /// Implements `sum`.
     pub(super) fn sum(&mut self, over: &Value, args: &Args) -> R<Value> {
         let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
-        // Floats are added with compensation, as Ruby does.
+        // Floats are added by the Kahan-Babuska algorithm, as in Ruby.
         let mut compensation = 0.0;
         let mut floating = matches!(total, Value::Float(_));
         for item in self.collect(over)? {
@@ -56,7 +58,7 @@ impl Interp {
         }
     }
 
-    /// Sorted by `<=>` or by a block.
+    /// Sorts by a block, or by `<=>` without one.
     pub(crate) fn sort_values(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
         match block {
             None => self.sort_with(items, |it, a, b| it.order(a, b)),
@@ -67,6 +69,7 @@ impl Interp {
         }
     }
 
+    /// Compares two values by a block. Raises `ArgumentError` if the block returns nil.
     pub(super) fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> R<Ordering> {
         match self.yield_to(block, vec![a.clone(), b.clone()])? {
             Value::Nil => {
@@ -78,7 +81,7 @@ impl Interp {
         }
     }
 
-    /// Without repetitions.
+    /// Removes repeated items. With a block, items are equal if the block returns equal values.
     pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
         let seen = RHash::default();
         let mut out = Vec::new();
@@ -95,7 +98,8 @@ impl Interp {
         Ok(out)
     }
 
-    pub(super) fn extreme(&mut self, over: &Value, name: &str, args: &Args) -> R<Value> {
+    /// Implements `min`, `max`, `minmax` and their forms that end in `_by`.
+    pub(super) fn min_max(&mut self, over: &Value, name: &str, args: &Args) -> R<Value> {
         let items = self.collect(over)?;
         let by = name.ends_with("_by");
         let block = args.block.clone();
@@ -122,32 +126,32 @@ impl Interp {
             })?;
             return Ok(Value::array(sorted.iter().take(count).map(second).collect()));
         }
-        let mut least: Option<(Value, Value)> = None;
-        let mut most: Option<(Value, Value)> = None;
+        let mut min: Option<(Value, Value)> = None;
+        let mut max: Option<(Value, Value)> = None;
         for (key, item) in keyed {
-            let replace = match &least {
+            let replace = match &min {
                 None => true,
                 Some((best, _)) => order(self, &key, best)? == Ordering::Less,
             };
             if replace {
-                least = Some((key.clone(), item.clone()));
+                min = Some((key.clone(), item.clone()));
             }
-            let replace = match &most {
+            let replace = match &max {
                 None => true,
                 Some((best, _)) => order(self, &key, best)? == Ordering::Greater,
             };
             if replace {
-                most = Some((key, item));
+                max = Some((key, item));
             }
         }
-        let least = least.map_or(Value::Nil, |(_, item)| item);
-        let most = most.map_or(Value::Nil, |(_, item)| item);
+        let min = min.map_or(Value::Nil, |(_, item)| item);
+        let max = max.map_or(Value::Nil, |(_, item)| item);
         Ok(if name.starts_with("minmax") {
-            Value::array(vec![least, most])
+            Value::array(vec![min, max])
         } else if name.starts_with("min") {
-            least
+            min
         } else {
-            most
+            max
         })
     }
 }

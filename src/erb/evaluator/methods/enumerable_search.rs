@@ -1,4 +1,4 @@
-//! Enumerable: finding, counting and cutting.
+//! Enumerable methods that search, count and take parts of a collection.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -140,7 +140,7 @@ impl Interp {
             "grep" | "grep_v" => {
                 let pattern = self.arg(args, 0)?;
                 let mut items = Vec::new();
-                // The block sees what the pattern matched.
+                // The match is stored in the block's scope, so that the block can read it.
                 let env = match block {
                     Some(Value::Proc(block)) => match &block.kind {
                         ProcKind::Block { env, .. } => Some(Rc::clone(env)),

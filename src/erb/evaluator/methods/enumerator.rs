@@ -1,4 +1,6 @@
-//! Enumerators: a call waiting for its block.
+//! Methods of Enumerator.
+//!
+//! An enumerator stores a receiver, a method and arguments. It makes that call when it gets a block.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +10,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
-    /// The enumerator of a call.
+    /// Creates an enumerator for a call without its block.
     pub(crate) fn enumerator(&mut self, receiver: &Value, method: &str, args: Vec<Value>) -> R<Value> {
         let class = self.class("Enumerator");
         let data =
@@ -16,12 +18,12 @@ impl Interp {
         Ok(self.object(class, data))
     }
 
-    /// A lazy enumerator. Only what is finite is supported.
+    /// Creates a lazy enumerator. Its elements are computed eagerly, so an endless range is not supported.
     pub(super) fn lazy(&mut self, receiver: &Value) -> R<Value> {
         if let Value::Range(range) = receiver
             && range.to.is_nil()
         {
-            return Err(self.unsupported("a lazy enumerator without end"));
+            return Err(self.unsupported("an endless lazy enumerator"));
         }
         let class = self.class("Enumerator::Lazy");
         let data = Data::Enumerator {

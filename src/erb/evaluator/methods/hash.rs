@@ -1,4 +1,4 @@
-//! Hash.
+//! Methods of Hash.
 
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ const EDITS: &[&str] = &[
 ];
 
 impl Interp {
-    /// `hash[key]`, with its default.
+    /// Returns `hash[key]`, or the hash's default if the key is missing.
     pub(crate) fn hash_get(&mut self, hash: &Rc<RHash>, key: &Value) -> R<Value> {
         if let Some(value) = hash.get(key) {
             return Ok(value);
@@ -265,14 +265,14 @@ impl Interp {
                     return self.no_conversion(&other, "Hash");
                 };
                 let (small, large) = if name.starts_with('<') { (hash, &other) } else { (&other, hash) };
-                let mut inside = name.len() == 2 || small.len() < large.len();
+                let mut is_subset = name.len() == 2 || small.len() < large.len();
                 for (key, value) in small.pairs() {
-                    inside &= match large.get(&key) {
+                    is_subset &= match large.get(&key) {
                         Some(found) => self.equal(&found, &value)?,
                         None => false,
                     };
                 }
-                Value::Bool(inside)
+                Value::Bool(is_subset)
             }
             "compare_by_identity?" => Value::Bool(false),
             "hash" => Value::Int(hash.len() as i64),
@@ -285,6 +285,7 @@ impl Interp {
         }))
     }
 
+    /// Calls a method that changes the hash.
     fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> R<Value> {
         let this = Value::Hash(Rc::clone(hash));
         if hash.frozen.get() {

@@ -1,5 +1,5 @@
-//! The functions every object may call on itself: `raise`, `loop`, `format`, `Integer` and the like; and what
-//! only makes sense with the calling scope at hand.
+//! Private methods of every object: `raise`, `loop`, `format`, `Integer` and the like, and the methods that
+//! need the caller's scope.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::evaluator::eval::{Args, Env, Flow, Interp, R};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Object, ProcKind, RProc, Value, Visibility};
 
-/// Libraries a template may require: built in here, as far as they go.
+/// Libraries that a template can `require`. Their supported parts are built in.
 const LIBRARIES: &[&str] = &[
     "base64",
     "bigdecimal",
@@ -50,7 +50,7 @@ const LIBRARIES: &[&str] = &[
 ];
 
 impl Interp {
-    /// Calls that need the scope they stand in.
+    /// Calls a method that needs the caller's scope, such as `block_given?` or `private`.
     pub(crate) fn own_call(
         &mut self,
         this: &Value,
@@ -131,6 +131,7 @@ impl Interp {
         }))
     }
 
+    /// Implements `private`, `public`, `protected` and `module_function`.
     fn set_visibility(
         &mut self,
         class: &Rc<crate::evaluator::value::Class>,
@@ -176,7 +177,7 @@ impl Interp {
         Ok(args.list.first().cloned().unwrap_or(Value::Nil))
     }
 
-    /// Functions.
+    /// Calls a private method that every object has.
     pub(crate) fn kernel(
         &mut self,
         this: &Value,
@@ -212,7 +213,8 @@ impl Interp {
                 let template = self.string_arg(&template)?;
                 Value::str(stdlib::format::format(self, &template, &args.list[1..])?)
             }
-            // What a template prints goes to the renderer's own output, which nobody reads.
+            // Output goes to the standard output of BOSH's renderer and not into the file, so it is
+            // discarded.
             "puts" | "print" | "printf" | "pp" | "warn" | "putc" | "srand" | "private_constant" => {
                 if name == "pp" { args.get(0).cloned().unwrap_or(Value::Nil) } else { Value::Nil }
             }
@@ -221,7 +223,7 @@ impl Interp {
                 let strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
                 let radix = match args.positional().get(1) {
-                    // A negative one only lets a prefix say otherwise.
+                    // With a negative base, a prefix of the digits takes precedence.
                     Some(Value::Int(..0)) => return Err(self.unsupported("Integer() with a negative base")),
                     Some(_) if !matches!(value, Value::Str(_)) => {
                         return self.argument_error("base specified for non string value");
@@ -323,7 +325,7 @@ impl Interp {
         }))
     }
 
-    /// `Float(value)`
+    /// Implements `Float(value)`.
     pub(crate) fn float_of(&mut self, value: &Value) -> R<Value> {
         Ok(Value::Float(match value {
             Value::Float(float) => *float,
@@ -343,7 +345,7 @@ impl Interp {
         }))
     }
 
-    /// `Integer(value)`
+    /// Implements `Integer(value, radix)`. A radix of 0 follows the prefix of the digits.
     pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
         match value {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),

@@ -1,4 +1,4 @@
-//! Set.
+//! Methods of Set.
 
 use std::rc::Rc;
 
@@ -48,8 +48,8 @@ impl Interp {
             }
             "delete" | "delete?" => {
                 let item = self.arg(args, 0)?;
-                let gone = set.remove(&item).is_some();
-                if !gone && name == "delete?" { Value::Nil } else { this }
+                let removed = set.remove(&item).is_some();
+                if !removed && name == "delete?" { Value::Nil } else { this }
             }
             "merge" | "subtract" => {
                 for other in &args.list {
@@ -93,10 +93,10 @@ impl Interp {
                     "&" | "intersection" => items.retain(|item| right.get(item).is_some()),
                     "-" | "difference" => items.retain(|item| right.get(item).is_none()),
                     _ => {
-                        let mut only: Vec<Value> =
+                        let mut exclusive: Vec<Value> =
                             other.into_iter().filter(|item| set.get(item).is_none()).collect();
-                        only.extend(items.into_iter().filter(|item| right.get(item).is_none()));
-                        items = only;
+                        exclusive.extend(items.into_iter().filter(|item| right.get(item).is_none()));
+                        items = exclusive;
                     }
                 }
                 self.new_set(items)
@@ -106,15 +106,15 @@ impl Interp {
                 let other = self.arg(args, 0)?;
                 let other =
                     RHash::from_pairs(self.collect(&other)?.into_iter().map(|item| (item, Value::Nil)));
-                let within = |a: &RHash, b: &RHash| keys(a).iter().all(|item| b.get(item).is_some());
-                let meets = keys(&set).iter().any(|item| other.get(item).is_some());
+                let is_subset = |a: &RHash, b: &RHash| keys(a).iter().all(|item| b.get(item).is_some());
+                let overlaps = keys(&set).iter().any(|item| other.get(item).is_some());
                 Value::Bool(match name {
-                    "subset?" | "<=" => within(&set, &other),
-                    "superset?" | ">=" => within(&other, &set),
-                    "proper_subset?" | "<" => within(&set, &other) && set.len() < other.len(),
-                    "proper_superset?" | ">" => within(&other, &set) && other.len() < set.len(),
-                    "disjoint?" => !meets,
-                    _ => meets,
+                    "subset?" | "<=" => is_subset(&set, &other),
+                    "superset?" | ">=" => is_subset(&other, &set),
+                    "proper_subset?" | "<" => is_subset(&set, &other) && set.len() < other.len(),
+                    "proper_superset?" | ">" => is_subset(&other, &set) && other.len() < set.len(),
+                    "disjoint?" => !overlaps,
+                    _ => overlaps,
                 })
             }
             "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
