@@ -8,6 +8,7 @@ use sha1::Digest as _;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
+/// Returns the algorithm of a class name or algorithm name.
 fn algorithm(label: &str) -> Option<&'static str> {
     match label.rsplit("::").next()?.to_ascii_uppercase().as_str() {
         "MD5" => Some("MD5"),
@@ -19,7 +20,7 @@ fn algorithm(label: &str) -> Option<&'static str> {
     }
 }
 
-/// The digest of these bytes.
+/// Returns the digest of bytes.
 pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
     match algorithm {
         "SHA1" => sha1::Sha1::digest(bytes).to_vec(),
@@ -30,7 +31,7 @@ pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The digest in hexadecimal.
+/// Returns the digest of bytes in hexadecimal.
 pub(crate) fn hex(algorithm: &str, bytes: &[u8]) -> String {
     hex::encode(digest(algorithm, bytes))
 }
@@ -39,7 +40,8 @@ fn binary(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }
 
-fn shown(name: &str, sum: &[u8]) -> Option<Value> {
+/// Returns a digest in the encoding of the method `hexdigest`, `base64digest` or `digest`.
+fn encoded(name: &str, sum: &[u8]) -> Option<Value> {
     Some(match name {
         "hexdigest" => Value::str(hex::encode(sum)),
         "base64digest" => Value::str(base64::engine::general_purpose::STANDARD.encode(sum)),
@@ -68,7 +70,7 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
             };
             let data = it.arg(args, 1)?;
             let data = super::base64::bytes_of(it, &data)?;
-            return Ok(shown(name, &digest(found, &data)));
+            return Ok(encoded(name, &digest(found, &data)));
         }
         _ => return Ok(None),
     };
@@ -85,7 +87,7 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
     let data = it.arg(args, 0)?;
     let data = super::base64::bytes_of(it, &data)?;
     it.step(data.len() as u64 / 64)?;
-    Ok(shown(name, &digest(found, &data)))
+    Ok(encoded(name, &digest(found, &data)))
 }
 
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
@@ -119,11 +121,11 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     Ok(match name {
         "to_s" => Some(Value::str(hex::encode(sum))),
         "digest_length" | "length" | "size" => Some(Value::Int(sum.len() as i64)),
-        _ => shown(name, &sum),
+        _ => encoded(name, &sum),
     })
 }
 
-/// `OpenSSL::HMAC.hexdigest(digest, key, data)`
+/// Implements `OpenSSL::HMAC.hexdigest(digest, key, data)` and the same call with another encoding.
 pub(crate) fn hmac_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
     if !matches!(name, "hexdigest" | "digest" | "base64digest") {
         return Ok(None);
@@ -147,10 +149,10 @@ pub(crate) fn hmac_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<
     inner.extend(data);
     let mut outer: Vec<u8> = key.iter().map(|byte| byte ^ 0x5c).collect();
     outer.extend(digest(found, &inner));
-    Ok(shown(name, &digest(found, &outer)))
+    Ok(encoded(name, &digest(found, &outer)))
 }
 
-/// MD5 (RFC 1321), which no other part of this program needs.
+/// Computes MD5 (RFC 1321). Only templates use it, so no dependency provides it.
 fn md5(bytes: &[u8]) -> [u8; 16] {
     const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     let constants: Vec<u32> =

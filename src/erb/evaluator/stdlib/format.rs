@@ -1,4 +1,4 @@
-//! `format` and `%`.
+//! `format`, `sprintf` and `String#%`.
 
 mod hex_float;
 
@@ -13,6 +13,7 @@ use crate::evaluator::eval::{Interp, R};
 use crate::evaluator::methods::{to_big, to_f64};
 use crate::evaluator::value::Value;
 
+/// The flags, width and precision of one directive.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Directive {
     left: bool,
@@ -24,36 +25,37 @@ struct Directive {
     precision: Option<usize>,
 }
 
-/// Widths and precisions above this are refused.
+/// Maximum width and precision.
 const MAX_WIDTH: i64 = 1 << 20;
-/// Digits after the point of the float with the most of them.
+/// Upper bound of the digits that a float can have after the point.
 const MAX_DIGITS: usize = 1100;
 
-/// How a template says which of its values it wants. One does not go with another.
+/// The way in which directives refer to values. One template cannot mix them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
+enum Reference {
     InOrder,
     ByNumber,
     ByName,
 }
 
-/// The values of a template.
+/// The values that are formatted.
 struct Values<'a> {
     list: &'a [Value],
     next: usize,
-    asks: Option<Asks>,
+    reference: Option<Reference>,
 }
 
 impl Values<'_> {
-    fn ask(&mut self, it: &mut Interp, how: Asks) -> R<()> {
-        if *self.asks.get_or_insert(how) == how {
+    /// Raises `ArgumentError` if another kind of reference was used before.
+    fn check_reference(&mut self, it: &mut Interp, reference: Reference) -> R<()> {
+        if *self.reference.get_or_insert(reference) == reference {
             return Ok(());
         }
         it.argument_error("numbered, unnumbered and named values are mixed")
     }
 
     fn next(&mut self, it: &mut Interp) -> R<Value> {
-        self.ask(it, Asks::InOrder)?;
+        self.check_reference(it, Reference::InOrder)?;
         self.next += 1;
         match self.list.get(self.next - 1) {
             Some(value) => Ok(value.clone()),
@@ -62,16 +64,16 @@ impl Values<'_> {
     }
 
     fn numbered(&mut self, it: &mut Interp, number: i64) -> R<Value> {
-        self.ask(it, Asks::ByNumber)?;
+        self.check_reference(it, Reference::ByNumber)?;
         match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
             Some(value) => Ok(value.clone()),
             None => it.argument_error("too few arguments"),
         }
     }
 
-    /// The value called so; how it stands in the template is for the error.
+    /// Returns the value with a name. `shown` is the reference in the template, for the error.
     fn named(&mut self, it: &mut Interp, name: &str, shown: &str) -> R<Value> {
-        self.ask(it, Asks::ByName)?;
+        self.check_reference(it, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
             return it.argument_error("one hash required");
         };
@@ -86,10 +88,11 @@ impl Values<'_> {
     }
 }
 
+/// Implements `format(template, *values)`.
 pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<String> {
     let mut out = String::new();
     let mut characters = template.chars().peekable();
-    let mut values = Values { list: values, next: 0, asks: None };
+    let mut values = Values { list: values, next: 0, reference: None };
     while let Some(character) = characters.next() {
         if character != '%' {
             out.push(character);
@@ -135,7 +138,7 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                         return it.argument_error("width given twice");
                     }
                     if characters.peek().is_some_and(char::is_ascii_digit) {
-                        return Err(it.unsupported("a width by number"));
+                        return Err(it.unsupported("a width from a numbered value"));
                     }
                     let width = values.next(it)?;
                     let width = it.int_arg(&width)?;
@@ -172,7 +175,7 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                     let value = values.named(it, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
                         let text = it.text_of(&value)?;
-                        pad(&mut out, &directive, &cut(text, &directive));
+                        pad(&mut out, &directive, &truncate(text, &directive));
                         break;
                     }
                     wanted = Some(value);
@@ -211,6 +214,7 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
     digits
 }
 
+/// Checks a width or precision, and counts the memory for it.
 fn limited(it: &mut Interp, number: i64) -> R<usize> {
     if number > MAX_WIDTH {
         return it.argument_error("width too big");
@@ -219,13 +223,15 @@ fn limited(it: &mut Interp, number: i64) -> R<usize> {
     Ok(number.max(0) as usize)
 }
 
-fn cut(text: String, directive: &Directive) -> String {
+/// Shortens a text to the precision.
+fn truncate(text: String, directive: &Directive) -> String {
     match directive.precision {
         Some(precision) => text.chars().take(precision).collect(),
         None => text,
     }
 }
 
+/// Appends one value by its conversion, such as `d` or `s`.
 fn convert(
     it: &mut Interp,
     out: &mut String,
@@ -236,11 +242,11 @@ fn convert(
     match conversion {
         's' => {
             let text = it.text_of(value)?;
-            pad(out, directive, &cut(text, directive));
+            pad(out, directive, &truncate(text, directive));
         }
         'p' => {
             let text = it.inspect(value)?;
-            pad(out, directive, &cut(text, directive));
+            pad(out, directive, &truncate(text, directive));
         }
         'c' => {
             let text = match value {
@@ -249,7 +255,7 @@ fn convert(
                     let code = it.int_arg(code)?;
                     match u32::try_from(code).ok().and_then(char::from_u32) {
                         Some(character) => character.to_string(),
-                        // Ruby makes of these bytes that are no text.
+                        // Ruby turns these codes into bytes that are not valid text.
                         None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
                             return Err(it.unsupported(format!("the character {code}")));
                         }
@@ -283,7 +289,7 @@ fn convert(
         }
         'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
             let float = match value {
-                // A whole number keeps all its digits.
+                // An integer is not converted to a float, so that it keeps all its digits.
                 Value::Int(_) | Value::Big(_) if conversion == 'f' => {
                     let value = to_big(value);
                     let mut digits = value.magnitude().to_string();
@@ -314,7 +320,15 @@ fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, p
     signed(out, directive, negative, prefix, &digits, directive.precision.is_none());
 }
 
-fn signed(out: &mut String, directive: &Directive, negative: bool, prefix: &str, digits: &str, zeros: bool) {
+/// Appends digits with their sign and prefix. `zero_padding` allows the flag `0`.
+fn signed(
+    out: &mut String,
+    directive: &Directive,
+    negative: bool,
+    prefix: &str,
+    digits: &str,
+    zero_padding: bool,
+) {
     let sign = match (negative, directive.plus, directive.space) {
         (true, _, _) => "-",
         (false, true, _) => "+",
@@ -322,7 +336,7 @@ fn signed(out: &mut String, directive: &Directive, negative: bool, prefix: &str,
         _ => "",
     };
     let mut digits = digits.to_owned();
-    if directive.zero && !directive.left && zeros {
+    if directive.zero && !directive.left && zero_padding {
         let width = directive.width.unwrap_or(0).saturating_sub(sign.len() + prefix.len());
         while digits.len() < width {
             digits.insert(0, '0');
@@ -333,35 +347,38 @@ fn signed(out: &mut String, directive: &Directive, negative: bool, prefix: &str,
 
 fn floating(out: &mut String, directive: &Directive, float: f64, conversion: char) {
     let negative = float.is_sign_negative() && !float.is_nan();
-    let size = float.abs();
+    let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
         let plain = Directive { zero: false, precision: None, ..*directive };
         return signed(out, &plain, negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
-        let digits = hex_float(size, directive.precision, directive.alternate);
+        let digits = hex_float(magnitude, directive.precision, directive.alternate);
         let mut text = String::new();
         signed(&mut text, directive, negative, "0x", &digits, true);
         out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
         return;
     }
     let wanted = directive.precision.unwrap_or(6);
-    // No float has more digits than that: the others are zeros.
+    // No float has more digits, so the remaining ones are zeros.
     let precision = wanted.min(MAX_DIGITS);
     let zeros = "0".repeat(wanted - precision);
     let digits = match conversion {
-        'f' => format!("{size:.precision$}{zeros}"),
-        'e' | 'E' => {
-            exponent(size, precision, conversion).replacen(conversion, &format!("{zeros}{conversion}"), 1)
-        }
-        _ => general(size, precision.max(1), conversion, directive.alternate),
+        'f' => format!("{magnitude:.precision$}{zeros}"),
+        'e' | 'E' => exponent(magnitude, precision, conversion).replacen(
+            conversion,
+            &format!("{zeros}{conversion}"),
+            1,
+        ),
+        _ => general(magnitude, precision.max(1), conversion, directive.alternate),
     };
     signed(out, directive, negative, "", &digits, true);
 }
 
-fn exponent(size: f64, precision: usize, conversion: char) -> String {
-    let text = format!("{size:.precision$e}");
+/// Writes a number with an exponent, as `%e` does.
+fn exponent(magnitude: f64, precision: usize, conversion: char) -> String {
+    let text = format!("{magnitude:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let letter = if conversion.is_uppercase() { 'E' } else { 'e' };
@@ -369,25 +386,27 @@ fn exponent(size: f64, precision: usize, conversion: char) -> String {
     format!("{mantissa}{letter}{sign}{:02}", exponent.abs())
 }
 
-fn general(size: f64, precision: usize, conversion: char, keep: bool) -> String {
-    let scientific = format!("{size:.*e}", precision - 1);
+/// Writes a number as `%g` does. `keep_zeros` keeps the zeros at the end of the fraction.
+fn general(magnitude: f64, precision: usize, conversion: char, keep_zeros: bool) -> String {
+    let scientific = format!("{magnitude:.*e}", precision - 1);
     let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
     let trim = |text: String| {
-        if keep || !text.contains('.') {
+        if keep_zeros || !text.contains('.') {
             text
         } else {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         }
     };
     if power < -4 || power >= precision as i32 {
-        let text = exponent(size, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
+        let text = exponent(magnitude, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
         let at = text.find(['e', 'E']).unwrap_or(text.len());
         return trim(text[..at].to_owned()) + &text[at..];
     }
     let decimals = (precision as i32 - 1 - power).max(0) as usize;
-    trim(format!("{size:.decimals$}"))
+    trim(format!("{magnitude:.decimals$}"))
 }
 
+/// Appends a text padded with blanks to the width.
 fn pad(out: &mut String, directive: &Directive, text: &str) {
     let width = directive.width.unwrap_or(0);
     let missing = width.saturating_sub(text.chars().count());

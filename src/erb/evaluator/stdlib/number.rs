@@ -1,10 +1,11 @@
-//! Numbers in text.
+//! Reads numbers from strings.
 
 use num_bigint::BigInt;
 
 use crate::evaluator::value::Value;
 
-/// The integer a text starts with, 0 if none: `to_i`. A radix of 0 follows the prefix (`0x`, `0b`, `0`).
+/// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. A radix of 0 follows
+/// the prefix (`0x`, `0b`, `0`).
 pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
     let (negative, rest) = sign(text.trim_start_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, 8);
@@ -12,7 +13,7 @@ pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
     parse(negative, &digits, radix).unwrap_or(Value::Int(0))
 }
 
-/// The integer a text is, all of it: `Integer()`. A radix of 0 follows the prefix.
+/// Returns the integer if the whole text is one, as `Integer()` does. A radix of 0 follows the prefix.
 pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
     let (negative, rest) = sign(text.trim_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, 10);
@@ -23,12 +24,13 @@ pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
     parse(negative, &digits, radix)
 }
 
-/// What Ruby skips around a number: a no-break space is not among it.
+/// Returns true for the blanks that Ruby skips around a number. A no-break space is not one of them.
 pub(crate) fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }
 
-/// The digits a text starts with, without the single underscores between them, and how long they are with them.
+/// Returns the digits at the start of a text, without the single underscores between them. The second value
+/// is their length in bytes, with the underscores.
 fn digits_of(text: &str, radix: u32) -> (String, usize) {
     let mut digits = String::new();
     let mut length = 0;
@@ -47,20 +49,20 @@ fn digits_of(text: &str, radix: u32) -> (String, usize) {
     (digits, length)
 }
 
-/// The radix that a prefix says or confirms, and what follows the prefix. Without one, a radix of 0 is octal
-/// after a zero and else the given one.
-fn strip_radix(text: &str, radix: u32, otherwise: u32) -> (u32, &str) {
-    let said = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
+/// Returns the radix, and the text after a prefix such as `0x`. Without a prefix, a radix of 0 becomes 8 if
+/// the text starts with a zero, and `default` otherwise.
+fn strip_radix(text: &str, radix: u32, default: u32) -> (u32, &str) {
+    let prefixed = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
         Some("0x") => Some(16),
         Some("0b") => Some(2),
         Some("0o") => Some(8),
         Some("0d") => Some(10),
         _ => None,
     };
-    match said {
-        Some(said) if radix == 0 || radix == said => (said, &text[2..]),
+    match prefixed {
+        Some(prefixed) if radix == 0 || radix == prefixed => (prefixed, &text[2..]),
         _ if radix == 0 && text.len() > 1 && text.starts_with('0') => (8, text),
-        _ if radix == 0 => (otherwise, text),
+        _ if radix == 0 => (default, text),
         _ => (radix, text),
     }
 }
@@ -78,7 +80,7 @@ fn parse(negative: bool, digits: &str, radix: u32) -> Option<Value> {
     }
     match i64::from_str_radix(digits, radix) {
         Ok(value) => Some(Value::Int(if negative { -value } else { value })),
-        // What a template may hold is bounded, so is this.
+        // The number of digits is limited, because parsing them takes quadratic time.
         Err(_) if digits.len() < 10_000 => {
             let value = BigInt::parse_bytes(digits.as_bytes(), radix)?;
             Some(Value::big(if negative { -value } else { value }))
@@ -87,7 +89,7 @@ fn parse(negative: bool, digits: &str, radix: u32) -> Option<Value> {
     }
 }
 
-/// How many bytes of the text are a float.
+/// Returns the length in bytes of the float at the start of a text, or 0 if there is none.
 fn float_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |mut at: usize| {
@@ -122,13 +124,13 @@ fn float_length(text: &str) -> usize {
     at
 }
 
-/// The float a text starts with: `to_f`.
+/// Returns the float at the start of a text, or 0.0 if there is none, as `to_f` does.
 pub(crate) fn float_prefix(text: &str) -> f64 {
     let text = text.trim_start_matches(is_space);
     text[..float_length(text)].replace('_', "").parse().unwrap_or(0.0)
 }
 
-/// The float a text is: `Float()`.
+/// Returns the float if the whole text is one, as `Float()` does.
 pub(crate) fn float_strict(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
     let (negative, unsigned) = sign(text);
@@ -141,7 +143,7 @@ pub(crate) fn float_strict(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok()
 }
 
-/// A float in C's hexadecimal notation: `1.8p3` is 12.
+/// Reads a float in C's hexadecimal notation without its `0x`: `1.8p3` is 12.
 fn hex_float(text: &str) -> Option<f64> {
     let (mantissa, power) = match text.split_once(['p', 'P']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),

@@ -1,4 +1,6 @@
-//! `pack` and `unpack`, as far as templates use them: `m`, `m0`, `H*`, `h*`, `C*`, `a`, `A`, `U*`, `N`, `n`, `B*`.
+//! `Array#pack` and `String#unpack`.
+//!
+//! The directives `m`, `H`, `a`, `A`, `C`, `c`, `N`, `n` and `U` are supported, and in `unpack` also `B`.
 
 use std::rc::Rc;
 
@@ -8,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RString, Value};
 
+/// One directive of a layout, with its count or `*`.
 struct Directive {
     kind: char,
     count: Option<usize>,
@@ -30,7 +33,7 @@ fn directives(layout: &str) -> Vec<Directive> {
     out
 }
 
-/// `array.pack(layout)`
+/// Implements `array.pack(layout)`.
 pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
     let layout = it.arg(args, 0)?;
     let layout = it.string_arg(&layout)?;
@@ -101,7 +104,7 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
     }
 }
 
-/// `text.unpack(layout)`
+/// Implements `text.unpack(layout)`.
 pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value>> {
     let mut out = Vec::new();
     let mut rest = bytes;

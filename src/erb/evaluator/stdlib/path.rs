@@ -1,4 +1,4 @@
-//! `File`, as far as it is about names and not about files.
+//! The functions of `File` that work on path names and access no file.
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
@@ -67,6 +67,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
     })))
 }
 
+/// Joins the parts of a path with one slash between them.
 fn join(parts: &[String]) -> String {
     let mut out = String::new();
     for (index, part) in parts.iter().enumerate() {

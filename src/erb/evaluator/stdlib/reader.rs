@@ -1,6 +1,6 @@
-//! `StringIO`, and unpacking what is compressed: `Zlib`.
+//! `StringIO`, and decompression with `Zlib`.
 //!
-//! Compressing is not supported: its result depends on the version of the library that does it.
+//! Compression is not supported, because its result depends on the version of the library.
 
 use std::io::Read;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
-/// `new` of the readers, and the functions of `Zlib`.
+/// Calls `new` of a reader, or a function of `Zlib`.
 pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
     let label = class.label();
     Ok(Some(match (label.as_str(), name) {
@@ -33,10 +33,10 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
                 _ => None,
             };
             let Some(source) = source else {
-                return Err(it.unsupported("Zlib::GzipReader of something else than a StringIO"));
+                return Err(it.unsupported("a Zlib::GzipReader whose source is not a StringIO"));
             };
-            let bytes = unpack(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
-            // What a reader gives is text unless it is told otherwise.
+            let bytes = decompress(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            // The content is text if it is valid UTF-8, and a binary string otherwise.
             let text = match String::from_utf8(bytes) {
                 Ok(text) => RString::new(text),
                 Err(error) => RString::from_bytes(error.as_bytes()),
@@ -45,12 +45,12 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
         }
         ("Zlib", "gunzip") => {
             let source = bytes_of(it, args)?;
-            let bytes = unpack(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            let bytes = decompress(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
             super::base64::binary(&bytes)
         }
         ("Zlib", "inflate") | ("Zlib::Inflate", "inflate") => {
             let source = bytes_of(it, args)?;
-            let bytes = unpack(it, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
+            let bytes = decompress(it, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
             super::base64::binary(&bytes)
         }
         ("Zlib", "crc32") => {
@@ -69,8 +69,8 @@ fn bytes_of(it: &mut Interp, args: &Args) -> R<Vec<u8>> {
     super::base64::bytes_of(it, &value)
 }
 
-/// Reads to the end. Each piece counts before the next one is read.
-fn unpack(it: &mut Interp, mut from: impl Read, class: &str) -> R<Vec<u8>> {
+/// Decompresses to the end. Each piece counts towards the memory limit before the next one is read.
+fn decompress(it: &mut Interp, mut from: impl Read, class: &str) -> R<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {
@@ -85,15 +85,15 @@ fn unpack(it: &mut Interp, mut from: impl Read, class: &str) -> R<Vec<u8>> {
     }
 }
 
-/// The methods of the readers.
+/// Calls a method of a reader.
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
     let (text, read) = match &*object.data.borrow() {
         Data::Reader(text, read) => (Rc::clone(text), *read),
         _ => return Ok(None),
     };
-    let plain = object.class.label() == "StringIO";
+    let is_string_io = object.class.label() == "StringIO";
     let this = Value::Object(Rc::clone(object));
-    let go = |at: usize| {
+    let seek = |at: usize| {
         if let Data::Reader(_, read) = &mut *object.data.borrow_mut() {
             *read = at;
         }
@@ -112,7 +112,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "read" if args.is_empty() => {
             it.charge(length)?;
             let rest = text.get().get(read..).unwrap_or_default().to_owned();
-            go(length);
+            seek(length);
             let rest = RString::new(rest);
             rest.binary.set(text.binary.get());
             Value::Str(Rc::new(rest))
@@ -125,7 +125,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 return Ok(Some(Value::Nil));
             }
             let end = line_end(read);
-            go(end);
+            seek(end);
             let line = text.get()[read..end].to_owned();
             Value::str(line)
         }
@@ -141,7 +141,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 lines.push(Value::str(&text.get()[at..end]));
                 at = end;
             }
-            go(length);
+            seek(length);
             if name == "readlines" {
                 Value::array(lines)
             } else {
@@ -154,13 +154,13 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         }
         "eof?" | "eof" => Value::Bool(read >= length),
         "rewind" => {
-            go(0);
+            seek(0);
             Value::Int(0)
         }
         "close" => Value::Nil,
-        "string" if plain => Value::Str(text),
-        "size" | "length" if plain => Value::Int(text.bytes().len() as i64),
-        "<<" | "write" | "print" | "puts" if plain => {
+        "string" if is_string_io => Value::Str(text),
+        "size" | "length" if is_string_io => Value::Int(text.bytes().len() as i64),
+        "<<" | "write" | "print" | "puts" if is_string_io => {
             if read < length {
                 return Err(it.unsupported(format!("StringIO#{name} before the end")));
             }
@@ -181,7 +181,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 it.append(&text, "\n", false)?;
                 written += 1;
             }
-            go(length + written);
+            seek(length + written);
             match name {
                 "<<" => this,
                 "write" => Value::Int(written as i64),

@@ -1,11 +1,11 @@
-//! Shellwords.
+//! `Shellwords`: quotes and splits the words of shell commands.
 
 use std::rc::Rc;
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RString, Value};
 
-/// A word quoted for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn escape(text: &str) -> String {
     if text.is_empty() {
         return "''".into();
@@ -26,7 +26,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The words of a command line. Ruby's are bytes where they are ASCII.
+/// Splits a command line into words. As in Ruby, words of ASCII characters are binary strings.
 pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -58,7 +58,7 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
                     None => return unmatched(it, text),
                 }
             },
-            // Before the end of a line or of the text it stands for itself.
+            // A backslash before a line break or at the end of the text stays in the word.
             '\\' => match characters.next() {
                 Some('\n') => word.push_str("\\\n"),
                 Some(other) => word.push(other),
@@ -76,6 +76,7 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
     Ok(Value::array(words.collect()))
 }
 
+/// Raises `ArgumentError` for a quote without its end.
 fn unmatched(it: &mut Interp, text: &str) -> R<Value> {
     let shown = it.inspect(&Value::str(text))?;
     it.argument_error(format!("Unmatched quote: {shown}"))

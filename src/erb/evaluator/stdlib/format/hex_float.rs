@@ -1,18 +1,19 @@
-//! Floats as `%a` writes them: a hexadecimal fraction times a power of two.
+//! Hexadecimal floats as `%a` writes them: a hexadecimal fraction times a power of two.
 
-/// Bits of a float's fraction, and the hexadecimal digits that takes.
+/// Number of bits in a float's fraction.
 const FRACTION_BITS: i32 = 52;
+/// Number of hexadecimal digits in a float's fraction.
 const FRACTION_DIGITS: usize = 13;
 
-/// A finite number that is not negative, without its `0x`: `1.8p+1` is 3.
+/// Returns a finite float that is not negative, without its `0x`: 3 is `1.8p+1`.
 pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -> String {
-    let (mut bits, mut power) = parts(size);
+    let (mut bits, mut power) = significand_and_power(size);
     let digits = precision.unwrap_or(FRACTION_DIGITS).min(FRACTION_DIGITS);
     let cut = (FRACTION_DIGITS - digits) * 4;
     if cut > 0 {
         let (rest, half) = (bits & ((1 << cut) - 1), 1 << (cut - 1));
         bits >>= cut;
-        // Half goes to the even neighbour.
+        // A tie is rounded to the even neighbour.
         if rest > half || rest == half && bits & 1 == 1 {
             bits += 1;
         }
@@ -32,9 +33,9 @@ pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -
     format!("{whole}{point}{fraction}p{power:+}")
 }
 
-/// The fraction with the one before it, and the power of two. Numbers too small for that one are moved until they
-/// have it.
-fn parts(size: f64) -> (u64, i32) {
+/// Splits a float into its significand, with the leading 1, and its power of two. Subnormal floats are
+/// normalised.
+fn significand_and_power(size: f64) -> (u64, i32) {
     if size == 0.0 {
         return (0, 0);
     }
