@@ -1,4 +1,4 @@
-//! Lays a document out: block style, two blanks of indentation, lines folded at 80 columns.
+//! Writes documents in block style, with an indentation of two blanks and lines folded after column 80.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,12 +9,12 @@ use crate::evaluator::eval::{Interp, R};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{Data, Value};
 
-/// Where lines are folded.
+/// Lines are folded at the first blank after this column.
 const WIDTH: usize = 80;
-/// Longer keys are written with `?`.
+/// Maximum length of a key in bytes. Longer keys are written with `?`.
 const KEY_LENGTH: usize = 128;
 
-/// A document as nodes, shared collections told apart by number.
+/// A node of a document. Each collection has a number, to which aliases refer.
 enum Item {
     Scalar { text: String, tag: Option<&'static str>, style: Style, plain: bool },
     Sequence(Vec<Item>, usize),
@@ -22,15 +22,17 @@ enum Item {
     Alias(usize),
 }
 
+/// Converts values to nodes.
 #[derive(Default)]
 struct Builder {
-    /// Collections already met, by address.
+    /// Numbers of the collections that have occurred, by address.
     seen: HashMap<usize, usize>,
-    /// Those met again, in the order of their second meeting.
+    /// Anchors of the collections that have occurred twice, by number. They count up in the order of the
+    /// second occurrence.
     anchors: HashMap<usize, usize>,
 }
 
-/// A whole document.
+/// Returns a document that consists of one value.
 pub(super) fn dump(it: &mut Interp, value: &Value) -> R<String> {
     let mut builder = Builder::default();
     let root = builder.build(it, value)?;
@@ -58,8 +60,8 @@ fn plain(text: impl Into<String>) -> Item {
 }
 
 impl Builder {
-    /// The number of a collection; none if it has been met before.
-    fn meet(&mut self, address: usize) -> Result<usize, Item> {
+    /// Gives a collection its number. The error is an alias if the collection has occurred before.
+    fn register(&mut self, address: usize) -> Result<usize, Item> {
         let next = self.seen.len();
         match self.seen.get(&address) {
             Some(&number) => {
@@ -99,7 +101,7 @@ impl Builder {
                 }
                 string(&text.get())
             }
-            Value::Array(array) => match self.meet(Rc::as_ptr(array) as usize) {
+            Value::Array(array) => match self.register(Rc::as_ptr(array) as usize) {
                 Err(alias) => alias,
                 Ok(number) => {
                     let mut items = Vec::new();
@@ -109,7 +111,7 @@ impl Builder {
                     Item::Sequence(items, number)
                 }
             },
-            Value::Hash(hash) => match self.meet(Rc::as_ptr(hash) as usize) {
+            Value::Hash(hash) => match self.register(Rc::as_ptr(hash) as usize) {
                 Err(alias) => alias,
                 Ok(number) => {
                     let mut pairs = Vec::new();
@@ -139,7 +141,7 @@ impl Builder {
                     let class = object.class.label();
                     return Err(it.unsupported(format!("YAML of a {class}")));
                 };
-                match self.meet(Rc::as_ptr(object) as usize) {
+                match self.register(Rc::as_ptr(object) as usize) {
                     Err(alias) => alias,
                     Ok(number) => {
                         let mut pairs = Vec::new();
@@ -158,9 +160,9 @@ impl Builder {
     }
 }
 
-/// The style Psych asks for.
+/// Returns a string as a scalar in the style that Psych requests.
 fn string(text: &str) -> Item {
-    // A line break that is more than one at the very end.
+    // A line break with more after it than one final line break.
     let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
     let mut tag = None;
     let mut plain = true;
@@ -170,9 +172,9 @@ fn string(text: &str) -> Item {
         tag = Some("!!str");
         plain = false;
         Style::Single
-    } else if matches!(text, "y" | "n") || starts_odd(text) {
+    } else if matches!(text, "y" | "n") || has_line_with_sign(text) {
         Style::Double
-    } else if !resolve::is_string(text) || odd_octal(text) {
+    } else if !resolve::is_string(text) || is_invalid_octal(text) {
         Style::Single
     } else {
         Style::Plain
@@ -180,29 +182,33 @@ fn string(text: &str) -> Item {
     Item::Scalar { text: text.to_owned(), tag, style, plain }
 }
 
-/// A line that starts with a sign and has no quote after it.
-fn starts_odd(text: &str) -> bool {
+/// Returns true if a line starts with a sign and has no double quote after it.
+fn has_line_with_sign(text: &str) -> bool {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     starts.filter(|at| *at < text.len()).any(|at| {
         let mut rest = text[at..].chars();
-        let odd = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
-        odd && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
+        let sign = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
+        sign && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
     })
 }
 
-/// `08` and the like: not a number, but one to be sure of.
-fn odd_octal(text: &str) -> bool {
+/// Returns true for a text such as `08`, which is not a number but is quoted by Psych.
+fn is_invalid_octal(text: &str) -> bool {
     text.strip_prefix('0')
         .is_some_and(|rest| rest.trim_start_matches(|c: char| matches!(c, '0'..='7')).starts_with(['8', '9']))
 }
 
+/// Writes nodes by the rules of libyaml.
 struct Emitter {
     out: String,
     column: usize,
+    /// True if the next indicator needs no blank before it.
     whitespace: bool,
+    /// True if the line has only indentation so far.
     indention: bool,
     indent: i64,
     anchors: HashMap<usize, usize>,
+    /// True if the last literal scalar keeps its final line breaks. The document then ends with `...`.
     open_ended: bool,
 }
 
@@ -217,7 +223,7 @@ impl Emitter {
         self.column = 0;
     }
 
-    /// A line break of the text, which need not be a line feed.
+    /// Writes a line break of the text, which can be another character than a line feed.
     fn break_as(&mut self, character: char) {
         self.out.push(character);
         self.column = 0;
@@ -319,7 +325,7 @@ impl Emitter {
         if style == Style::Plain && (!analysis.plain || (text.is_empty() && simple_key) || !plain) {
             style = Style::Single;
             if text.is_empty() && simple_key && tag.is_none() {
-                // Nil as a key: quoted, with a tag that says it is no string.
+                // Nil as a key is quoted, and the tag shows that it is not a string.
                 tag = Some("!");
             }
         }

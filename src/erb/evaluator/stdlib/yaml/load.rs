@@ -1,4 +1,4 @@
-//! YAML as Psych 4 reads it: `YAML.load` and `safe_load` of plain data.
+//! `YAML.load`, `safe_load` and `unsafe_load` of plain data, as in Psych 4.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -10,16 +10,16 @@ use crate::evaluator::stdlib::base64;
 use crate::evaluator::value::{RArray, RHash, Value};
 use yaml::tree::{self, Id, Kind, Tree};
 
-/// What a document may have besides plain data.
+/// The features that the caller permits on top of plain data.
 struct Allowed {
     symbols: bool,
     aliases: bool,
-    /// Times and dates, which are not supported then.
+    /// Times and dates. If they are permitted they are reported as unsupported.
     times: bool,
     symbolize_names: bool,
 }
 
-/// `YAML.load`, `safe_load` and `unsafe_load`.
+/// Implements `YAML.load`, `safe_load` and `unsafe_load`.
 pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
     let text = it.arg(args, 0)?;
     let text = it.string_arg(&text)?;
@@ -48,7 +48,7 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
     };
     it.charge(text.len().saturating_mul(4))?;
     let loaded = tree::parse(&text, |tree| match tree.root {
-        Some(root) => Loader { tree, allowed, made: HashMap::new() }.node(it, root),
+        Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(it, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
             Ok(option("fallback").unwrap_or(nothing))
@@ -60,11 +60,12 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
     })
 }
 
+/// Converts the nodes of a document to values.
 struct Loader<'a> {
     tree: &'a Tree<'a>,
     allowed: Allowed,
-    /// What aliases may mean.
-    made: HashMap<Id, Value>,
+    /// The values of the nodes read so far, for aliases.
+    values: HashMap<Id, Value>,
 }
 
 impl Loader<'_> {
@@ -75,19 +76,19 @@ impl Loader<'_> {
         match &raw.kind {
             Kind::Scalar { text, plain } => {
                 let value = self.scalar(it, text, *plain, raw.tag.as_deref())?;
-                self.made.insert(id, value.clone());
+                self.values.insert(id, value.clone());
                 Ok(value)
             }
             Kind::Alias(target) => {
                 if !self.allowed.aliases {
                     return Err(it.error("Psych::BadAlias", "Unknown alias"));
                 }
-                Ok(self.made.get(target).cloned().unwrap_or(Value::Nil))
+                Ok(self.values.get(target).cloned().unwrap_or(Value::Nil))
             }
             Kind::Seq(items) => {
                 self.collection_tag(it, raw.tag.as_deref())?;
                 let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
-                self.made.insert(id, Value::Array(Rc::clone(&array)));
+                self.values.insert(id, Value::Array(Rc::clone(&array)));
                 for item in items {
                     let item = self.node(it, *item)?;
                     array.items.borrow_mut().push(item);
@@ -97,7 +98,7 @@ impl Loader<'_> {
             Kind::Map(entries) => {
                 self.collection_tag(it, raw.tag.as_deref())?;
                 let hash = Rc::new(RHash::default());
-                self.made.insert(id, Value::Hash(Rc::clone(&hash)));
+                self.values.insert(id, Value::Hash(Rc::clone(&hash)));
                 for (key, value) in entries {
                     self.entry(it, &hash, *key, *value)?;
                 }
@@ -106,14 +107,15 @@ impl Loader<'_> {
         }
     }
 
+    /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
     fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
-        let merges = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
+        let is_merge = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
             && matches!(&self.tree.nodes[key].kind, Kind::Scalar { text, .. } if text == "<<");
         let by_list = matches!(self.tree.nodes[value].kind, Kind::Seq(_));
         let by_map = matches!(self.tree.nodes[value].kind, Kind::Map(_) | Kind::Alias(_));
         let mut key = self.node(it, key)?;
         let value = self.node(it, value)?;
-        if merges {
+        if is_merge {
             match &value {
                 Value::Hash(other) if by_map => {
                     for (key, value) in other.pairs() {
@@ -145,7 +147,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// A collection is what it is whatever its tag says, but for the tags that make something else of it.
+    /// Rejects the tags that give a collection another type. Psych ignores all other tags of collections.
     fn collection_tag(&self, it: &mut Interp, tag: Option<&str>) -> R<()> {
         let special = |tag: &&str| {
             let name = tag.strip_prefix("tag:yaml.org,2002:").or(tag.strip_prefix('!')).unwrap_or(tag);
@@ -158,7 +160,7 @@ impl Loader<'_> {
         }
     }
 
-    /// A scalar with a tag is read as if it had no quotes, unless the tag says that it is text.
+    /// Reads a scalar. If it has a tag, its quotes do not count, unless the tag makes it a string.
     fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
         match tag {
             None if plain => self.plain(it, text),
@@ -177,6 +179,7 @@ impl Loader<'_> {
         }
     }
 
+    /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
     fn plain(&self, it: &mut Interp, text: &str) -> R {
         let disallowed = |it: &mut Interp, class: &str| {
             Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))

@@ -1,4 +1,4 @@
-//! YAML as Ruby's Psych 4 (with libyaml 0.2.5) writes and reads it.
+//! `YAML`: writes and reads YAML as Ruby's Psych 4 does, with libyaml 0.2.5.
 
 mod emit;
 mod load;
@@ -8,7 +8,7 @@ mod scalar;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
-/// `value.to_yaml`
+/// Implements `value.to_yaml`.
 pub(crate) fn to_yaml(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
     if !args.is_empty() {
         return Err(it.unsupported("to_yaml with options"));

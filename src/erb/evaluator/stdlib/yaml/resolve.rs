@@ -1,21 +1,23 @@
-//! What Psych reads a plain scalar as. It also quotes a string that would not come back as one.
+//! Resolves plain scalars to values as Psych does.
+//!
+//! The emitter uses the same rules: it quotes a string that would not be read back as a string.
 
 use num_bigint::BigInt;
 
-/// What a plain scalar is.
+/// The value of a plain scalar.
 pub(super) enum Plain<'a> {
     Null,
     Bool(bool),
     Int(BigInt),
     Float(f64),
-    /// Without its colon.
+    /// The name of a symbol, without its colon.
     Symbol(&'a str),
     Date,
     Time,
     Text,
 }
 
-/// What a plain scalar of this text reads as.
+/// Returns the value that Psych reads from a plain scalar.
 pub(super) fn resolve(text: &str) -> Plain<'_> {
     if text.is_empty() {
         return Plain::Null;
@@ -78,7 +80,7 @@ fn integer(digits: &str) -> Option<BigInt> {
     Some(if digits.starts_with('-') { -number } else { number })
 }
 
-/// The weights are Psych's: of two parts, the first counts 3600.
+/// Reads a number in base 60. As in Psych, the first part counts 3600 even if there are only two parts.
 fn base_60(text: &str) -> Plain<'static> {
     let parts = text.split(':').map(|part| part.replace('_', ""));
     let weights = [3600.0, 60.0, 1.0];
@@ -87,7 +89,7 @@ fn base_60(text: &str) -> Plain<'static> {
     if text.contains('.') { Plain::Float(total) } else { Plain::Int(BigInt::from(total as i128)) }
 }
 
-/// Whether a plain scalar of this text reads back as this string.
+/// Returns true if Psych reads a plain scalar with this text as the same string.
 pub(super) fn is_string(text: &str) -> bool {
     if text.is_empty() {
         return false;
@@ -108,7 +110,8 @@ pub(super) fn is_string(text: &str) -> bool {
         || is_integer(text))
 }
 
-/// At most one character that is not a digit, point, colon or minus, then letters, blanks or signs.
+/// Returns true if the first or second character is a letter, blank or sign. A digit, point, colon or minus
+/// as the first character excludes the second.
 fn starts_like_text(text: &str) -> bool {
     let sign = |c: char| c.is_alphabetic() || c.is_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c);
     let mut characters = text.chars();
@@ -119,9 +122,10 @@ fn starts_like_text(text: &str) -> bool {
     !(first.is_ascii_digit() || matches!(first, '.' | ':' | '-')) && characters.next().is_some_and(sign)
 }
 
-fn digits(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
-    let count = text.bytes().take_while(u8::is_ascii_digit).count().min(most);
-    if count < least {
+/// Splits a number of `min` to `max` digits off the start of a text.
+fn digits(text: &str, min: usize, max: usize) -> Option<(u32, &str)> {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count().min(max);
+    if count < min {
         return None;
     }
     Some((text[..count].parse().ok()?, &text[count..]))

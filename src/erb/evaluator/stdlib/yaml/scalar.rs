@@ -1,6 +1,6 @@
-//! The styles a scalar can be written in, and which of them its text allows.
+//! The styles of scalars, and the analysis of the styles that a text allows.
 
-/// How a scalar is written.
+/// The style in which a scalar is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -9,15 +9,16 @@ pub(super) enum Style {
     Literal,
 }
 
-/// Which styles a text allows.
+/// The styles that a text allows.
 pub(super) struct Analysis {
+    /// True if the text has line breaks.
     pub(super) multiline: bool,
     pub(super) plain: bool,
     pub(super) single: bool,
     pub(super) block: bool,
 }
 
-/// Characters that are written as they are.
+/// Returns true for characters that are written without an escape.
 pub(super) fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{fffd}') && character != '\u{feff}'
 }
@@ -40,19 +41,19 @@ pub(super) fn analyze(text: &str) -> Analysis {
     let (mut after_space, mut after_break) = (false, false);
     for (index, &character) in characters.iter().enumerate() {
         let last = index + 1 == characters.len();
-        let followed = blank(index + 1);
-        let preceded = index == 0 || blank(index - 1);
+        let blank_after = blank(index + 1);
+        let blank_before = index == 0 || blank(index - 1);
         indicators |= if index == 0 {
             match character {
                 '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@'
                 | '`' => true,
-                '?' | ':' | '-' => followed,
+                '?' | ':' | '-' => blank_after,
                 _ => false,
             }
         } else {
             match character {
-                ':' => followed,
-                '#' => preceded,
+                ':' => blank_after,
+                '#' => blank_before,
                 _ => false,
             }
         };
@@ -73,16 +74,16 @@ pub(super) fn analyze(text: &str) -> Analysis {
             (after_space, after_break) = (false, false);
         }
     }
-    let unquotable = space_break || special;
+    let needs_escapes = space_break || special;
     Analysis {
         multiline: breaks,
-        plain: !(leading || trailing || break_space || unquotable || breaks || indicators),
-        single: !(break_space || unquotable),
-        block: !(trailing_space || unquotable),
+        plain: !(leading || trailing || break_space || needs_escapes || breaks || indicators),
+        single: !(break_space || needs_escapes),
+        block: !(trailing_space || needs_escapes),
     }
 }
 
-/// `\n`, `\x1F`, `\u2028` and so on.
+/// Returns the escape of a character in double quotes, such as `\n`, `\x1F` or `\uFEFF`.
 pub(super) fn escape(character: char) -> String {
     match character {
         '\0' => "\\0".into(),
