@@ -199,13 +199,13 @@ impl Interp {
                         let (from, to) = (self.int_arg(&range.from)?, self.int_arg(&range.to)?);
                         (from, to.saturating_sub(from).saturating_add(i64::from(!range.exclusive)))
                     }
-                    [Value::Range(_)] => return Err(self.unsupported("Integer#[] of this range")),
+                    [Value::Range(_)] => return Err(self.unsupported("Integer#[] with an endless range")),
                     [_, _] => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 0)?),
                     _ => (self.int_or(args, 0, 0)?, 1),
                 };
                 if count != 1 {
                     if bit < 0 || !(0..=4096).contains(&count) {
-                        return Err(self.unsupported("Integer#[] of these bits"));
+                        return Err(self.unsupported("Integer#[] with these bits"));
                     }
                     let mask = (BigInt::from(1) << (count as u64)) - 1;
                     Value::big((to_big(receiver) >> (bit as u64)) & mask)

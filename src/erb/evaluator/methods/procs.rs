@@ -40,8 +40,8 @@ impl Interp {
             }
             ">>" | "<<" => {
                 let other = self.arg(args, 0)?;
-                let mine = Value::Proc(Rc::clone(block));
-                let (first, second) = if name == ">>" { (mine, other) } else { (other, mine) };
+                let this = Value::Proc(Rc::clone(block));
+                let (first, second) = if name == ">>" { (this, other) } else { (other, this) };
                 Value::native(move |it, values| {
                     let middle = it.call(&first, "call", values)?;
                     it.call(&second, "call", vec![middle])

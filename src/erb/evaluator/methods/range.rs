@@ -245,7 +245,7 @@ impl Interp {
                             }
                         }
                     }
-                    _ => return Err(self.unsupported("Range#step of these values")),
+                    _ => return Err(self.unsupported("Range#step with values of these types")),
                 }
                 if args.block.is_some() {
                     this

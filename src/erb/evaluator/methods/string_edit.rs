@@ -136,7 +136,7 @@ impl Interp {
                             plain,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
                         );
-                        // A match whose replacement is the same text does not return nil.
+                        // The result is nil only without a match, even if the text stays the same.
                         let replaced = same && matches!(plain, "sub" | "gsub") && {
                             let pattern = self.arg(args, 0)?;
                             !self.all_matches(&before, &pattern, true)?.is_empty()

@@ -8,8 +8,8 @@ use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RMatch, RString, Value};
 
 impl Interp {
-    /// Converts a regular expression, or the source of one, to a regular expression. Other values raise
-    /// `TypeError`.
+    /// Returns a pattern argument as a regular expression. A string is the source of one, and other values
+    /// raise `TypeError`.
     pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
         match pattern {
             Value::Regexp(regexp) => Ok(Rc::clone(regexp)),

@@ -1,4 +1,4 @@
-//! Base64.
+//! `Base64`, which `pack` and `unpack` use as well.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use ::base64::engine::general_purpose::{
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RString, Value};
 
-/// The bytes of a string argument.
+/// Returns the bytes of a string argument. Other values raise `TypeError`.
 pub(super) fn bytes_of(it: &mut Interp, value: &Value) -> R<Vec<u8>> {
     match value {
         Value::Str(text) => Ok(text.bytes()),
@@ -20,7 +20,7 @@ pub(super) fn bytes_of(it: &mut Interp, value: &Value) -> R<Vec<u8>> {
     }
 }
 
-/// Base64 in lines of 60 characters, as `pack('m')` writes it.
+/// Encodes bytes in lines of 60 characters, as `pack('m')` does.
 pub(super) fn encode_lines(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.chunks(45) {
@@ -30,7 +30,7 @@ pub(super) fn encode_lines(bytes: &[u8]) -> String {
     out
 }
 
-/// Base64 read leniently, as `unpack('m')` reads it.
+/// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`.
 pub(super) fn decode_lenient(bytes: &[u8]) -> Vec<u8> {
     let config = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -48,7 +48,7 @@ pub(super) fn decode_lenient(bytes: &[u8]) -> Vec<u8> {
     engine.decode(clean).unwrap_or_default()
 }
 
-/// Decoded bytes: binary, as Ruby says.
+/// Returns bytes as a binary string.
 pub(super) fn binary(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }

@@ -1,9 +1,9 @@
-//! `ERB::Util` and `CGI`: escapes of HTML and URLs.
+//! `ERB::Util` and `CGI`: escape HTML and URLs.
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
-/// HTML's five characters.
+/// Escapes the five special characters of HTML.
 pub(super) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -19,7 +19,7 @@ pub(super) fn html(text: &str) -> String {
     out
 }
 
-/// Percent-encoding of all bytes but letters, digits and `keep`.
+/// Percent-encodes all bytes except ASCII letters, digits and those in `keep`.
 pub(super) fn percent(text: &str, keep: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -33,7 +33,7 @@ pub(super) fn percent(text: &str, keep: &str) -> String {
     out
 }
 
-/// Undoes percent-encoding; none if the bytes are not UTF-8.
+/// Decodes percent-encoding, and if `plus` is true `+` to a blank. Returns `None` if the bytes are not UTF-8.
 pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

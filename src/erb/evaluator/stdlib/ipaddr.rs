@@ -1,4 +1,4 @@
-//! IPAddr.
+//! `IPAddr`: addresses and networks.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Class, Data, Object, Value};
 
-/// An address with the mask it was given.
+/// An address with the length of its network prefix, in bits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     bits: u128,
@@ -46,11 +46,12 @@ impl Address {
         }
     }
 
-    /// Whether both are the same address, whatever the masks.
+    /// Returns true if both addresses are the same. Prefixes are not compared.
     pub(crate) fn same_host(&self, other: &Address) -> bool {
         self.bits == other.bits && self.v4 == other.v4
     }
 
+    /// Compares two addresses. Returns `None` for addresses of different families.
     pub(crate) fn compare(&self, other: &Address) -> Option<Ordering> {
         (self.v4 == other.v4).then(|| self.bits.cmp(&other.bits))
     }
@@ -59,7 +60,7 @@ impl Address {
         self.v4 == other.v4 && other.bits >= self.bits && other.last().bits <= self.last().bits
     }
 
-    /// The form of `inspect`.
+    /// Returns the form of `inspect`.
     pub(crate) fn inspect(&self) -> String {
         let mask =
             Address { bits: !self.host_mask() & (u128::MAX >> (128 - self.width())), prefix: 0, v4: self.v4 };
@@ -71,6 +72,7 @@ impl Address {
         }
     }
 
+    /// Returns the address with all digits of IPv6 written out.
     fn long(&self) -> String {
         match self.ip() {
             IpAddr::V4(ip) => ip.to_string(),
@@ -85,7 +87,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// Reads `address`, `address/prefix` or `address/mask`; the error is the rest of Ruby's message.
+/// Reads `address`, `address/prefix` or `address/mask`. The error is the class and message of Ruby's
+/// exception.
 fn parse(text: &str) -> Result<Address, (&'static str, String)> {
     let invalid = |what: &str| ("IPAddr::InvalidAddressError", format!("invalid address: {what}"));
     let (address, prefix) = match text.split_once('/') {
@@ -116,6 +119,7 @@ fn parse(text: &str) -> Result<Address, (&'static str, String)> {
     Ok(parsed.masked(length))
 }
 
+/// Converts an `IPAddr`, an integer or a string to an address.
 fn address_of(it: &mut Interp, value: &Value) -> R<Address> {
     if let Value::Object(object) = value
         && let Data::Address(address) = &*object.data.borrow()
@@ -153,22 +157,22 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
     Ok(Some(it.object(Rc::clone(class), Data::Address(address))))
 }
 
-/// `address == other`, where the other may be text.
+/// Implements `address == other`. `other` can be a string.
 pub(crate) fn equals(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
-    let Data::Address(mine) = &*object.data.borrow() else { return Ok(false) };
-    let mine = mine.clone();
+    let Data::Address(address) = &*object.data.borrow() else { return Ok(false) };
+    let address = address.clone();
     match address_of(it, other) {
-        Ok(other) => Ok(mine.same_host(&other)),
+        Ok(other) => Ok(address.same_host(&other)),
         Err(crate::evaluator::eval::Flow::Raise(_)) => Ok(false),
         Err(flow) => Err(flow),
     }
 }
 
-/// `range === address`
+/// Implements `network === address`.
 pub(crate) fn includes(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
-    let Data::Address(mine) = &*object.data.borrow() else { return Ok(false) };
-    let mine = mine.clone();
-    Ok(mine.contains(&address_of(it, other)?))
+    let Data::Address(address) = &*object.data.borrow() else { return Ok(false) };
+    let address = address.clone();
+    Ok(address.contains(&address_of(it, other)?))
 }
 
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
@@ -190,11 +194,11 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "family" => Value::Int(if address.v4 { 2 } else { 10 }),
         "prefix" => Value::Int(address.prefix.into()),
         "include?" | "===" => {
-            let other = it_arg(it, args)?;
+            let other = it.arg(args, 0)?;
             Value::Bool(includes(it, object, &other)?)
         }
         "==" => {
-            let other = it_arg(it, args)?;
+            let other = it.arg(args, 0)?;
             Value::Bool(equals(it, object, &other)?)
         }
         "mask" => {
@@ -258,8 +262,4 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         }
         _ => return Ok(None),
     }))
-}
-
-fn it_arg(it: &mut Interp, args: &Args) -> R<Value> {
-    it.arg(args, 0)
 }

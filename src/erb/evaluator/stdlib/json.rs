@@ -1,4 +1,4 @@
-//! JSON as Ruby's `json` writes and reads it.
+//! `JSON`: writes and reads JSON as Ruby's library does.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{RHash, Value};
 
-/// How a document is laid out.
+/// The layout and other options of a written document.
 #[derive(Clone)]
 pub(crate) struct Layout {
     indent: String,
@@ -45,6 +45,7 @@ impl Layout {
         }
     }
 
+    /// Applies the options of a call, such as `indent:` and `allow_nan:`.
     fn with_options(mut self, it: &mut Interp, options: Option<&Value>) -> R<Self> {
         let Some(Value::Hash(options)) = options else { return Ok(self) };
         for (name, place) in [
@@ -74,7 +75,7 @@ impl Layout {
     }
 }
 
-/// Writes a value.
+/// Writes values as JSON.
 struct Writer {
     layout: Layout,
     out: String,
@@ -120,7 +121,7 @@ impl Writer {
                     self.out.push_str(&it.text_of(&text)?);
                     return Ok(());
                 }
-                // `generate` uses to_h of a type only where it has to_json; others are shown by to_s.
+                // An object without a `to_json` of its own becomes the string that `to_s` returns.
                 let text = it.text_of(value)?;
                 self.string(&text);
             }
@@ -132,7 +133,8 @@ impl Writer {
         it.charge(8)
     }
 
-    fn nest(&mut self, it: &mut Interp, depth: i64) -> R<()> {
+    /// Raises `JSON::NestingError` if the nesting is too deep.
+    fn check_nesting(&mut self, it: &mut Interp, depth: i64) -> R<()> {
         if self.layout.max_nesting > 0 && depth > self.layout.max_nesting {
             return Err(it.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
         }
@@ -140,7 +142,7 @@ impl Writer {
     }
 
     fn array(&mut self, it: &mut Interp, items: &[Value], depth: i64) -> R<()> {
-        self.nest(it, depth + 1)?;
+        self.check_nesting(it, depth + 1)?;
         self.out.push('[');
         self.out.push_str(&self.layout.array_nl.clone());
         for (index, item) in items.iter().enumerate() {
@@ -160,7 +162,7 @@ impl Writer {
     }
 
     fn object(&mut self, it: &mut Interp, hash: &Rc<RHash>, depth: i64) -> R<()> {
-        self.nest(it, depth + 1)?;
+        self.check_nesting(it, depth + 1)?;
         self.out.push('{');
         if hash.len() > 0 {
             self.out.push_str(&self.layout.object_nl.clone());
@@ -233,7 +235,7 @@ fn write(it: &mut Interp, value: &Value, layout: Layout) -> R<String> {
     Ok(writer.out)
 }
 
-/// `value.to_json`
+/// Implements `value.to_json`.
 pub(crate) fn to_json(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
     let layout = Layout::compact().with_options(it, args.get(0))?;
     Ok(Value::str(write(it, value, layout)?))
@@ -252,7 +254,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             Value::str(write(it, &value, layout)?)
         }
         "dump" => match it.arg(args, 0)? {
-            // Upstream has strings and numbers shown as Ruby would write them.
+            // As in BOSH's renderer, strings and numbers are written by `inspect`.
             value @ (Value::Str(_) | Value::Int(_) | Value::Float(_) | Value::Big(_)) => {
                 Value::str(it.inspect(&value)?)
             }
@@ -281,7 +283,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
     }))
 }
 
-/// Reads a document.
+/// Reads a document. `symbols` makes hash keys symbols, and invalid JSON raises `JSON::ParserError`.
 pub(crate) fn parse(it: &mut Interp, text: &str, symbols: bool) -> R<Value> {
     it.charge(text.len() * 4)?;
     match serde_json::from_str::<serde_json::Value>(text) {
@@ -296,6 +298,7 @@ pub(crate) fn parse(it: &mut Interp, text: &str, symbols: bool) -> R<Value> {
     }
 }
 
+/// Converts JSON to a value with symbols as hash keys.
 fn symbolized(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Object(entries) => Value::hash(RHash::from_pairs(

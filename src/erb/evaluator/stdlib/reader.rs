@@ -162,7 +162,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "size" | "length" if is_string_io => Value::Int(text.bytes().len() as i64),
         "<<" | "write" | "print" | "puts" if is_string_io => {
             if read < length {
-                return Err(it.unsupported(format!("StringIO#{name} before the end")));
+                return Err(it.unsupported(format!("StringIO#{name} before the end of the string")));
             }
             let mut written = 0;
             for value in &args.list {

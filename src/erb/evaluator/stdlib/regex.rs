@@ -1,27 +1,30 @@
-//! Ruby's regular expressions on `fancy-regex`, which has look-around, back-references, atomic groups and a
-//! limit on backtracking, and reads Oniguruma's syntax but for a few spellings translated here.
+//! Ruby's regular expressions, executed by `fancy-regex`.
+//!
+//! The engine supports look-around, back-references and atomic groups, and limits backtracking. It reads
+//! Ruby's syntax except for a few spellings, which are translated here.
 
 use std::rc::Rc;
 
-/// A match may backtrack this often.
+/// Maximum number of backtracks in one match.
 const BACKTRACK_LIMIT: usize = 2_000_000;
 
 /// A compiled regular expression.
 pub(crate) struct Regex {
     pub(crate) source: Rc<str>,
-    /// 1: ignore case, 2: extended, 4: `.` matches line breaks.
+    /// Bits: 1 ignores case, 2 is the extended syntax, and 4 lets `.` match line breaks.
     pub(crate) options: u8,
     compiled: fancy_regex::Regex,
 }
 
-/// Byte ranges of the groups of a match.
+/// Byte ranges of the groups of a match. The first is the whole match.
 pub(crate) type Groups = Vec<Option<(usize, usize)>>;
 
 impl Regex {
+    /// Compiles a regular expression. The error is the engine's message.
     pub(crate) fn new(source: &str, options: u8) -> Result<Self, String> {
         let translated = translate(source);
         let compiled = fancy_regex::RegexBuilder::new(&translated)
-            // `^` and `$` are always of lines in Ruby.
+            // In Ruby `^` and `$` always match at the ends of lines.
             .multi_line(true)
             .case_insensitive(options & 1 != 0)
             .ignore_whitespace(options & 2 != 0)
@@ -33,7 +36,8 @@ impl Regex {
         Ok(Regex { source: Rc::from(source), options, compiled })
     }
 
-    /// The first match from a byte offset on.
+    /// Finds the first match at or after a byte offset. The error is the engine's message, such as for too
+    /// much backtracking.
     pub(crate) fn find(&self, text: &str, at: usize) -> Result<Option<Groups>, String> {
         if at > text.len() {
             return Ok(None);
@@ -44,7 +48,7 @@ impl Regex {
             captures
                 .iter()
                 .enumerate()
-                // With named groups, plain ones do not capture.
+                // If there are named groups, the others do not capture.
                 .filter(|(index, _)| !named || *index == 0 || self.name_of(*index).is_some())
                 .map(|(_, group)| group.map(|group| (group.start(), group.end())))
                 .collect()
@@ -59,21 +63,22 @@ impl Regex {
         self.compiled.capture_names().nth(index).flatten()
     }
 
-    /// The names of its groups, in order.
+    /// Returns the names of the groups, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         self.compiled.capture_names().flatten().map(str::to_owned).collect()
     }
 
-    /// The number of a named group.
+    /// Returns the number of a named group.
     pub(crate) fn group_index(&self, name: &str) -> Option<usize> {
         self.compiled.capture_names().flatten().position(|known| known == name).map(|at| at + 1)
     }
 
-    /// The name of a numbered group.
+    /// Returns the name of a numbered group.
     pub(crate) fn group_name(&self, index: usize) -> Option<String> {
         self.names().into_iter().nth(index.checked_sub(1)?)
     }
 
+    /// Returns the letters of the options that are on, and of those that are off.
     fn flags(&self) -> (String, String) {
         let mut on = String::new();
         let mut off = String::new();
@@ -83,14 +88,14 @@ impl Regex {
         (on, off)
     }
 
-    /// The form that can be put into another expression.
+    /// Returns the form of `to_s`, which can be part of another expression.
     pub(crate) fn to_s(&self) -> String {
         let (on, off) = self.flags();
         let off = if off.is_empty() { off } else { format!("-{off}") };
         format!("(?{on}{off}:{})", self.source)
     }
 
-    /// The literal form.
+    /// Returns the form of `inspect`, which is a literal.
     pub(crate) fn inspect(&self) -> String {
         let (on, _) = self.flags();
         let mut source = String::new();
@@ -107,7 +112,7 @@ impl Regex {
     }
 }
 
-/// Spellings that differ between Ruby and the engine.
+/// Translates the spellings that differ between Ruby and the engine.
 fn translate(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut characters = source.chars().peekable();
@@ -122,7 +127,7 @@ fn translate(source: &str) -> String {
                 Some('R') if in_class == 0 => {
                     out.push_str("(?:\\r\\n|[\\n\\v\\f\\r\\u{85}\\u{2028}\\u{2029}])")
                 }
-                // Ruby's classes are of ASCII.
+                // In Ruby these classes contain only ASCII.
                 Some('d') => out.push_str(if in_class > 0 { "0-9" } else { "[0-9]" }),
                 Some('D') if in_class == 0 => out.push_str("[^0-9]"),
                 Some('w') => out.push_str(if in_class > 0 { "a-zA-Z0-9_" } else { "[a-zA-Z0-9_]" }),
@@ -159,7 +164,7 @@ fn translate(source: &str) -> String {
                 }
             }
             ']' if in_class > 0 => {
-                // `[:alpha:]` closes with `:]`, which leaves us in the class.
+                // The `]` of `[:alpha:]` does not close the class around it.
                 if !posix_open(&out) {
                     in_class -= 1;
                 }
@@ -168,7 +173,7 @@ fn translate(source: &str) -> String {
             '(' if in_class == 0 && characters.peek() == Some(&'?') => {
                 out.push('(');
                 let rest: String = characters.clone().take(12).collect();
-                // `(?m)` in Ruby lets `.` match line breaks, which others call `s`.
+                // Ruby's flag `m` lets `.` match line breaks. The engine calls it `s`.
                 if let Some(flags) = inline_flags(&rest) {
                     out.push('?');
                     characters.next();
@@ -184,14 +189,14 @@ fn translate(source: &str) -> String {
     out
 }
 
-/// Whether the text ends inside a POSIX class such as `[:alpha:`.
+/// Returns true if a text ends inside a POSIX class such as `[:alpha:`.
 fn posix_open(out: &str) -> bool {
     let Some(at) = out.rfind("[:") else { return false };
     let inside = &out[at + 2..];
     inside.ends_with(':') && inside[..inside.len() - 1].chars().all(|c| c.is_ascii_alphabetic() || c == '^')
 }
 
-/// The flags of `?mi-x:` or `?m)`.
+/// Returns the flags of a text that starts like `?mi-x:` or `?m)`.
 fn inline_flags(rest: &str) -> Option<&str> {
     let flags = rest.strip_prefix('?')?;
     let end = flags.find([':', ')'])?;
@@ -199,7 +204,7 @@ fn inline_flags(rest: &str) -> Option<&str> {
     (!flags.is_empty() && flags.chars().all(|flag| "mix-".contains(flag))).then_some(flags)
 }
 
-/// `Regexp.escape`
+/// Implements `Regexp.escape`.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

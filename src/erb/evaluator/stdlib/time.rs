@@ -1,10 +1,12 @@
-//! Time, in UTC. Of `Time.now` a template gets what does not depend on the zone of the machine, which has no
-//! place in a rendered file: the seconds, or the time in UTC.
+//! `Time`, in UTC.
+//!
+//! A rendered file must not depend on the machine's time zone. `Time.now` therefore supports only the methods
+//! that do not depend on it, such as `to_i` and `utc`.
 
 use std::rc::Rc;
 
-use time::format_description::well_known::{Iso8601, Rfc3339};
-use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, UtcOffset};
+use time::format_description::well_known::Rfc3339;
+use time::{Date, Month, OffsetDateTime, UtcOffset};
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
@@ -14,12 +16,12 @@ use crate::evaluator::value::{Data, Object, Value};
 pub(crate) struct Moment {
     at: OffsetDateTime,
     utc: bool,
-    /// In the zone of the machine, whichever that is.
+    /// True for a time in the machine's time zone, which is not known here.
     local: bool,
 }
 
 impl Moment {
-    /// None for a local time.
+    /// Returns the form of `to_s`, or `None` for a local time.
     pub(crate) fn to_s(&self) -> Option<String> {
         if self.local {
             return None;
@@ -28,20 +30,21 @@ impl Moment {
         Some(format!("{} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
     }
 
+    /// Returns the nanoseconds since the Unix epoch.
     pub(crate) fn nanos(&self) -> i128 {
         self.at.unix_timestamp_nanos()
     }
 }
 
+/// Returns an offset from UTC as hours and minutes, with the text `between` them.
 fn offset(offset: UtcOffset, between: &str) -> String {
     let (hours, minutes, _) = offset.as_hms();
     let sign = if offset.is_negative() { '-' } else { '+' };
     format!("{sign}{:02}{between}{:02}", hours.abs(), minutes.abs())
 }
 
-/// `strftime`; none for a directive that is not supported.
+/// Implements `strftime`. Returns `None` if a directive is not supported.
 fn strftime(moment: &Moment, layout: &str) -> Option<String> {
-    use std::fmt::Write as _;
     let at = moment.at;
     let mut out = String::new();
     let mut characters = layout.chars();
@@ -97,7 +100,6 @@ fn strftime(moment: &Moment, layout: &str) -> Option<String> {
             't' => out.push('\t'),
             _ => return None,
         }
-        let _ = write!(out, "");
     }
     Some(out)
 }
@@ -122,7 +124,7 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
                 _ => None,
             };
             match at {
-                // The zone of the machine has no place in a rendered file.
+                // The time is in UTC, because a rendered file must not depend on the machine's time zone.
                 Some(at) => make(it, at, true),
                 None => return it.argument_error("argument out of range"),
             }
@@ -143,10 +145,7 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
             let clean = text.trim().replacen(' ', "T", 1).replace(" UTC", "Z");
             match OffsetDateTime::parse(&clean, &Rfc3339) {
                 Ok(at) => make(it, at, clean.ends_with(['Z', 'z'])),
-                Err(_) => {
-                    let _ = PrimitiveDateTime::parse(&clean, &Iso8601::DEFAULT);
-                    return Err(it.unsupported(format!("Time.{name} of '{text}'")));
-                }
+                Err(_) => return Err(it.unsupported(format!("Time.{name} of '{text}'"))),
             }
         }
         "now" => {
@@ -154,18 +153,19 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
             it.object(class, Data::Time(Moment { at: OffsetDateTime::now_utc(), utc: false, local: true }))
         }
         "new" | "local" | "mktime" => {
-            return Err(it.unsupported(format!("Time.{name}, which depends on the machine")));
+            return Err(it.unsupported(format!("Time.{name}, which depends on the machine's time zone")));
         }
         _ => return Ok(None),
     }))
 }
 
-/// What a time tells whatever its zone.
+/// Methods whose result does not depend on the time zone.
 const ZONELESS: &[&str] = &[
     "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "+", "-",
     "<", "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?", "dup", "freeze",
 ];
 
+/// Converts year, month, day, hour, minute and second in UTC. Returns `None` if one is out of range.
 fn civil(parts: &[i64; 6]) -> Option<OffsetDateTime> {
     let month = Month::try_from(u8::try_from(parts[1]).ok()?).ok()?;
     let date =
@@ -184,7 +184,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         && !ZONELESS.contains(&name)
         && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
     {
-        return Err(it.unsupported(format!("Time#{name} in the zone of the machine")));
+        return Err(it.unsupported(format!("Time#{name} in the machine's time zone")));
     }
     Ok(Some(match name {
         "strftime" => {

@@ -1,4 +1,4 @@
-//! URI.
+//! `URI`: parses, builds and joins URIs.
 
 use std::fmt;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use super::escape::{percent, unpercent};
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
 
-/// A URI taken apart.
+/// The parts of a URI.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uri {
     scheme: Option<String>,
@@ -63,7 +63,8 @@ impl fmt::Display for Uri {
     }
 }
 
-fn take_apart(text: &str) -> Option<Uri> {
+/// Splits a URI into its parts. Returns `None` if it is not valid.
+fn split_uri(text: &str) -> Option<Uri> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
     if !text.chars().all(allowed) {
         return None;
@@ -141,10 +142,10 @@ fn take_apart(text: &str) -> Option<Uri> {
     Some(uri)
 }
 
-/// `URI.parse`
+/// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
 pub(crate) fn parse(it: &mut Interp, text: &str) -> R<Value> {
     it.charge(text.len() * 2)?;
-    let Some(uri) = take_apart(text) else {
+    let Some(uri) = split_uri(text) else {
         let shown = it.inspect(&Value::str(text))?;
         let ascii = text.is_ascii();
         let message = if ascii {
@@ -167,6 +168,7 @@ pub(crate) fn parse(it: &mut Interp, text: &str) -> R<Value> {
     Ok(it.object(class, Data::Uri(uri)))
 }
 
+/// Quotes a text and escapes all characters beyond ASCII, for an error.
 fn ascii_inspect(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
@@ -179,6 +181,7 @@ fn ascii_inspect(text: &str) -> String {
     out + "\""
 }
 
+/// Encodes a text for a form, with `+` for blanks.
 fn encode_component(text: &str) -> String {
     percent(text, "*-._ ").replace(' ', "+")
 }
@@ -292,8 +295,9 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
     }))
 }
 
+/// Resolves a reference against a base URI.
 fn resolve(it: &mut Interp, base: &str, reference: &str) -> R<String> {
-    let (Some(base), Some(other)) = (take_apart(base), take_apart(reference)) else {
+    let (Some(base), Some(other)) = (split_uri(base), split_uri(reference)) else {
         let shown = it.inspect(&Value::str(reference))?;
         return Err(it.error("URI::InvalidURIError", format!("bad URI(is not URI?): {shown}")));
     };
@@ -309,17 +313,18 @@ fn resolve(it: &mut Interp, base: &str, reference: &str) -> R<String> {
         return Ok(joined.to_string());
     }
     if other.path.starts_with('/') {
-        joined.path = tidy(&other.path);
+        joined.path = normalize_path(&other.path);
     } else if !other.path.is_empty() {
         let folder = base.path.rfind('/').map_or("/", |at| &base.path[..=at]);
-        joined.path = tidy(&format!("{folder}{}", other.path));
+        joined.path = normalize_path(&format!("{folder}{}", other.path));
     } else if other.query.is_none() {
         joined.query = base.query;
     }
     Ok(joined.to_string())
 }
 
-fn tidy(path: &str) -> String {
+/// Resolves `.` and `..` in a path, and removes empty segments.
+fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let mut trailing = false;
     for part in path.split('/').skip(1) {
@@ -341,8 +346,9 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         Data::Uri(uri) => uri.clone(),
         _ => return Ok(None),
     };
-    let maybe = |text: &Option<String>| text.clone().map_or(Value::Nil, Value::str);
-    let part = |index: usize| {
+    let text_or_nil = |text: &Option<String>| text.clone().map_or(Value::Nil, Value::str);
+    // Index 0 is the user, and 1 the password.
+    let userinfo_part = |index: usize| {
         let userinfo = uri.userinfo.as_deref()?;
         let (user, password) = match userinfo.split_once(':') {
             Some((user, password)) => (user, Some(password)),
@@ -368,11 +374,12 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 "fragment" => uri.fragment = text,
                 "userinfo" => uri.userinfo = text,
                 "user" => {
-                    let password = part(1).map(|password| format!(":{password}")).unwrap_or_default();
+                    let password =
+                        userinfo_part(1).map(|password| format!(":{password}")).unwrap_or_default();
                     uri.userinfo = text.map(|user| user + &password);
                 }
                 _ => {
-                    let user = part(0).unwrap_or_default();
+                    let user = userinfo_part(0).unwrap_or_default();
                     uri.userinfo = Some(text.map_or(user.clone(), |password| format!("{user}:{password}")));
                 }
             }
@@ -381,8 +388,8 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     }
     Ok(Some(match name {
         "to_s" | "to_str" if name == "to_s" => Value::str(uri.to_string()),
-        "scheme" => maybe(&uri.scheme),
-        "host" => maybe(&uri.host),
+        "scheme" => text_or_nil(&uri.scheme),
+        "host" => text_or_nil(&uri.host),
         "hostname" => match &uri.host {
             Some(host) => Value::str(host.trim_start_matches('[').trim_end_matches(']')),
             None => Value::Nil,
@@ -395,12 +402,12 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 Value::str(uri.path.clone())
             }
         }
-        "query" => maybe(&uri.query),
-        "fragment" => maybe(&uri.fragment),
-        "opaque" => maybe(&uri.opaque),
-        "userinfo" => maybe(&uri.userinfo),
-        "user" => part(0).map_or(Value::Nil, Value::str),
-        "password" => part(1).map_or(Value::Nil, Value::str),
+        "query" => text_or_nil(&uri.query),
+        "fragment" => text_or_nil(&uri.fragment),
+        "opaque" => text_or_nil(&uri.opaque),
+        "userinfo" => text_or_nil(&uri.userinfo),
+        "user" => userinfo_part(0).map_or(Value::Nil, Value::str),
+        "password" => userinfo_part(1).map_or(Value::Nil, Value::str),
         "request_uri" => {
             let path = if uri.path.is_empty() { "/" } else { &uri.path };
             Value::str(uri.query.as_ref().map_or(path.to_owned(), |query| format!("{path}?{query}")))

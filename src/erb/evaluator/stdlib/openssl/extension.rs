@@ -1,4 +1,4 @@
-//! `OpenSSL::X509::Extension`: what a certificate says besides its names.
+//! `OpenSSL::X509::Extension`: the extensions of a certificate.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use x509_parser::prelude::X509Certificate;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
 
-/// The extensions OpenSSL knows by name: object identifier and short name.
+/// Extensions that OpenSSL shows by name: object identifier and short name.
 const NAMES: &[(&str, &str)] = &[
     ("2.5.29.14", "subjectKeyIdentifier"),
     ("2.5.29.15", "keyUsage"),
@@ -26,7 +26,7 @@ const NAMES: &[(&str, &str)] = &[
     ("1.3.6.1.5.5.7.1.1", "authorityInfoAccess"),
 ];
 
-/// The extensions of a certificate.
+/// Returns an array of the extensions of a certificate.
 pub(super) fn all(it: &mut Interp, certificate: &X509Certificate<'_>) -> R {
     let mut items = Vec::new();
     for extension in certificate.extensions() {
@@ -35,7 +35,7 @@ pub(super) fn all(it: &mut Interp, certificate: &X509Certificate<'_>) -> R {
     Ok(Value::array(items))
 }
 
-/// The extension of this name, or nil.
+/// Returns the extension with this name, or nil.
 pub(super) fn find(it: &mut Interp, certificate: &X509Certificate<'_>, wanted: &str) -> R {
     match certificate.extensions().iter().find(|extension| oid(extension) == wanted) {
         Some(extension) => object(it, extension),
@@ -43,16 +43,17 @@ pub(super) fn find(it: &mut Interp, certificate: &X509Certificate<'_>, wanted: &
     }
 }
 
-/// `OpenSSL::X509::Extension.new`: of another extension only.
+/// Implements `OpenSSL::X509::Extension.new`. Only another extension is supported as its argument.
 pub(super) fn make(it: &mut Interp, args: &Args) -> R {
     match args.list.as_slice() {
         [Value::Object(object)] if object.class.label() == "OpenSSL::X509::Extension" => {
             Ok(Value::Object(Rc::clone(object)))
         }
-        _ => Err(it.unsupported("OpenSSL::X509::Extension.new of something else than an extension")),
+        _ => Err(it.unsupported("OpenSSL::X509::Extension.new without an extension as its argument")),
     }
 }
 
+/// Returns the short name of an extension, or its object identifier if OpenSSL has no name for it.
 fn oid(extension: &X509Extension<'_>) -> String {
     let identifier = extension.oid.to_id_string();
     match NAMES.iter().find(|(known, _)| *known == identifier) {
@@ -66,14 +67,14 @@ fn object(it: &mut Interp, extension: &X509Extension<'_>) -> R {
     let object = it.object(class, Data::Plain);
     it.charge(128 + extension.value.len())?;
     it.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
-    let value = shown(extension.parsed_extension()).map_or(Value::Nil, Value::str);
+    let value = value_text(extension.parsed_extension()).map_or(Value::Nil, Value::str);
     it.set_instance_variable(&object, &"@value".into(), value)?;
     it.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
     Ok(object)
 }
 
-/// An extension's value as OpenSSL prints it; none where that is not supported.
-fn shown(extension: &ParsedExtension<'_>) -> Option<String> {
+/// Returns an extension's value as OpenSSL prints it, or `None` if that is not supported.
+fn value_text(extension: &ParsedExtension<'_>) -> Option<String> {
     Some(match extension {
         ParsedExtension::SubjectAlternativeName(names) => {
             names.general_names.iter().map(general_name).collect::<Option<Vec<_>>>()?.join(", ")
@@ -140,7 +141,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
 }
 
-/// The methods of an extension.
+/// Calls a method of an extension.
 pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str) -> R<Option<Value>> {
     let this = Value::Object(Rc::clone(object));
     let field = |it: &mut Interp, name: &str| it.instance_variable(&this, name);

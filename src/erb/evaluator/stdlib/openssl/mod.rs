@@ -1,4 +1,4 @@
-//! Reading X.509 certificates with `OpenSSL::X509`.
+//! Reads X.509 certificates with `OpenSSL::X509`.
 
 mod extension;
 mod name;
@@ -13,7 +13,7 @@ pub(crate) use name::Name;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Class, Data, Object, Value};
 
-/// The certificate as PEM.
+/// Returns a DER certificate as PEM.
 pub(crate) fn to_pem(der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
@@ -25,7 +25,7 @@ pub(crate) fn to_pem(der: &[u8]) -> String {
     out + "-----END CERTIFICATE-----\n"
 }
 
-/// `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
+/// Implements `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
 pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
     match (class.label().as_str(), name) {
         ("OpenSSL::X509::Certificate", "new") => certificate(it, class, args).map(Some),
@@ -35,6 +35,7 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
     }
 }
 
+/// Reads a certificate from PEM or DER. Other content raises `OpenSSL::X509::CertificateError`.
 fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
     let text = it.arg(args, 0)?;
     if let Value::Object(object) = &text
@@ -57,7 +58,7 @@ fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
     }
 }
 
-/// The methods of a certificate.
+/// Calls a method of a certificate.
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
     let der = match &*object.data.borrow() {
         Data::Certificate(der) => Rc::clone(der),
@@ -93,7 +94,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     }))
 }
 
-/// The methods of names and extensions.
+/// Calls a method of a distinguished name or an extension.
 pub(crate) fn part_method(
     it: &mut Interp,
     object: &Rc<Object>,

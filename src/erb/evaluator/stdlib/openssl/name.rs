@@ -9,7 +9,7 @@ use x509_parser::x509::X509Name;
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
 
-/// The attributes OpenSSL knows by name: object identifier, short name, long name.
+/// Attributes that OpenSSL shows by name: object identifier, short name, long name.
 const ATTRIBUTES: &[(&str, &str, &str)] = &[
     ("2.5.4.3", "CN", "commonName"),
     ("2.5.4.4", "SN", "surname"),
@@ -39,6 +39,7 @@ const ATTRIBUTES: &[(&str, &str, &str)] = &[
     ("0.9.2342.19200300.100.1.25", "DC", "domainComponent"),
 ];
 
+// The tag numbers of ASN.1 string types.
 const PRINTABLE_STRING: u32 = 19;
 const IA5_STRING: u32 = 22;
 const UTF8_STRING: u32 = 12;
@@ -56,7 +57,7 @@ struct Attribute {
 }
 
 impl Attribute {
-    /// As names are compared: letter case and blanks at the ends or repeated do not count.
+    /// Returns the form in which names are compared. It ignores letter case and extra blanks.
     fn canonical(&self) -> (&str, String) {
         let text = String::from_utf8_lossy(&self.value).to_ascii_lowercase();
         (&self.key, text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
@@ -78,7 +79,7 @@ impl Hash for Name {
     }
 }
 
-/// `/C=…/O=…/CN=…`
+/// Writes the form `/C=…/O=…/CN=…`.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for attribute in &self.0 {
@@ -100,7 +101,7 @@ fn object(it: &mut Interp, name: Name) -> Value {
     it.object(class, Data::DistinguishedName(Rc::new(name)))
 }
 
-/// The name in a certificate.
+/// Converts a name from a certificate to a Ruby object.
 pub(super) fn of(it: &mut Interp, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
@@ -116,7 +117,7 @@ pub(super) fn of(it: &mut Interp, name: &X509Name<'_>) -> Value {
     object(it, name)
 }
 
-/// `OpenSSL::X509::Name.new([[key, value], …])`
+/// Implements `OpenSSL::X509::Name.new([[key, value], …])`.
 pub(super) fn make(it: &mut Interp, args: &Args) -> R {
     let mut attributes = Vec::new();
     if let Some(list) = args.get(0).cloned() {
@@ -161,7 +162,7 @@ fn name_of(value: &Value) -> Option<Rc<Name>> {
     }
 }
 
-/// The methods of a name.
+/// Calls a method of a distinguished name.
 pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str, args: &Args) -> R<Option<Value>> {
     let Some(name) = name_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     Ok(Some(match method {
