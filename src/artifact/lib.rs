@@ -13,14 +13,14 @@
 //!
 //! ```no_run
 //! # fn f(reporter: &base::events::Reporter, work: &std::path::Path) -> base::Result<()> {
-//! use artifact::{Cache, Digest, Fetcher, Kind, Location, release};
+//! use artifact::{Cache, Digest, Fetcher, ArtifactKind, Location, release};
 //! let cache = Cache::open(&work.join("cache"))?;
 //! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
 //! let location = Location::parse("https://example.com/hello.tgz", work, None)?;
 //! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
 //! let what = "release 'hello'";
 //! let source = fetcher.obtain(&location, Some(&expected), what, reporter)?;
-//! let identity = cache.identify(Kind::Release, &source, Some(&expected), what, reporter)?;
+//! let identity = cache.identify(ArtifactKind::Release, &source, Some(&expected), what, reporter)?;
 //! let stage = reporter.stage("Unpacking");
 //! let release = release::open(&source, Some(&expected), work, &stage)?;
 //! for level in release.package_levels(&["hello"])? {
@@ -55,7 +55,7 @@ pub(crate) mod hostile;
 #[path = "../../tests/it/support/http.rs"]
 pub(crate) mod http;
 
-pub use cache::{Cache, Kind};
+pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest};
 pub use fetch::client;
 pub use fetch::{Fetcher, Interrupted, relay};
@@ -68,7 +68,7 @@ pub use url::HttpUrl;
 pub(crate) mod testing {
     use std::sync::Arc;
 
-    use super::{Cache, Identity, Kind, Source};
+    use super::{ArtifactKind, Cache, Identity, Source};
     use base::Result;
     use base::events::{Event, Reporter, Sink, Stage};
 
@@ -79,7 +79,7 @@ pub(crate) mod testing {
     }
 
     /// Identifies a source with an empty cache.
-    pub(crate) fn identify(kind: Kind, source: &Source) -> Result<Identity> {
+    pub(crate) fn identify(kind: ArtifactKind, source: &Source) -> Result<Identity> {
         let directory = tempfile::tempdir().unwrap();
         let reporter = Reporter::new(Arc::new(Silent));
         Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)

@@ -8,7 +8,7 @@ use super::finish::Finished;
 use super::table::Table;
 use super::{paths, session::Session};
 use artifact::inspect::StemcellReport;
-use artifact::{Cache, Kind, Source};
+use artifact::{ArtifactKind, Cache, Source};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
@@ -23,7 +23,8 @@ impl InspectLocalStemcellArgs {
         let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
         let source = Source::local(&path)?;
         let cache = Cache::open(&session.cache_dir()?)?;
-        let identity = cache.identify(Kind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
+        let identity =
+            cache.identify(ArtifactKind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
         let report = StemcellReport::new(&source, &identity)?;
         if session.globals.json {
             return Finished::json(&report);

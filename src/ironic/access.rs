@@ -13,7 +13,7 @@ use net::tls_roots;
 /// form of the section `ironic` in the CPI's configuration.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct AccessSettings {
     /// `none`, `http_basic` or `password`. Default: `password` if there is an `auth_url`, else `http_basic`
     /// if there is a `username`, else `none`.
     pub auth_type: Option<String>,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub api_version: Option<String>,
 }
 
-/// Checked [`Settings`].
+/// Checked [`AccessSettings`].
 #[derive(Clone)]
 pub struct Access {
     pub(super) endpoint: Option<String>,
@@ -77,13 +77,13 @@ pub(super) enum Scope {
     Project { name: String, domain: String },
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for AccessSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("AccessSettings").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
-impl Settings {
+impl AccessSettings {
     /// Checks the settings. The error names the setting that is missing or wrong.
     pub fn access(self) -> Result<Access> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn settings(value: serde_json::Value) -> Result<Access> {
-        serde_json::from_value::<Settings>(value).unwrap().access()
+        serde_json::from_value::<AccessSettings>(value).unwrap().access()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::http::{Request, Server, answer};
 use super::*;
-use crate::{Collection, Filter, Object, Patch, Settings};
+use crate::{AccessSettings, Collection, Filter, Object, Patch};
 
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
@@ -19,11 +19,11 @@ fn server(more: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> 
     })
 }
 
-fn settings(server: &Server) -> Settings {
-    Settings { endpoint: Some(server.url("")), ..Settings::default() }
+fn settings(server: &Server) -> AccessSettings {
+    AccessSettings { endpoint: Some(server.url("")), ..AccessSettings::default() }
 }
 
-fn connect(settings: Settings) -> Result<Client, IronicError> {
+fn connect(settings: AccessSettings) -> Result<Client, IronicError> {
     Client::connect(settings.access().unwrap())
 }
 
@@ -53,7 +53,8 @@ fn requests_use_the_newest_version_that_client_and_server_support() {
 #[test]
 fn a_configured_version_is_used_and_requests_that_it_lacks_are_not_sent() {
     let server = server(|_, _| ok(json!({})));
-    let with = |version: &str| connect(Settings { api_version: Some(version.into()), ..settings(&server) });
+    let with =
+        |version: &str| connect(AccessSettings { api_version: Some(version.into()), ..settings(&server) });
     let old = with("1.31").unwrap();
     let error = old.list(Collection::Targets, &Filter::default()).unwrap_err();
     let text = error.to_string();
@@ -171,13 +172,13 @@ fn the_token_comes_from_keystone_and_is_renewed_when_it_expires() {
         let token = if number == 0 { "first" } else { "second" };
         answer("201 Created", &[("X-Subject-Token", token)], catalogue.to_string().as_bytes())
     });
-    let settings = |region: &str| Settings {
+    let settings = |region: &str| AccessSettings {
         auth_url: Some(keystone.url("/v3")),
         username: Some("me".into()),
         password: Some("s3cret".into()),
         project_name: Some("metal".into()),
         region_name: Some(region.into()),
-        ..Settings::default()
+        ..AccessSettings::default()
     };
     let client = connect(settings("one")).unwrap();
     client.list(Collection::Targets, &Filter::default()).unwrap();
@@ -200,12 +201,12 @@ fn the_error_for_a_wrong_password_does_not_quote_it() {
     let body =
         br#"{"error": {"code": 401, "message": "The request you have made requires authentication."}}"#;
     let keystone = Server::start(|_, _| answer("401 Unauthorized", &[], body));
-    let settings = Settings {
+    let settings = AccessSettings {
         auth_url: Some(keystone.url("")),
         username: Some("me".into()),
         password: Some("s3cret".into()),
         system_scope: Some("all".into()),
-        ..Settings::default()
+        ..AccessSettings::default()
     };
     let error = connect(settings).err().unwrap();
     assert!(matches!(error, IronicError::Unauthorized { .. }), "{error}");
@@ -216,7 +217,7 @@ fn the_error_for_a_wrong_password_does_not_quote_it() {
 #[test]
 fn a_server_is_trusted_only_through_the_given_authority() {
     let (server, pem) = Server::start_tls(|_, _| answer("200 OK", &VERSIONS, b"{}"));
-    let with = |cacert| connect(Settings { cacert, ..settings(&server) });
+    let with = |cacert| connect(AccessSettings { cacert, ..settings(&server) });
     assert!(with(Some(pem)).is_ok());
     let error = with(None).err().unwrap();
     assert!(matches!(error, IronicError::Untrusted { .. }), "{error}");
@@ -227,6 +228,6 @@ fn a_server_that_is_no_ironic_is_an_error() {
     let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
     let error = connect(settings(&server)).err().unwrap().to_string();
     assert!(error.contains("is this Ironic?"), "{error}");
-    let gone = Settings { endpoint: Some("http://127.0.0.1:9".into()), ..Settings::default() };
+    let gone = AccessSettings { endpoint: Some("http://127.0.0.1:9".into()), ..AccessSettings::default() };
     assert!(matches!(connect(gone), Err(IronicError::Unreachable { .. })));
 }

@@ -3,14 +3,14 @@
 //!
 //! Uses `base` and `net`.
 //!
-//! Entry points: [`Settings::access`], which turns settings into an endpoint and credentials;
+//! Entry points: [`AccessSettings::access`], which turns settings into an endpoint and credentials;
 //! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
 //! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.
 //!
 //! ```no_run
-//! # use ironic::{Client, Collection, Filter, Settings};
+//! # use ironic::{Client, Collection, Filter, AccessSettings};
 //! # fn main() -> base::Result<()> {
-//! let settings = Settings { endpoint: Some("http://127.0.0.1:6385".into()), ..Settings::default() };
+//! let settings = AccessSettings { endpoint: Some("http://127.0.0.1:6385".into()), ..AccessSettings::default() };
 //! let ironic = Client::connect(settings.access()?)?;
 //! let targets = ironic.list(Collection::Targets, &Filter::default())?;
 //! # Ok(())
@@ -41,7 +41,7 @@ mod values;
 mod version;
 mod wire;
 
-pub use access::{Access, Settings};
+pub use access::{Access, AccessSettings};
 pub use client::Client;
 pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::stage_tree::{Running, StageTree};
 use super::styled::Styled;
 use super::text::{self, Color};
-use super::tree::{Running, Tree};
 use base::events::StageId;
 
 /// On terminals of fewer columns there is no bar, and on those of fewer than the second a short one.
@@ -36,7 +36,7 @@ pub(super) struct StepOn {
 }
 
 /// The lines.
-pub(super) fn lines(tree: &Tree, step: Option<&StepOn>, space: Space, now: Instant) -> Vec<String> {
+pub(super) fn lines(tree: &StageTree, step: Option<&StepOn>, space: Space, now: Instant) -> Vec<String> {
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
     // The outermost stage stands below its own, and tells of all of them.
     let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
@@ -165,8 +165,8 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     /// A deploy with an upload and two compilations at work, for a while.
-    fn tree(now: Instant) -> Tree {
-        let mut tree = Tree::default();
+    fn tree(now: Instant) -> StageTree {
+        let mut tree = StageTree::default();
         let minute = Duration::from_secs(60);
         tree.start(1, None, "Deploying", Some(4 * minute));
         tree.start(2, Some(1), "Uploading package 'golang/0123456789ab'", None);

@@ -9,10 +9,10 @@ mod progress;
 pub mod prompt;
 mod renderer;
 mod screenful;
+mod stage_tree;
 mod styled;
 mod summary;
 mod text;
-mod tree;
 
 pub use canvas::can_redraw;
 pub use renderer::{Format, Options, Renderer, renderer};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::renderer::{Options, Screen};
+use super::stage_tree::StageTree;
 use super::summary;
 use super::text::{self, Color, Lines, paint};
-use super::tree::Tree;
 use base::events::{Event, Outcome, Report, Sink};
 
 /// How often a long stage shows a sign of life.
@@ -30,7 +30,7 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    tree: Tree,
+    tree: StageTree,
     watched: bool,
     over: bool,
 }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_long_stage_shows_a_sign_of_life() {
-        let mut tree = Tree::default();
+        let mut tree = StageTree::default();
         tree.start(1, None, "deploying", None);
         tree.start(2, Some(1), "uploading", Some(Duration::from_secs(75)));
         let stage = tree.get_mut(2).unwrap();

@@ -12,10 +12,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use super::canvas::{self, Canvas};
 use super::frame::{self, Space, StepOn};
 use super::renderer::{Options, Screen};
+use super::stage_tree::StageTree;
 use super::styled::{Styled, TIE};
 use super::summary;
 use super::text::{self, Color, Lines};
-use super::tree::Tree;
 use base::events::{Event, Outcome, Sink, StageId};
 
 /// How often the live part is redrawn when nothing happens.
@@ -37,7 +37,7 @@ pub(super) struct Progress {
 
 #[derive(Default)]
 struct State {
-    tree: Tree,
+    tree: StageTree,
     step: Option<StepOn>,
     /// The stage whose heading was shown last: lines below it that belong elsewhere say so.
     heading: Option<StageId>,

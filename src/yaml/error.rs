@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::position::{Place, Position};
+use super::position::{LineColumn, Position};
 
 /// An error in a YAML document: the problem, its place, and a suggestion.
 ///
@@ -24,7 +24,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn at(place: Place, problem: impl Into<String>) -> Self {
+    pub(crate) fn at(place: LineColumn, problem: impl Into<String>) -> Self {
         Error { file: None, line: place.line, column: place.column, problem: problem.into(), hint: None }
     }
 

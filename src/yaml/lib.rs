@@ -7,7 +7,7 @@
 //!
 //! - [`load()`] turns text into a [`Node`].
 //! - [`emit()`] turns a [`Node`] into text.
-//! - [`tree::parse`] gives the document before aliases, tags and scalars are resolved.
+//! - [`syntax_tree::parse`] gives the document before aliases, tags and scalars are resolved.
 //! - [`Error`] has the file, line and column of a mistake.
 //!
 //! The crate uses no other crate of this workspace.
@@ -26,12 +26,12 @@ mod node;
 mod order;
 mod position;
 mod scalar;
-pub mod tree;
+pub mod syntax_tree;
 
 pub use emit::emit;
 pub use error::Error;
 pub use load::load;
 pub use node::{Data, Mapping, Node};
-pub use position::{Place, Position};
+pub use position::{LineColumn, Position};
 pub use scalar::resettle;
-pub use tree::MAX_DEPTH;
+pub use syntax_tree::MAX_DEPTH;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::node::Key;
-use super::position::Place;
+use super::position::LineColumn;
 use super::scalar::{self, Plain};
-use super::tree::{self, Id, Kind, MAX_DEPTH, Raw, Tree};
+use super::syntax_tree::{self, Id, MAX_DEPTH, Raw, RawKind, SyntaxTree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
@@ -39,10 +39,10 @@ pub fn load(text: &str, source: &Path) -> Result<Node, Error> {
 }
 
 fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, Error> {
-    tree::parse(text, |tree| decode(tree, source))?
+    syntax_tree::parse(text, |tree| decode(tree, source))?
 }
 
-fn decode(tree: &Tree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
+fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     if tree.more {
         tracing::warn!(file = %source.display(), "several YAML documents: only the first is used");
     }
@@ -66,7 +66,7 @@ fn decode(tree: &Tree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
 }
 
 struct Decoder<'a> {
-    tree: &'a Tree<'a>,
+    tree: &'a SyntaxTree<'a>,
     source: &'a Arc<PathBuf>,
     /// For each node of the tree, true while the node is being decoded.
     open: Vec<bool>,
@@ -139,7 +139,7 @@ fn name(key: &Node) -> String {
 
 impl<'a> Decoder<'a> {
     fn position(&self, id: Id) -> Position {
-        let Place { line, column } = self.tree.nodes[id].place;
+        let LineColumn { line, column } = self.tree.nodes[id].place;
         Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
@@ -151,17 +151,17 @@ impl<'a> Decoder<'a> {
         self.count(id)?;
         let raw = &self.tree.nodes[id];
         let data = match &raw.kind {
-            Kind::Scalar { text, plain } => self.scalar(id, text, *plain)?,
-            Kind::Alias(target) => {
+            RawKind::Scalar { text, plain } => self.scalar(id, text, *plain)?,
+            RawKind::Alias(target) => {
                 return self.alias(id, *target, Self::node);
             }
-            Kind::Seq(items) => {
+            RawKind::Seq(items) => {
                 self.enter(id)?;
                 let items = items.iter().map(|item| self.node(*item)).collect::<Result<_, _>>()?;
                 self.leave(id);
                 Data::Seq(items)
             }
-            Kind::Map(_) => {
+            RawKind::Map(_) => {
                 let mut entries = Entries::default();
                 self.mapping(id, &mut entries, false)?;
                 Data::Map(Mapping::from_iter(entries.entries))
@@ -182,7 +182,7 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         self.from_aliases += 1;
-        if let Kind::Scalar { text, .. } = &self.tree.nodes[id].kind {
+        if let RawKind::Scalar { text, .. } = &self.tree.nodes[id].kind {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
@@ -233,7 +233,7 @@ impl<'a> Decoder<'a> {
 
     fn mapping(&mut self, id: Id, into: &mut Entries<'a>, merged: bool) -> Result<(), Error> {
         self.enter(id)?;
-        let Kind::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
+        let RawKind::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
         for (key, value) in entries {
             if self.is_merge(*key) {
                 self.merge(*value, into)?;
@@ -264,7 +264,7 @@ impl<'a> Decoder<'a> {
     /// Returns the key for the index. It borrows the text of an untagged string from the document.
     fn hash(&self, id: Id, key: &Node) -> Option<Key<'a>> {
         match (&key.data, &self.tree.nodes[id]) {
-            (Data::String(_), Raw { kind: Kind::Scalar { text, .. }, tag: None, .. }) => {
+            (Data::String(_), Raw { kind: RawKind::Scalar { text, .. }, tag: None, .. }) => {
                 Some(Key::String(text.as_ref().into()))
             }
             (data, _) => Key::of(data).map(Key::into_owned),
@@ -274,7 +274,7 @@ impl<'a> Decoder<'a> {
     fn is_merge(&self, key: Id) -> bool {
         let raw = &self.tree.nodes[key];
         match &raw.kind {
-            Kind::Scalar { text, plain } => {
+            RawKind::Scalar { text, plain } => {
                 text == "<<"
                     && (*plain || matches!(raw.tag.as_deref(), Some("!" | "tag:yaml.org,2002:merge")))
             }
@@ -284,7 +284,7 @@ impl<'a> Decoder<'a> {
 
     fn merge(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), Error> {
         match &self.tree.nodes[id].kind {
-            Kind::Seq(items) => {
+            RawKind::Seq(items) => {
                 // The first mapping takes precedence, so it is merged last.
                 for item in items.iter().rev() {
                     self.merge_one(*item, into)?;
@@ -298,8 +298,8 @@ impl<'a> Decoder<'a> {
     fn merge_one(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match &self.tree.nodes[id].kind {
-            Kind::Map(_) => self.mapping(id, into, true),
-            Kind::Alias(target) if matches!(self.tree.nodes[*target].kind, Kind::Map(_)) => {
+            RawKind::Map(_) => self.mapping(id, into, true),
+            RawKind::Alias(target) if matches!(self.tree.nodes[*target].kind, RawKind::Map(_)) => {
                 self.alias(id, *target, |decoder, target| {
                     decoder.count(target)?;
                     decoder.mapping(target, into, true)

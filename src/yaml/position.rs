@@ -33,15 +33,15 @@ impl Position {
 
 /// A line and a column.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct LineColumn {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
 }
 
-impl From<Marker> for Place {
+impl From<Marker> for LineColumn {
     fn from(mark: Marker) -> Self {
-        Place { line: mark.line(), column: mark.col() + 1 }
+        LineColumn { line: mark.line(), column: mark.col() + 1 }
     }
 }

@@ -1,6 +1,5 @@
 //! The command line: what is accepted, what is refused, and how that is said.
 
-
 use crate::support::World;
 
 const COMMANDS: [&str; 22] = [

@@ -114,7 +114,7 @@ fn unpack_counted(
         let packed = Rc::default();
         let inner = &mut input;
         let counted = Counting { inner, packed: Rc::clone(&packed), total, progress, reported: 0 };
-        let mut tree = Tree::new(&partial.path, options);
+        let mut tree = UnpackedTree::new(&partial.path, options);
         tree.unpack(counted, packed).map(|entries| (entries, tree.digests))
     };
     let (mut rest, hasher) = input.stop();
@@ -245,7 +245,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
 }
 
 /// The tree that is being written.
-struct Tree<'a> {
+struct UnpackedTree<'a> {
     root: &'a Path,
     options: &'a Options<'a>,
     /// Paths below the root that were found to be directories and not links.
@@ -257,11 +257,11 @@ struct Tree<'a> {
     created_directories: u64,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> UnpackedTree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
         let checked_directories = HashSet::new();
         let digests = BTreeMap::new();
-        Tree { root, options, checked_directories, digests, held_names: 0, created_directories: 0 }
+        UnpackedTree { root, options, checked_directories, digests, held_names: 0, created_directories: 0 }
     }
 
     /// Unpacks all entries and returns their number.

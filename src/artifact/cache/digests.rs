@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, DIGESTS, Kind, key, write_whole};
+use super::{ArtifactKind, Cache, DIGESTS, key, write_whole};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::overlap::{ReadAhead, WORTH_A_THREAD};
@@ -30,7 +30,7 @@ pub(super) struct Known {
 /// Name and version of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Named {
-    pub(super) kind: Kind,
+    pub(super) kind: ArtifactKind,
     pub(super) name: String,
     pub(super) version: String,
 }

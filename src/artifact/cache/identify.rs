@@ -17,18 +17,18 @@ const WORTH_A_STAGE: u64 = 64 << 20;
 /// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ArtifactKind {
     /// A release.
     Release,
     /// A stemcell.
     Stemcell,
 }
 
-impl Kind {
+impl ArtifactKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Release => "release",
-            Kind::Stemcell => "stemcell",
+            ArtifactKind::Release => "release",
+            ArtifactKind::Stemcell => "stemcell",
         }
     }
 }
@@ -40,7 +40,7 @@ impl Cache {
     /// stage ("release 'bosh'").
     pub fn identify(
         &self,
-        kind: Kind,
+        kind: ArtifactKind,
         source: &Source,
         expected: Option<&Digest>,
         what: &str,
@@ -50,8 +50,8 @@ impl Cache {
             source.refuse_digest(kind.name(), expected)?;
             let what = source.describe(kind.name());
             return match kind {
-                Kind::Release => source_form::release::identify(&source.path, &what),
-                Kind::Stemcell => stemcell::source_form::identify(&source.path, &what),
+                ArtifactKind::Release => source_form::release::identify(&source.path, &what),
+                ArtifactKind::Stemcell => stemcell::source_form::identify(&source.path, &what),
             };
         }
         let algorithms = algorithms(expected);
@@ -77,8 +77,8 @@ impl Cache {
         let (name, version) = match named {
             Some(named) => (named.name.clone(), named.version.clone()),
             None => match kind {
-                Kind::Release => release::name_and_version(source)?,
-                Kind::Stemcell => stemcell::name_and_version(source)?,
+                ArtifactKind::Release => release::name_and_version(source)?,
+                ArtifactKind::Stemcell => stemcell::name_and_version(source)?,
             },
         };
         if let Some(known) = &known
@@ -102,7 +102,12 @@ impl Cache {
     pub fn learn_stemcell(&self, stemcell: &Stemcell, started: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
-            self.learn(stamp, started, &stemcell.digest, Some(Named { kind: Kind::Stemcell, name, version }));
+            self.learn(
+                stamp,
+                started,
+                &stemcell.digest,
+                Some(Named { kind: ArtifactKind::Stemcell, name, version }),
+            );
         }
     }
 }

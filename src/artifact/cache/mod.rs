@@ -22,7 +22,7 @@ use super::digest::{Algorithm, Digest};
 use base::files::Locked;
 use base::{Error, Result};
 
-pub use identify::Kind;
+pub use identify::ArtifactKind;
 pub use upkeep::{Entry, Pruned, list, prune};
 
 const DOWNLOADS: &str = "downloads";

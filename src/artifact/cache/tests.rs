@@ -16,7 +16,7 @@ impl Sink for Silent {
 fn identify(cache: &Cache, path: &Path, expected: Option<&str>) -> Result<Identity> {
     let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
     let reporter = Reporter::new(Arc::new(Silent));
-    cache.identify(Kind::Release, &Source::local(path)?, expected.as_ref(), "release 'x'", &reporter)
+    cache.identify(ArtifactKind::Release, &Source::local(path)?, expected.as_ref(), "release 'x'", &reporter)
 }
 
 fn age(path: &Path, seconds: u64) {

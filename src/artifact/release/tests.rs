@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::Kind;
+use crate::ArtifactKind;
 use crate::Source;
 use crate::tarballs::{JobTarball, PackageTarball, ReleaseTarball, Tar, sha1, sha256, sha512};
 use crate::testing::{identify, stage};
@@ -83,7 +83,7 @@ fn a_release_is_loaded() {
     assert_eq!(package.version, package.fingerprint);
 
     let source = Source::local(&opened.dir.path().join("release.tgz")).unwrap();
-    let identity = identify(Kind::Release, &source).unwrap();
+    let identity = identify(ArtifactKind::Release, &source).unwrap();
     assert_eq!(identity, release.identity());
     assert!(identity.same_content(&release.identity()));
 }

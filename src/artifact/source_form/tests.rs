@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::Kind;
+use crate::ArtifactKind;
 use crate::archive::{Options, unpack_file};
 use crate::tarballs::sha1;
 use crate::testing::{identify, stage};
@@ -74,7 +74,7 @@ impl Dir {
     }
 
     fn identity(&self) -> Identity {
-        identify(Kind::Release, &self.source()).unwrap()
+        identify(ArtifactKind::Release, &self.source()).unwrap()
     }
 
     fn failure(&self) -> String {
@@ -299,11 +299,11 @@ fn a_directory_becomes_a_stemcell() {
         contents(&first.image),
         pairs(&[("bin/tool", "#!/bin/sh\n"), ("etc/link", "-> release"), ("etc/release", "1\n")])
     );
-    assert_eq!(identify(Kind::Stemcell, &one.source()).unwrap(), first.identity());
+    assert_eq!(identify(ArtifactKind::Stemcell, &one.source()).unwrap(), first.identity());
     assert_eq!(first.digest.strongest(), Algorithm::Sha256);
 
     let changed = stemcell_form().file("image/etc/release", "2\n");
-    let identity = identify(Kind::Stemcell, &changed.source()).unwrap();
+    let identity = identify(ArtifactKind::Stemcell, &changed.source()).unwrap();
     assert!(!identity.same_content(&first.identity()));
 }
 

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::Kind;
+use crate::ArtifactKind;
 use crate::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
 use crate::testing::{identify, stage};
 use base::ErrorKind;
@@ -36,7 +36,7 @@ fn a_stemcell_is_loaded() {
     assert_eq!(sha1(&fs::read(&stemcell.image).unwrap()), stemcell.image_digest.clone().unwrap().to_string());
 
     let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
-    let identity = identify(Kind::Stemcell, &source).unwrap();
+    let identity = identify(ArtifactKind::Stemcell, &source).unwrap();
     assert_eq!(identity, stemcell.identity());
 }
 
@@ -130,7 +130,7 @@ fn a_truncated_tarball_is_reported_as_truncated() {
     assert!(error.chain().join(": ").contains("truncated"), "{error:?}");
     assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
     let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
-    assert_eq!(identify(Kind::Stemcell, &source).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(identify(ArtifactKind::Stemcell, &source).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::dirs::{self, Dirs};
 use super::process::Cancel;
-use super::settings::Settings;
+use super::settings::AgentSettings;
 use super::{migrate, spec};
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -63,7 +63,7 @@ impl Disks {
     }
 
     /// The CIDs of all disks that are mounted.
-    pub(super) fn mounted(&self, settings: &Settings) -> Result<Vec<String>> {
+    pub(super) fn mounted(&self, settings: &AgentSettings) -> Result<Vec<String>> {
         let hints = self.all_hints(settings)?;
         Ok(hints
             .into_iter()
@@ -73,7 +73,7 @@ impl Disks {
     }
 
     /// Mounts a disk on `store`, or on the migration target when another disk is there.
-    pub(super) fn mount(&self, settings: &Settings, cid: &str) -> Result<()> {
+    pub(super) fn mount(&self, settings: &AgentSettings, cid: &str) -> Result<()> {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
         let source =
             device(&hint).context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
@@ -96,7 +96,12 @@ impl Disks {
     }
 
     /// Unmounts a disk; whether it was mounted. `what` is a text for people.
-    pub(super) fn unmount(&self, settings: &Settings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
+    pub(super) fn unmount(
+        &self,
+        settings: &AgentSettings,
+        cid: &str,
+        cancel: &Cancel,
+    ) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let what = format!("disk '{cid}'");
         let place = match device(&hint) {
@@ -114,7 +119,7 @@ impl Disks {
     }
 
     /// Moves all data from the disk on `store` to the one on the migration target, which takes its place.
-    pub(super) fn migrate(&self, settings: &Settings, cancel: &Cancel) -> Result<()> {
+    pub(super) fn migrate(&self, settings: &AgentSettings, cancel: &Cancel) -> Result<()> {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
         for place in [&store, &target] {
             if !is_mount_point(place)? {
@@ -145,7 +150,7 @@ impl Disks {
     }
 
     /// After a start of the VM: mounts the disk that was on `store` before.
-    pub(super) fn restore(&self, settings: &Settings) -> Result<()> {
+    pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
         let Some(cid) = self.managed() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
         let source = device(&hint)?;
@@ -160,14 +165,14 @@ impl Disks {
         bind(&source, &store)
     }
 
-    fn hint(&self, settings: &Settings, cid: &str) -> Result<Value> {
+    fn hint(&self, settings: &AgentSettings, cid: &str) -> Result<Value> {
         self.all_hints(settings)?.remove(cid).ok_or_else(|| {
             Error::invalid(format!("Persistent disk with volume id '{cid}' could not be found"))
         })
     }
 
     /// Hints by CID; one sent by `add_persistent_disk` wins over the CPI's.
-    fn all_hints(&self, settings: &Settings) -> Result<BTreeMap<String, Value>> {
+    fn all_hints(&self, settings: &AgentSettings) -> Result<BTreeMap<String, Value>> {
         let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
         let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
         hints.extend(spec::read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());

@@ -40,7 +40,7 @@ use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
 pub(crate) use self::process::SCRIPT_PATH;
-use self::settings::{Endpoint, Settings};
+use self::settings::{AgentSettings, Endpoint};
 use self::source::Source;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
@@ -65,12 +65,12 @@ struct Agent {
 
 impl Agent {
     /// The settings as they are known here.
-    fn settings(&self) -> Result<Settings> {
+    fn settings(&self) -> Result<AgentSettings> {
         self.source.known().context(|| "Reading the settings".to_owned())
     }
 
     /// The settings as they are now: the CPI may have added a disk.
-    fn fresh_settings(&self) -> Result<Settings> {
+    fn fresh_settings(&self) -> Result<AgentSettings> {
         self.source.refresh().context(|| "Refreshing the settings".to_owned())
     }
 }
@@ -111,7 +111,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
     outcome
 }
 
-fn set_up(source: Source, base: &Path, settings: &Settings, endpoint: Endpoint) -> Result<Agent> {
+fn set_up(source: Source, base: &Path, settings: &AgentSettings, endpoint: Endpoint) -> Result<Agent> {
     let dirs = Dirs::new(base);
     dirs.set_up()?;
     let boot = dirs.bosh().join("boot");

@@ -12,7 +12,7 @@ use base::{Error, Result};
 /// The document, as far as the agent uses it. Unknown keys are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Settings {
+pub(super) struct AgentSettings {
     /// The id `create_vm` was given; `get_state` answers with it.
     pub agent_id: String,
     /// The VM as the CPI calls it.
@@ -84,9 +84,9 @@ pub(super) struct Certificate {
     pub private_key: String,
 }
 
-impl Settings {
+impl AgentSettings {
     /// Reads the document.
-    pub(super) fn load(path: &Path) -> Result<Settings> {
+    pub(super) fn load(path: &Path) -> Result<AgentSettings> {
         let text = std::fs::read(path)
             .map_err(|e| Error::io(format!("reading settings '{}'", path.display()), e))?;
         serde_json::from_slice(&text).map_err(|e| {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn settings_ignore_what_they_do_not_know() {
-        let settings: Settings = serde_json::from_str(
+        let settings: AgentSettings = serde_json::from_str(
             r#"{"agent_id":"a","ntp":["x"],"vm":{"name":"v"},"disks":{"system":"/dev/sda"}}"#,
         )
         .unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::dirs::write_atomically;
-use super::settings::Settings;
+use super::settings::AgentSettings;
 use crate::registry::Client;
 use base::{Error, Result};
 
@@ -73,7 +73,7 @@ impl Source {
 
     /// The settings to start with. The way to the registry may take its time: without any settings there is
     /// nothing to do but to ask again.
-    pub(super) fn first(&self) -> Result<Settings> {
+    pub(super) fn first(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
         let (mut pause, longest) = PAUSE;
         let mut told = String::new();
@@ -96,7 +96,7 @@ impl Source {
     }
 
     /// The settings as they are now, or as they were last.
-    pub(super) fn refresh(&self) -> Result<Settings> {
+    pub(super) fn refresh(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
         let mut tries = 1;
         loop {
@@ -117,17 +117,17 @@ impl Source {
     }
 
     /// The settings as they were last.
-    pub(super) fn known(&self) -> Result<Settings> {
-        Settings::load(&self.file)
+    pub(super) fn known(&self) -> Result<AgentSettings> {
+        AgentSettings::load(&self.file)
     }
 
-    fn fetch(&self, registry: &Registry) -> Result<Settings> {
+    fn fetch(&self, registry: &Registry) -> Result<AgentSettings> {
         let settings = registry.client.get(&registry.id)?.ok_or_else(|| {
             Error::environment(format!("the registry has no settings of '{}'", registry.id))
         })?;
         let text = serde_json::to_vec(&settings)
             .map_err(|error| Error::environment("encoding the settings failed").with_source(error))?;
-        let parsed: Settings = serde_json::from_slice(&text)
+        let parsed: AgentSettings = serde_json::from_slice(&text)
             .map_err(|_| Error::invalid("the settings in the registry are not what a CPI writes"))?;
         write_atomically(&self.file, &text, 0o600)?;
         Ok(parsed)

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::settings::{Endpoint, Settings};
+use super::settings::{AgentSettings, Endpoint};
 use super::{digest, dirs};
 use base::{Error, Result};
 
@@ -152,7 +152,7 @@ impl Spec {
     }
 
     /// Fills in the addresses of dynamic networks. Every network must be one the CPI told of.
-    pub(super) fn resolve_networks(&mut self, settings: &Settings, endpoint: &Endpoint) -> Result<()> {
+    pub(super) fn resolve_networks(&mut self, settings: &AgentSettings, endpoint: &Endpoint) -> Result<()> {
         for (name, network) in &mut self.networks {
             let text = |value: &Value, key: &str| {
                 value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn dynamic_networks_get_their_address_and_unknown_ones_are_refused() {
-        let settings = Settings {
+        let settings = AgentSettings {
             networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2", "netmask": "255.255.255.0"}})
                 .as_object()
                 .unwrap()
                 .clone(),
-            ..Settings::default()
+            ..AgentSettings::default()
         };
         let mut spec = Spec {
             networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2"}})

@@ -94,7 +94,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::failure::Kind;
+    use super::super::failure::FailureKind;
     use super::*;
     use serde_json::json;
 
@@ -107,7 +107,7 @@ mod tests {
         let error = Arguments::new("delete_vm", vec![], 1, 1).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (Kind::InvalidCall, "delete_vm takes 1 arguments, 0 given")
+            (FailureKind::InvalidCall, "delete_vm takes 1 arguments, 0 given")
         );
         let error = arguments(&[json!(7)]).string("vm_cid").unwrap_err();
         assert_eq!(

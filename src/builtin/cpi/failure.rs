@@ -8,7 +8,7 @@ pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// The error types of the CPI contract that this CPI uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureKind {
     /// The request itself is malformed.
     InvalidCall,
     NotImplemented,
@@ -20,18 +20,18 @@ pub(crate) enum Kind {
     Cloud,
 }
 
-impl Kind {
+impl FailureKind {
     /// The name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::InvalidCall => "InvalidCall",
-            Kind::NotImplemented => "Bosh::Clouds::NotImplemented",
-            Kind::NotSupported => "Bosh::Clouds::NotSupported",
-            Kind::VmNotFound => "Bosh::Clouds::VMNotFound",
-            Kind::DiskNotFound => "Bosh::Clouds::DiskNotFound",
-            Kind::StemcellNotFound => "Bosh::Clouds::StemcellNotFound",
-            Kind::VmCreationFailed => "Bosh::Clouds::VMCreationFailed",
-            Kind::Cloud => "Bosh::Clouds::CloudError",
+            FailureKind::InvalidCall => "InvalidCall",
+            FailureKind::NotImplemented => "Bosh::Clouds::NotImplemented",
+            FailureKind::NotSupported => "Bosh::Clouds::NotSupported",
+            FailureKind::VmNotFound => "Bosh::Clouds::VMNotFound",
+            FailureKind::DiskNotFound => "Bosh::Clouds::DiskNotFound",
+            FailureKind::StemcellNotFound => "Bosh::Clouds::StemcellNotFound",
+            FailureKind::VmCreationFailed => "Bosh::Clouds::VMCreationFailed",
+            FailureKind::Cloud => "Bosh::Clouds::CloudError",
         }
     }
 }
@@ -39,25 +39,25 @@ impl Kind {
 /// One failed method.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub kind: Kind,
+    pub kind: FailureKind,
     pub message: String,
     /// Whether the same call may succeed later: false, unless what failed may pass by itself.
     pub ok_to_retry: bool,
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure { kind, message: message.into(), ok_to_retry: false }
     }
 
     /// A failure without a type of its own.
     pub(crate) fn cloud(message: impl Into<String>) -> Self {
-        Self::new(Kind::Cloud, message)
+        Self::new(FailureKind::Cloud, message)
     }
 
     /// A malformed request.
     pub(crate) fn call(message: impl Into<String>) -> Self {
-        Self::new(Kind::InvalidCall, message)
+        Self::new(FailureKind::InvalidCall, message)
     }
 
     /// An I/O failure while doing `what` (a gerund).

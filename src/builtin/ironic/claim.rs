@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::leftovers;
 use super::machine::{capability, described, text};
-use super::rpc::Call;
+use super::rpc::IronicCall;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
 
 /// How often an allocation is tried that fails for a reason of Ironic's own.
@@ -21,7 +21,7 @@ const ALLOCATION_POLL: Duration = Duration::from_millis(200);
 const TOLD_NODES: usize = 5;
 
 /// Claims a node; its UUID.
-pub(super) fn claim(call: &mut Call, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
+pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
     let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
@@ -101,7 +101,7 @@ fn lacks(node: &Object, capabilities: &Hash) -> Option<String> {
 
 /// The failure that says that there is no node, and why each one of the class is none. Of VMs the agent is told, by which
 /// one is found that nobody knows the CID of.
-fn none(call: &Call, class: &str, capabilities: &Hash) -> Outcome<Failure> {
+fn none(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = Filter { arguments: of_class.clone(), detail: true, ..Filter::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
@@ -133,7 +133,7 @@ fn none(call: &Call, class: &str, capabilities: &Hash) -> Outcome<Failure> {
 }
 
 /// Asks for an allocation and waits for its end: the node, or why there is none.
-fn allocate(call: &Call, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
+fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
     let begun = Instant::now();
     loop {
@@ -149,7 +149,12 @@ fn allocate(call: &Call, cid: &str, allocation: Object) -> Outcome<Result<String
 }
 
 /// Without allocations whoever writes `instance_uuid` first has the node.
-fn claim_by_hand(call: &Call, cid: &str, candidates: &[String], traits: &[Value]) -> Outcome<Option<String>> {
+fn claim_by_hand(
+    call: &IronicCall,
+    cid: &str,
+    candidates: &[String],
+    traits: &[Value],
+) -> Outcome<Option<String>> {
     if !traits.is_empty() {
         call.ironic.require(Microversion::ALLOCATIONS, "nodes by traits")?;
     }

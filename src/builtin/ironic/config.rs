@@ -7,7 +7,8 @@
 //!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300, "outage_timeout": 120}
 //! ```
 //!
-//! `ironic` has the keys of [`Settings`], `storage` those of its tool; times are in seconds (`docs/ironic.md`).
+//! `ironic` has the keys of [`AccessSettings`], `storage` those of its tool; times are in seconds
+//! (`docs/ironic.md`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,15 +21,15 @@ use crate::cpi::agent::Agent;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::read_json;
-use ironic::Settings;
+use ironic::AccessSettings;
 
 /// The configuration of one call.
 #[derive(Deserialize)]
 pub(super) struct Config {
     /// Where Ironic is.
-    pub ironic: Settings,
+    pub ironic: AccessSettings,
     /// Where volumes are.
-    pub storage: storage::Settings,
+    pub storage: storage::StorageSettings,
     #[serde(default)]
     pub agent: Agent,
     /// Time servers, handed to the agent.

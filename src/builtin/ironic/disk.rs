@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use super::machine::{Machine, own_disk, text};
-use super::rpc::Call;
+use super::rpc::IronicCall;
 use super::storage::{Export, Initiators, Login};
 use super::vm;
-use super::volume::{Kind, Volume};
-use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use super::volume::{Volume, VolumeKind};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use ironic::{Collection, Filter};
 
 /// `create_disk`.
-pub(super) fn create(call: &mut Call, mib: u64) -> Outcome<Value> {
-    let volume = Volume::new(Kind::Disk);
+pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
+    let volume = Volume::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
     call.log(format_args!("disk '{}' of {mib} MiB made", volume.cid()));
     Ok(json!(volume.cid()))
 }
 
 /// `delete_disk`: only a disk that no VM has.
-pub(super) fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
             "disk '{}' is attached to node '{node}': it must be detached first",
@@ -33,12 +33,12 @@ pub(super) fn delete(call: &mut Call, disk: &Volume) -> Outcome<Value> {
 }
 
 /// `has_disk`.
-pub(super) fn has(call: &Call, disk: &Volume) -> Outcome<Value> {
+pub(super) fn has(call: &IronicCall, disk: &Volume) -> Outcome<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
 /// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
-pub(super) fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value> {
+pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
@@ -54,7 +54,7 @@ pub(super) fn resize(call: &mut Call, disk: &Volume, mib: u64) -> Outcome<Value>
 }
 
 /// `attach_disk`: shown to the VM alone, and the next free target of its node. Works while the machine is on.
-pub(super) fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found());
@@ -77,14 +77,14 @@ pub(super) fn attach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value
             taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is what the machine boots from, whether it is there or not.
         let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
-        let added = machine.add_target(&call.ironic, disk, Kind::Disk, index, (&export, &login));
+        let added = machine.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
         if let Err(failure) = added {
             call.storage.unexport(disk)?;
             return Err(failure);
         }
     }
     call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
-    let root_is_remote = machine.targets(&call.ironic)?.iter().any(|target| target.kind == Kind::Root);
+    let root_is_remote = machine.targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
     let hint = hint(&export, &login, &initiators, root_is_remote);
     Ok(if call.v2 { hint } else { Value::Null })
 }
@@ -109,7 +109,7 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 }
 
 /// `detach_disk`: hidden first, whatever Ironic says.
-pub(super) fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
     else {
@@ -132,29 +132,29 @@ pub(super) fn detach(call: &mut Call, cid: &str, disk: &Volume) -> Outcome<Value
 }
 
 /// `get_disks`.
-pub(super) fn of_vm(call: &Call, cid: &str) -> Outcome<Value> {
+pub(super) fn of_vm(call: &IronicCall, cid: &str) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let targets = machine.targets(&call.ironic)?;
-    let disks = targets.iter().filter(|target| target.kind == Kind::Disk);
+    let disks = targets.iter().filter(|target| target.kind == VolumeKind::Disk);
     Ok(disks.map(|target| json!(target.volume.cid())).collect())
 }
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power.
-pub(super) fn snapshot(call: &mut Call, disk: &Volume) -> Outcome<Value> {
-    let snapshot = Volume::new(Kind::Snapshot);
+pub(super) fn snapshot(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
+    let snapshot = Volume::new(VolumeKind::Snapshot);
     call.storage.copy(disk, &snapshot)?;
     call.log(format_args!("snapshot '{}' of disk '{}' made", snapshot.cid(), disk.cid()));
     Ok(json!(snapshot.cid()))
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete_snapshot(call: &mut Call, snapshot: &Volume) -> Outcome<Value> {
+pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &Volume) -> Outcome<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)
 }
 
 /// The UUID of the node that has the disk.
-fn holder(call: &Call, disk: &Volume) -> Outcome<Option<String>> {
+fn holder(call: &IronicCall, disk: &Volume) -> Outcome<Option<String>> {
     let filter = Filter { detail: true, ..Filter::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::machine::text;
-use super::rpc::Call;
+use super::rpc::IronicCall;
 use super::vm;
 use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::process::Identity;
@@ -19,12 +19,12 @@ const MAKING: &str = "monopile_making";
 const AGENT: &str = "bosh_agent_id";
 
 /// Whether leftovers are found again: whether Ironic takes the note, and takes it away again.
-pub(super) fn are_found(call: &Call) -> bool {
+pub(super) fn are_found(call: &IronicCall) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
 
 /// The `extra` of the allocation of a VM that is being made.
-pub(super) fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
+pub(super) fn mark(call: &IronicCall, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
@@ -35,7 +35,7 @@ pub(super) fn mark(call: &Call, agent_id: &str) -> Outcome<Value> {
 }
 
 /// The VM is made.
-pub(super) fn unmark(call: &Call, cid: &str) -> Outcome<()> {
+pub(super) fn unmark(call: &IronicCall, cid: &str) -> Outcome<()> {
     if are_found(call) {
         let patch = Patch::new().remove(&["extra", MAKING]);
         call.ironic.update(Collection::Allocations, cid, &patch)?;
@@ -44,7 +44,7 @@ pub(super) fn unmark(call: &Call, cid: &str) -> Outcome<()> {
 }
 
 /// Deletes what killed calls left. That it cannot be done now is no reason not to do what was asked.
-pub(super) fn sweep(call: &mut Call) -> Outcome<()> {
+pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
     if !are_found(call) {
         return Ok(());
     }

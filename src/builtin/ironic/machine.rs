@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::storage::{Export, Initiators, Login};
-use super::volume::{Kind, Volume};
+use super::volume::{Volume, VolumeKind};
 use crate::cpi::failure::{Failure, Outcome};
 use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
@@ -31,7 +31,7 @@ pub(super) struct Machine {
 pub(super) struct Target {
     pub uuid: String,
     pub volume: Volume,
-    pub kind: Kind,
+    pub kind: VolumeKind,
 }
 
 impl Machine {
@@ -124,7 +124,7 @@ impl Machine {
         &self,
         ironic: &Client,
         volume: &Volume,
-        kind: Kind,
+        kind: VolumeKind,
         boot_index: u64,
         (export, login): (&Export, &Login),
     ) -> Outcome<()> {
@@ -206,21 +206,21 @@ pub(super) fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
         .find_map(|(key, value)| (key.trim() == name).then_some(value.trim()))
 }
 
-fn role(kind: Kind) -> &'static str {
+fn role(kind: VolumeKind) -> &'static str {
     match kind {
-        Kind::Root => "root",
-        Kind::Config => "config",
+        VolumeKind::Root => "root",
+        VolumeKind::Config => "config",
         // Only those three become targets.
-        Kind::Disk | Kind::Stemcell | Kind::Snapshot => "persistent",
+        VolumeKind::Disk | VolumeKind::Stemcell | VolumeKind::Snapshot => "persistent",
     }
 }
 
 /// A target of ours; what others made is left alone.
 fn own(target: &Object) -> Option<Target> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
-        "root" => Kind::Root,
-        "config" => Kind::Config,
-        "persistent" => Kind::Disk,
+        "root" => VolumeKind::Root,
+        "config" => VolumeKind::Config,
+        "persistent" => VolumeKind::Disk,
         _ => return None,
     };
     let volume = Volume::parse(kind, text(target, "volume_id"))?;
@@ -229,7 +229,7 @@ fn own(target: &Object) -> Option<Target> {
 
 /// The persistent disk that is behind a target.
 pub(super) fn own_disk(target: &Object) -> Option<Volume> {
-    own(target).filter(|target| target.kind == Kind::Disk).map(|target| target.volume)
+    own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
 
 #[cfg(test)]

@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use super::storage::Storage;
-use super::volume::{Kind, Volume, not_found};
+use super::volume::{Volume, VolumeKind, not_found};
 use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::Agent;
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
 use ironic::Client;
 
 /// What every method may use.
-pub(super) struct Call<'a, 'l> {
+pub(super) struct IronicCall<'a, 'l> {
     pub ironic: Client,
     pub storage: Box<dyn Storage>,
     pub config: CallConfig,
@@ -36,7 +36,7 @@ pub(super) struct CallConfig {
     pub ntp: Vec<String>,
 }
 
-impl Call<'_, '_> {
+impl IronicCall<'_, '_> {
     /// Says what was done, on stderr and in the answer. Secrets have no place here.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
@@ -85,7 +85,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let storage = config.storage.open()?;
     let mut ironic = Client::connect(access)?;
     ironic.set_outage_patience(outage_patience);
-    let mut call = Call {
+    let mut call = IronicCall {
         ironic,
         storage,
         config: CallConfig { agent: config.agent, ntp: config.ntp },
@@ -102,7 +102,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             arguments.hash("cloud_properties")?;
             stemcell::create(call, Path::new(&image))
         }
-        "delete_stemcell" => match volume(&mut arguments, Kind::Stemcell)? {
+        "delete_stemcell" => match volume(&mut arguments, VolumeKind::Stemcell)? {
             Ok(stemcell) => {
                 leftovers::sweep(call)?;
                 stemcell::delete(call, &stemcell)
@@ -111,7 +111,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         },
         "create_vm" => {
             let agent_id = arguments.string("agent_id")?;
-            let stemcell = volume(&mut arguments, Kind::Stemcell)??;
+            let stemcell = volume(&mut arguments, VolumeKind::Stemcell)??;
             let cloud_properties = arguments.hash("cloud_properties")?;
             let networks = arguments.hash("networks")?;
             arguments.strings("disk_cids")?;
@@ -138,43 +138,43 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             arguments.hash("cloud_properties")?;
             disk::create(call, size)
         }
-        "delete_disk" => disk::delete(call, &volume(&mut arguments, Kind::Disk)??),
-        "has_disk" => match volume(&mut arguments, Kind::Disk)? {
+        "delete_disk" => disk::delete(call, &volume(&mut arguments, VolumeKind::Disk)??),
+        "has_disk" => match volume(&mut arguments, VolumeKind::Disk)? {
             Ok(disk) => disk::has(call, &disk),
             Err(_) => Ok(json!(false)),
         },
         "resize_disk" => {
-            let disk = volume(&mut arguments, Kind::Disk)??;
+            let disk = volume(&mut arguments, VolumeKind::Disk)??;
             disk::resize(call, &disk, arguments.size("new_size")?)
         }
         "attach_disk" | "detach_disk" => {
             let cid = vm_cid(&mut arguments)??;
-            let disk = volume(&mut arguments, Kind::Disk)??;
+            let disk = volume(&mut arguments, VolumeKind::Disk)??;
             match method {
                 "attach_disk" => disk::attach(call, &cid, &disk),
                 _ => disk::detach(call, &cid, &disk),
             }
         }
         "snapshot_disk" => {
-            let disk = volume(&mut arguments, Kind::Disk)??;
+            let disk = volume(&mut arguments, VolumeKind::Disk)??;
             arguments.hash("metadata")?;
             disk::snapshot(call, &disk)
         }
-        _ => disk::delete_snapshot(call, &volume(&mut arguments, Kind::Snapshot)??),
+        _ => disk::delete_snapshot(call, &volume(&mut arguments, VolumeKind::Snapshot)??),
     }
 }
 
 /// A CID; malformed ones exist as little as unknown ones.
-fn volume(arguments: &mut Arguments, kind: Kind) -> Outcome<Outcome<Volume>> {
+fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume>> {
     let text = arguments.string(match kind {
-        Kind::Stemcell => "stemcell_cid",
-        Kind::Root | Kind::Config => "vm_cid",
-        Kind::Disk => "disk_cid",
-        Kind::Snapshot => "snapshot_cid",
+        VolumeKind::Stemcell => "stemcell_cid",
+        VolumeKind::Root | VolumeKind::Config => "vm_cid",
+        VolumeKind::Disk => "disk_cid",
+        VolumeKind::Snapshot => "snapshot_cid",
     })?;
     Ok(Volume::parse(kind, &text).ok_or_else(|| not_found(kind, &text)))
 }
 
 fn vm_cid(arguments: &mut Arguments) -> Outcome<Outcome<String>> {
-    Ok(volume(arguments, Kind::Root)?.map(|volume| volume.cid()))
+    Ok(volume(arguments, VolumeKind::Root)?.map(|volume| volume.cid()))
 }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::rpc::Call;
-use super::volume::{Kind, Volume};
+use super::rpc::IronicCall;
+use super::volume::{Volume, VolumeKind};
 use crate::cpi::failure::{Failure, Outcome};
 use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive, gzipped or not, with one in it, as stemcells for
 /// OpenStack have it (`root.img`).
-pub(super) fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
-    let volume = Volume::new(Kind::Stemcell);
+pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
+    let volume = Volume::new(VolumeKind::Stemcell);
     let opening =
         |error| Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
     let mut head = [0; 512];
@@ -38,7 +38,7 @@ pub(super) fn create(call: &mut Call, image: &Path) -> Outcome<Value> {
 }
 
 /// `delete_stemcell`. Clones do not need their stemcell any more.
-pub(super) fn delete(call: &mut Call, volume: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, volume: &Volume) -> Outcome<Value> {
     call.storage.delete(volume)?;
     call.log(format_args!("stemcell '{}' deleted", volume.cid()));
     Ok(Value::Null)

@@ -8,12 +8,12 @@ use super::claim::claim;
 use super::config_drive;
 use super::leftovers;
 use super::machine::{METADATA, Machine, text};
-use super::rpc::Call;
+use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM, Login};
-use super::volume::{Kind, Volume};
+use super::volume::{Volume, VolumeKind};
 use crate::cpi::agent::Identity;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Kind as FailureKind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
@@ -32,12 +32,12 @@ const DELETION_PAUSE: Duration = Duration::from_secs(1);
 const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// `create_vm`. Whatever fails, everything it made is unmade.
-pub(super) fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
     leftovers::sweep(call)?;
-    let cid = Volume::new(Kind::Root).cid();
+    let cid = Volume::new(VolumeKind::Root).cid();
     match make(call, &cid, wanted) {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
@@ -52,7 +52,7 @@ pub(super) fn create(call: &mut Call, wanted: Wanted) -> Outcome<Value> {
 
 /// What to say when undoing fails, too: what is left, and who takes it away. Trying again helps, and does no harm, where
 /// that finds what is left.
-fn not_undone(call: &mut Call, cid: &str, failure: Failure, undoing: Failure) -> Failure {
+fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failure) -> Failure {
     // It has been waited for.
     call.ironic.set_outage_patience(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(what, there)| match there {
@@ -76,7 +76,7 @@ fn not_undone(call: &mut Call, cid: &str, failure: Failure, undoing: Failure) ->
 }
 
 /// What there may be of a VM, all of which `delete_vm` takes away: in words, and whether it is there.
-fn parts(call: &Call, cid: &str) -> Vec<(String, Outcome<bool>)> {
+fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     let machine = Machine::of_vm(&call.ironic, cid);
     let node = match &machine {
         Ok(Some(machine)) => machine.described(),
@@ -97,10 +97,10 @@ fn parts(call: &Call, cid: &str) -> Vec<(String, Outcome<bool>)> {
 
 /// The volumes that are a VM's own.
 fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
-    [Kind::Root, Kind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
+    [VolumeKind::Root, VolumeKind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
 }
 
-fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
+fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     let failed = |message: String| Failure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::mark(call, &wanted.agent_id)?;
     let node = claim(call, cid, &wanted.cloud_properties, extra)?;
@@ -122,7 +122,7 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
 
     // Cannot fail: the CID was made of one.
     let volume = |kind| Volume::parse(kind, cid).ok_or_else(|| Failure::cloud("a CID that is none"));
-    let (root, config) = (volume(Kind::Root)?, volume(Kind::Config)?);
+    let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
     call.storage.copy(&wanted.stemcell, &root)?;
     if let Some(size) = wanted.cloud_properties.get("root_disk_size") {
         let size = size
@@ -140,7 +140,7 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     })?;
     config_drive::make(call.storage.as_ref(), &config, &settings)?;
     let mut firmware_bytes = initiators.firmware_bytes();
-    for (index, volume, kind) in [(0, &root, Kind::Root), (1, &config, Kind::Config)] {
+    for (index, volume, kind) in [(0, &root, VolumeKind::Root), (1, &config, VolumeKind::Config)] {
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
         firmware_bytes += export.firmware_bytes(&login);
@@ -171,7 +171,7 @@ fn make(call: &mut Call, cid: &str, wanted: Wanted) -> Outcome<Hash> {
 }
 
 /// Networks with the addresses of the node's cards, by which the agent finds them.
-fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> {
+fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<Hash> {
     let ports = call.ironic.list(Collection::Ports, &Filter::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
@@ -191,7 +191,7 @@ fn with_addresses(call: &Call, node: &str, mut networks: Hash) -> Outcome<Hash> 
 
 /// `delete_vm`: everything that can be found from the CID is unmade, in an order that a killed call can be repeated in.
 /// Connectors stay, and so do disks.
-pub(super) fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
         release(call, machine)?;
     } else {
@@ -214,7 +214,7 @@ pub(super) fn delete(call: &mut Call, cid: &str) -> Outcome<Value> {
 }
 
 /// The same, again while what fails may pass by itself.
-pub(super) fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let begun = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
@@ -230,7 +230,7 @@ pub(super) fn delete_patiently(call: &mut Call, cid: &str) -> Outcome<Value> {
 }
 
 /// Gives a node back: off, without volumes, undeployed.
-fn release(call: &mut Call, machine: Machine) -> Outcome<()> {
+fn release(call: &mut IronicCall, machine: Machine) -> Outcome<()> {
     let node = machine.uuid.clone();
     // Ironic cannot abort a running deployment.
     let idle = "done with its current operation";
@@ -256,7 +256,7 @@ fn release(call: &mut Call, machine: Machine) -> Outcome<()> {
 }
 
 /// `has_vm`: whether anything of it is there. Who asks after a deletion that failed forgets the VM when told no.
-pub(super) fn has(call: &Call, cid: &str) -> Outcome<Value> {
+pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
     for (_, there) in parts(call, cid) {
         if there? {
             return Ok(json!(true));
@@ -266,7 +266,7 @@ pub(super) fn has(call: &Call, cid: &str) -> Outcome<Value> {
 }
 
 /// `reboot_vm`: on or off before, it is on afterwards. Off, it can let go of what was detached.
-pub(super) fn reboot(call: &mut Call, cid: &str) -> Outcome<Value> {
+pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let machine = require(call, cid)?;
     if machine.pending().is_empty() && !machine.is_off() {
         call.ironic.power(&machine.uuid, Power::Reboot, call.power_patience)?;
@@ -283,7 +283,7 @@ pub(super) fn reboot(call: &mut Call, cid: &str) -> Outcome<Value> {
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(call: &Call, cid: &str, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> Outcome<Value> {
     let machine = require(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
     call.ironic.update(Collection::Nodes, &machine.uuid, &patch)?;
@@ -291,6 +291,6 @@ pub(super) fn set_metadata(call: &Call, cid: &str, metadata: Hash) -> Outcome<Va
 }
 
 /// The node of a VM that must exist.
-pub(super) fn require(call: &Call, cid: &str) -> Outcome<Machine> {
-    Machine::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(Kind::Root, cid))
+pub(super) fn require(call: &IronicCall, cid: &str) -> Outcome<Machine> {
+    Machine::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
 }

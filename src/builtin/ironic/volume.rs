@@ -4,11 +4,11 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::cpi::failure::{Failure, Kind as FailureKind};
+use crate::cpi::failure::{Failure, FailureKind};
 
 /// What a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum VolumeKind {
     Stemcell,
     Root,
     Config,
@@ -16,15 +16,15 @@ pub(super) enum Kind {
     Snapshot,
 }
 
-impl Kind {
+impl VolumeKind {
     fn prefix(self) -> &'static str {
         match self {
-            Kind::Stemcell => "stemcell",
-            Kind::Root => "root",
-            Kind::Config => "config",
-            Kind::Disk => "disk",
+            VolumeKind::Stemcell => "stemcell",
+            VolumeKind::Root => "root",
+            VolumeKind::Config => "config",
+            VolumeKind::Disk => "disk",
             // LVM keeps names that begin with "snapshot" for itself.
-            Kind::Snapshot => "snap",
+            VolumeKind::Snapshot => "snap",
         }
     }
 }
@@ -33,18 +33,18 @@ impl Kind {
 /// has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Volume {
-    kind: Kind,
+    kind: VolumeKind,
     uuid: Uuid,
 }
 
 impl Volume {
     /// A volume that nothing has the name of yet.
-    pub(super) fn new(kind: Kind) -> Volume {
+    pub(super) fn new(kind: VolumeKind) -> Volume {
         Volume { kind, uuid: Uuid::new_v4() }
     }
 
     /// The volume with this CID; `None` when this CPI cannot have made it.
-    pub(super) fn parse(kind: Kind, cid: &str) -> Option<Volume> {
+    pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<Volume> {
         let uuid = Uuid::try_parse(cid).ok()?;
         // One spelling only.
         (uuid.hyphenated().to_string() == cid).then_some(Volume { kind, uuid })
@@ -68,13 +68,17 @@ impl Volume {
 }
 
 /// The error that says that nothing has this CID.
-pub(super) fn not_found(kind: Kind, cid: &str) -> Failure {
+pub(super) fn not_found(kind: VolumeKind, cid: &str) -> Failure {
     let cid = cid.escape_debug();
     match kind {
-        Kind::Stemcell => Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found")),
-        Kind::Root | Kind::Config => Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
-        Kind::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
-        Kind::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
+        VolumeKind::Stemcell => {
+            Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
+        }
+        VolumeKind::Root | VolumeKind::Config => {
+            Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found"))
+        }
+        VolumeKind::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+        VolumeKind::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
     }
 }
 
@@ -90,13 +94,13 @@ mod tests {
 
     #[test]
     fn a_cid_fits_and_has_one_spelling() {
-        let volume = Volume::new(Kind::Disk);
+        let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(volume.cid().len(), 36);
-        assert_eq!(Volume::parse(Kind::Disk, &volume.cid()), Some(volume));
+        assert_eq!(Volume::parse(VolumeKind::Disk, &volume.cid()), Some(volume));
         assert_eq!(volume.short(), format!("disk-{}", &volume.cid()[24..]));
         for bad in ["", "x", "../../etc/passwd", &volume.cid().to_uppercase(), &volume.cid().replace('-', "")]
         {
-            assert_eq!(Volume::parse(Kind::Disk, bad), None, "{bad}");
+            assert_eq!(Volume::parse(VolumeKind::Disk, bad), None, "{bad}");
         }
     }
 }

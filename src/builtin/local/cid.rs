@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 
 /// What a CID may name. Each kind has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +55,11 @@ impl Resource {
     /// The error that says `cid` names nothing here.
     pub(crate) fn not_found(self, cid: &str) -> Failure {
         match self {
-            Resource::Stemcell => Failure::new(Kind::StemcellNotFound, format!("stemcell '{cid}' not found")),
-            Resource::Vm => Failure::new(Kind::VmNotFound, format!("VM '{cid}' not found")),
-            Resource::Disk => Failure::new(Kind::DiskNotFound, format!("disk '{cid}' not found")),
+            Resource::Stemcell => {
+                Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
+            }
+            Resource::Vm => Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
+            Resource::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
             // The contract has no type for snapshots.
             Resource::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
         }
@@ -136,6 +138,6 @@ mod tests {
     #[test]
     fn a_foreign_cid_is_not_found() {
         let mut arguments = Arguments::new("m", vec!["../../etc".into()], 1, 1).unwrap();
-        assert_eq!(arguments.own_cid(Resource::Disk).unwrap_err().kind, Kind::DiskNotFound);
+        assert_eq!(arguments.own_cid(Resource::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
     }
 }

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cid::{Cid, Resource};
-use super::rpc::Call;
+use super::rpc::LocalCall;
 use super::store::{Held, Store};
 use super::{settings, vm};
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use base::files::durable::sync_parent;
 
@@ -38,7 +38,12 @@ struct Document {
 }
 
 /// `create_disk`.
-pub(super) fn create(call: &mut Call, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    store: &Store,
+    size: u64,
+    cloud_properties: Hash,
+) -> Outcome<Value> {
     let cid = Resource::Disk.new_cid();
     let staged = store.stage(&cid)?;
     let data = staged.path.join(DATA);
@@ -56,7 +61,7 @@ pub(super) fn create(call: &mut Call, store: &Store, size: u64, cloud_properties
 }
 
 /// `delete_disk`: only a disk that no VM has.
-pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("disk '{cid}' is gone already"));
         return Ok(());
@@ -73,7 +78,7 @@ pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
 pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
-    let refuse = |why: String| Err(Failure::new(Kind::NotSupported, format!("disk '{cid}' {why}")));
+    let refuse = |why: String| Err(Failure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
     if let Some(vm) = attached_to(store, cid)? {
         return refuse(format!("is attached to VM '{vm}': it must be detached to be resized"));
     }
@@ -94,7 +99,7 @@ pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<
 }
 
 /// `attach_disk`: the hint under contract 2; under contract 1 null, and the agent's settings tell. Attaching again changes nothing.
-pub(super) fn attach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {
@@ -122,7 +127,7 @@ pub(super) fn hint(cid: &Cid) -> Value {
 }
 
 /// `detach_disk`. Detaching a disk that is attached to nothing changes nothing.
-pub(super) fn detach(call: &mut Call, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::boot::Report;
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::process::{Identity, timespec};
 
 /// The agent's and init's output, inside a VM's directory. Whoever runs for the VM has it open, and
@@ -45,7 +45,7 @@ impl Booted {
 pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
-        Failure::new(Kind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
+        Failure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
     log.lock_shared().map_err(failed)?;
@@ -83,7 +83,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
                     None => "'vm-boot' ended early, and said nothing".to_owned(),
                 },
             };
-            Err(Failure::new(Kind::VmCreationFailed, format!("the VM cannot be booted: {why}")))
+            Err(Failure::new(FailureKind::VmCreationFailed, format!("the VM cannot be booted: {why}")))
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::SCRIPT_PATH;
 use crate::cpi::args::{Hash, type_name};
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 
 /// The cloud property.
 const PROPERTY: &str = "needs";
@@ -32,7 +32,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     packages.dedup();
     // Not supported: the caller then knows that nothing was made.
     Err(Failure::new(
-        Kind::NotSupported,
+        FailureKind::NotSupported,
         format!(
             "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on Debian and \
              Ubuntu: `apt-get install {}`), then run the same command again",
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(cloud_properties: Value) -> Result<(), (Kind, String)> {
+    fn checked(cloud_properties: Value) -> Result<(), (FailureKind, String)> {
         check(cloud_properties.as_object().unwrap()).map_err(|failure| (failure.kind, failure.message))
     }
 
@@ -94,7 +94,7 @@ mod tests {
         let needs =
             json!({"needs": {"sh": "dash", "no-such-program": "b", "nor-this": "a", "nor-that": "b"}});
         let (kind, message) = checked(needs).unwrap_err();
-        assert_eq!(kind, Kind::NotSupported);
+        assert_eq!(kind, FailureKind::NotSupported);
         for part in ["'no-such-program' (package 'b')", "'nor-this' (package 'a')", "`apt-get install a b`"] {
             assert!(message.contains(part), "{message}");
         }
@@ -105,7 +105,7 @@ mod tests {
     fn only_names_are_taken() {
         for wrong in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
             let (kind, message) = checked(json!({"needs": wrong})).unwrap_err();
-            assert_eq!(kind, Kind::InvalidCall, "{message}");
+            assert_eq!(kind, FailureKind::InvalidCall, "{message}");
         }
     }
 }

@@ -10,12 +10,12 @@ use super::config::{Config, stemcell_formats};
 use super::store::Store;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
 
 /// What every method may use.
-pub(super) struct Call<'a, 'l> {
+pub(super) struct LocalCall<'a, 'l> {
     pub executable: &'a Path,
     pub config: Config,
     /// True when the caller speaks contract 2 and the stemcell, where named, is of version 2 or later.
@@ -23,7 +23,7 @@ pub(super) struct Call<'a, 'l> {
     log: &'a mut Log<'l>,
 }
 
-impl Call<'_, '_> {
+impl LocalCall<'_, '_> {
     /// Says what was done, on stderr and in the answer. Secrets have no place here.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
@@ -57,7 +57,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         _ => {}
     }
 
-    let mut call = Call { executable, config: Config::load(config, &context)?, v2, log };
+    let mut call = LocalCall { executable, config: Config::load(config, &context)?, v2, log };
     let call = &mut call;
     match method {
         "create_stemcell" => {
@@ -142,11 +142,12 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             unmaking(call, |call, store| snapshot::delete(call, store, &cid))
         }
         // The v1 page says what to answer: the caller then makes a new VM.
-        "configure_networks" => {
-            Err(Failure::new(Kind::NotSupported, "the networks of a VM of the 'local' CPI cannot be changed"))
-        }
+        "configure_networks" => Err(Failure::new(
+            FailureKind::NotSupported,
+            "the networks of a VM of the 'local' CPI cannot be changed",
+        )),
         _ => Err(Failure::new(
-            Kind::NotImplemented,
+            FailureKind::NotImplemented,
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
         )),
     }
@@ -154,7 +155,10 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
 
 /// Makes something in the cloud, which is made when there is none, without the leftovers of killed calls. Where
 /// nothing comes of it, no empty cloud stays either.
-fn making(call: &mut Call, create: impl FnOnce(&mut Call, &Store) -> Outcome<Value>) -> Outcome<Value> {
+fn making(
+    call: &mut LocalCall,
+    create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>,
+) -> Outcome<Value> {
     let store = Store::make(&call.config.root)?;
     sweep(call, &store)?;
     let made = create(call, &store);
@@ -165,7 +169,7 @@ fn making(call: &mut Call, create: impl FnOnce(&mut Call, &Store) -> Outcome<Val
 }
 
 /// The cloud, where there is one, without the leftovers of killed calls.
-fn existing(call: &mut Call) -> Outcome<Option<Store>> {
+fn existing(call: &mut LocalCall) -> Outcome<Option<Store>> {
     let store = Store::open(&call.config.root)?;
     if let Some(store) = &store {
         sweep(call, store)?;
@@ -173,7 +177,7 @@ fn existing(call: &mut Call) -> Outcome<Option<Store>> {
     Ok(store)
 }
 
-fn sweep(call: &mut Call, store: &Store) -> Outcome<()> {
+fn sweep(call: &mut LocalCall, store: &Store) -> Outcome<()> {
     match store.sweep()? {
         0 => {}
         swept => call.log(format_args!("removed {swept} leftovers of calls that were killed")),
@@ -182,7 +186,10 @@ fn sweep(call: &mut Call, store: &Store) -> Outcome<()> {
 }
 
 /// Runs a deletion, and leaves nothing of a cloud that is empty afterwards.
-fn unmaking(call: &mut Call, delete: impl FnOnce(&mut Call, &Store) -> Outcome<()>) -> Outcome<Value> {
+fn unmaking(
+    call: &mut LocalCall,
+    delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>,
+) -> Outcome<Value> {
     let Some(store) = existing(call)? else {
         call.log("there is no cloud: nothing to delete");
         return Ok(Value::Null);
@@ -192,7 +199,7 @@ fn unmaking(call: &mut Call, delete: impl FnOnce(&mut Call, &Store) -> Outcome<(
     Ok(Value::Null)
 }
 
-fn has(call: &Call, mut arguments: Arguments, resource: Resource) -> Outcome<Value> {
+fn has(call: &LocalCall, mut arguments: Arguments, resource: Resource) -> Outcome<Value> {
     let Ok(cid) = arguments.cid(resource)? else { return Ok(json!(false)) };
     let store = Store::open(&call.config.root)?;
     Ok(json!(store.map_or(Ok(false), |store| store.has(&cid))?))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::boot::{SETTINGS, USER_DATA};
 use super::cid::Cid;
 use super::disk;
-use super::rpc::Call;
+use super::rpc::LocalCall;
 use super::store::Held;
 use super::vm;
 use crate::cpi::args::Hash;
@@ -25,7 +25,7 @@ use crate::registry::Client;
 const INSIDE: &str = "root/var/vcap/bosh";
 
 /// Puts the settings of a VM that is being made where its agent will look; whether that is the registry.
-pub(super) fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
+pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
     match call.config.registry.as_ref().filter(|_| !call.v2) {
         None => {
             write_json(&staged.join(SETTINGS), &settings)?;
@@ -44,7 +44,7 @@ pub(super) fn deliver(call: &mut Call, staged: &Path, vm: &Cid, settings: Hash) 
 
 /// Takes back what [`deliver`] did in the registry. A VM that is gone has no use for it, so that this fails is no
 /// failure of the call.
-pub(super) fn withdraw(call: &mut Call, vm: &Cid) {
+pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
     let Some(registry) = &call.config.registry else {
         call.log(format_args!("no registry is configured, so none is told that VM '{vm}' is gone"));
         return;
@@ -55,20 +55,20 @@ pub(super) fn withdraw(call: &mut Call, vm: &Cid) {
 }
 
 /// Tells the agent of a VM how it finds an attached disk.
-pub(super) fn add_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn add_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Takes a disk out of the settings of a VM.
-pub(super) fn remove_disk(call: &Call, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn remove_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
 
-fn change(call: &Call, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
+fn change(call: &LocalCall, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(failed)?;
@@ -92,7 +92,7 @@ fn change(call: &Call, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash)) ->
     Ok(())
 }
 
-fn client(call: &Call, vm: &Cid) -> Outcome<Client> {
+fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
     match &call.config.registry {
         Some(registry) => registry.client(),
         None => Err(Failure::cloud(format!(

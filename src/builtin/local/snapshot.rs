@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::cid::{Cid, Resource};
 use super::copy::copy_tree;
 use super::disk;
-use super::rpc::Call;
+use super::rpc::LocalCall;
 use super::store::Store;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::Outcome;
@@ -13,7 +13,7 @@ use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
 /// caller stops the jobs first when it wants more.
-pub(super) fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(disk)?;
     let data = disk::data(store, &held, disk)?;
     let cid = Resource::Snapshot.new_cid();
@@ -27,7 +27,7 @@ pub(super) fn create(call: &mut Call, store: &Store, disk: &Cid, metadata: Hash)
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

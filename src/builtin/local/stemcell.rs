@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cid::{Cid, Resource};
 use super::copy::copy_tree;
-use super::rpc::Call;
+use super::rpc::LocalCall;
 use super::store::Store;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{Failure, Outcome};
@@ -18,7 +18,12 @@ use artifact::archive::{Links, Options, unpack_file};
 pub(super) const IMAGE: &str = "image";
 
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
-pub(super) fn create(call: &mut Call, store: &Store, image: &Path, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    store: &Store,
+    image: &Path,
+    cloud_properties: Hash,
+) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
     })?;
@@ -43,7 +48,7 @@ pub(super) fn create(call: &mut Call, store: &Store, image: &Path, cloud_propert
 }
 
 /// `delete_stemcell`. VMs do not need their stemcell any more.
-pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

@@ -17,12 +17,12 @@ use super::cid::{Cid, Resource};
 use super::copy::copy_tree;
 use super::disk;
 use super::launch;
-use super::rpc::Call;
+use super::rpc::LocalCall;
 use super::store::{self, Held, Store};
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
 use crate::cpi::args::{Arguments, Hash, type_name};
-use crate::cpi::failure::{Failure, Kind, Outcome};
+use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::Identity;
 use base::files;
@@ -65,7 +65,7 @@ struct Document {
 }
 
 /// `create_vm`: `[cid, networks]` under contract 2, the CID alone under contract 1.
-pub(super) fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Outcome<Value> {
     let namespace = network::namespace(&wanted.cloud_properties)?;
     let listener = call.config.agent.listener()?;
     let networks = network::inside(namespace.as_deref(), || {
@@ -121,7 +121,7 @@ pub(super) fn create(call: &mut Call, store: &Store, wanted: Wanted) -> Outcome<
 }
 
 /// `delete_vm`: the VM ends first, its disks go home, then it is forgotten.
-pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("VM '{cid}' is gone already"));
         return Ok(());
@@ -139,7 +139,7 @@ pub(super) fn delete(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<()> {
 }
 
 /// `reboot_vm`: on or off before, it is on afterwards.
-pub(super) fn reboot(call: &mut Call, store: &Store, cid: &Cid) -> Outcome<Value> {
+pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     halt(&held)?;
     // What is in memory on a real machine does not outlive it.
@@ -252,7 +252,7 @@ fn halt(held: &Held) -> Outcome<()> {
 }
 
 /// Boots the VM in this directory: it runs, and its directory says as what.
-fn boot(call: &mut Call, held: &Held, namespace: Option<&Path>) -> Outcome<()> {
+fn boot(call: &mut LocalCall, held: &Held, namespace: Option<&Path>) -> Outcome<()> {
     let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
@@ -333,7 +333,7 @@ fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
 }
 
 fn creation_failed(message: String) -> Failure {
-    Failure::new(Kind::VmCreationFailed, message)
+    Failure::new(FailureKind::VmCreationFailed, message)
 }
 
 #[cfg(test)]
@@ -352,11 +352,17 @@ mod tests {
         let assigned = assign_addresses(networks.clone()).unwrap();
         assert_eq!(assigned["a"], networks["a"]);
         assert_eq!(assigned["b"], json!({"type": "dynamic", "ip": "127.0.0.1"}));
-        assert_eq!(assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind, Kind::InvalidCall);
-        assert_eq!(assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind, Kind::InvalidCall);
+        assert_eq!(
+            assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind,
+            FailureKind::InvalidCall
+        );
+        assert_eq!(
+            assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind,
+            FailureKind::InvalidCall
+        );
         // TEST-NET-1 belongs to nobody's machine.
         let foreign = assign_addresses(hash(json!({"a": {"ip": "192.0.2.7"}}))).unwrap_err();
-        assert_eq!(foreign.kind, Kind::VmCreationFailed);
+        assert_eq!(foreign.kind, FailureKind::VmCreationFailed);
     }
 
     #[test]
@@ -365,13 +371,13 @@ mod tests {
         assert_eq!(size(hash(small)).unwrap(), json!({"cpu": 1, "ram": 16, "ephemeral_disk": {"size": 10}}));
         assert!(size(hash(json!({"cpu": 100_000, "ram": 16, "ephemeral_disk_size": 10}))).is_err());
         assert!(size(hash(json!({"cpu": 1, "ram": 1_000_000_000, "ephemeral_disk_size": 10}))).is_err());
-        assert_eq!(size(hash(json!({"cpu": 1}))).unwrap_err().kind, Kind::InvalidCall);
+        assert_eq!(size(hash(json!({"cpu": 1}))).unwrap_err().kind, FailureKind::InvalidCall);
     }
 
     #[test]
     fn a_port_in_use_is_told() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = check_port_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
-        assert_eq!((error.kind, error.ok_to_retry), (Kind::VmCreationFailed, false));
+        assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
     }
 }

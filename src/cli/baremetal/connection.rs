@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use crate::cli::paths;
 use crate::cli::session::Session;
 use base::{Error, Result};
-use ironic::{Client, Settings};
+use ironic::{AccessSettings, Client};
 
 /// Names and environment variables are those of `openstack` (python-openstackclient, "Authentication").
 #[derive(Clone, Args)]
@@ -95,7 +95,7 @@ impl Connection {
                 })?)
             }
         };
-        let settings = Settings {
+        let settings = AccessSettings {
             auth_type: given(&self.os_auth_type),
             endpoint: given(&self.os_endpoint),
             auth_url: given(&self.os_auth_url),

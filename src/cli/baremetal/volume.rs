@@ -230,20 +230,20 @@ impl std::fmt::Debug for TargetSet {
 }
 
 /// What the two kinds differ in.
-struct Kind {
+struct VolumeResource {
     collection: Collection,
     name: &'static str,
     short: &'static [&'static str],
     long: &'static [&'static str],
 }
 
-const CONNECTOR: Kind = Kind {
+const CONNECTOR: VolumeResource = VolumeResource {
     collection: Collection::Connectors,
     name: "volume connector",
     short: &["uuid", "node_uuid", "type", "connector_id"],
     long: &["uuid", "node_uuid", "type", "connector_id", "extra", "created_at", "updated_at"],
 };
-const TARGET: Kind = Kind {
+const TARGET: VolumeResource = VolumeResource {
     collection: Collection::Targets,
     name: "volume target",
     short: &["uuid", "node_uuid", "volume_type", "boot_index", "volume_id"],
@@ -281,7 +281,12 @@ impl VolumeCommand {
 }
 
 impl<C: Args + New, S: Args + Change> Command<C, S> {
-    fn run(self, session: &Session, ironic: impl Fn() -> Result<Client>, kind: &Kind) -> Result<Finished> {
+    fn run(
+        self,
+        session: &Session,
+        ironic: impl Fn() -> Result<Client>,
+        kind: &VolumeResource,
+    ) -> Result<Finished> {
         match self {
             Command::Create { fields, output } => {
                 let ironic = ironic()?;
@@ -323,7 +328,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
 }
 
 /// Deletes what can be deleted; the first failure is the result.
-fn delete(session: &Session, ironic: &Client, kind: &Kind, uuids: &[String]) -> Result<Finished> {
+fn delete(session: &Session, ironic: &Client, kind: &VolumeResource, uuids: &[String]) -> Result<Finished> {
     let mut failures = Vec::new();
     for uuid in uuids {
         match ironic.delete(kind.collection, uuid) {

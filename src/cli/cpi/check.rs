@@ -10,7 +10,7 @@ use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::conformance::check::{CheckContext, Notes, Report, Settings, StemcellImage, Verdict, junit};
+use crate::conformance::check::{CheckContext, CheckSettings, Notes, Report, StemcellImage, Verdict, junit};
 use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
@@ -121,7 +121,12 @@ impl CheckArgs {
     }
 
     /// What to ask for: by the flags, else by the manifest, or all of it by the transcript.
-    fn settings(&self, session: &Session, on_bench: &OnBench, stemcell: Option<&Path>) -> Result<Settings> {
+    fn settings(
+        &self,
+        session: &Session,
+        on_bench: &OnBench,
+        stemcell: Option<&Path>,
+    ) -> Result<CheckSettings> {
         if let Some(recorded) = on_bench.bench.source.recorded_settings() {
             return serde_json::from_value(recorded).map_err(|error| {
                 Error::invalid(format!("the settings in '{}' cannot be read", on_bench.name))
@@ -152,7 +157,7 @@ impl CheckArgs {
         let dynamic = json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});
         let dynamic = Map::from_iter([("default".to_owned(), dynamic)]);
         let networks = vm.map_or(&dynamic, |vm| &vm.networks);
-        Ok(Settings {
+        Ok(CheckSettings {
             name: on_bench.name.clone(),
             highest_api_version: on_bench.highest_api_version,
             contract: self.contract,

@@ -129,11 +129,11 @@ fn take(file: &File, cpi: &str, earlier: &mut Earlier) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Kind;
+    use super::super::ledger::ResourceKind;
     use super::*;
 
     fn thing(cid: &str) -> Thing {
-        Thing { kind: Kind::Disk, cid: cid.to_owned() }
+        Thing { kind: ResourceKind::Disk, cid: cid.to_owned() }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::ledger::{Kind, Thing};
+use super::ledger::{ResourceKind, Thing};
 use super::life::vm_arguments;
 use super::run::Run;
 use super::step::{Checked, Halt, Heard, Step, failed, is};
@@ -81,7 +81,7 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Thing) {
 
 /// CIDs that no CPI makes.
 pub(super) fn never_were(run: &mut Run<'_>) {
-    for kind in [Kind::Vm, Kind::Disk] {
+    for kind in [ResourceKind::Vm, ResourceKind::Disk] {
         let thing = Thing { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.has() {
             run.check(&format!("{has} of what never was"), |step| is_gone(step, &thing));

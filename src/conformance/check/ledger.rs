@@ -14,60 +14,60 @@ use engine::cpi::Method;
 /// A kind of thing that a CPI makes, in the order in which they are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum ResourceKind {
     Snapshot,
     Vm,
     Disk,
     Stemcell,
 }
 
-impl Kind {
+impl ResourceKind {
     /// What this method makes.
-    pub(super) fn made_by(method: Method) -> Option<Kind> {
+    pub(super) fn made_by(method: Method) -> Option<ResourceKind> {
         match method {
-            Method::CreateStemcell => Some(Kind::Stemcell),
-            Method::CreateVm => Some(Kind::Vm),
+            Method::CreateStemcell => Some(ResourceKind::Stemcell),
+            Method::CreateVm => Some(ResourceKind::Vm),
             // The disk may have become another one.
-            Method::CreateDisk | Method::UpdateDisk => Some(Kind::Disk),
-            Method::SnapshotDisk => Some(Kind::Snapshot),
+            Method::CreateDisk | Method::UpdateDisk => Some(ResourceKind::Disk),
+            Method::SnapshotDisk => Some(ResourceKind::Snapshot),
             _ => None,
         }
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Snapshot => "snapshot",
-            Kind::Vm => "vm",
-            Kind::Disk => "disk",
-            Kind::Stemcell => "stemcell",
+            ResourceKind::Snapshot => "snapshot",
+            ResourceKind::Vm => "vm",
+            ResourceKind::Disk => "disk",
+            ResourceKind::Stemcell => "stemcell",
         }
     }
 
     pub(super) fn delete(self) -> Method {
         match self {
-            Kind::Snapshot => Method::DeleteSnapshot,
-            Kind::Vm => Method::DeleteVm,
-            Kind::Disk => Method::DeleteDisk,
-            Kind::Stemcell => Method::DeleteStemcell,
+            ResourceKind::Snapshot => Method::DeleteSnapshot,
+            ResourceKind::Vm => Method::DeleteVm,
+            ResourceKind::Disk => Method::DeleteDisk,
+            ResourceKind::Stemcell => Method::DeleteStemcell,
         }
     }
 
     /// What tells whether it is there.
     pub(super) fn has(self) -> Option<Method> {
         match self {
-            Kind::Vm => Some(Method::HasVm),
-            Kind::Disk => Some(Method::HasDisk),
-            Kind::Snapshot | Kind::Stemcell => None,
+            ResourceKind::Vm => Some(Method::HasVm),
+            ResourceKind::Disk => Some(Method::HasDisk),
+            ResourceKind::Snapshot | ResourceKind::Stemcell => None,
         }
     }
 
     /// The error type that says it is not there, where there is one.
     pub(super) fn not_found(self) -> Option<&'static str> {
         match self {
-            Kind::Vm => Some("VMNotFound"),
-            Kind::Disk => Some("DiskNotFound"),
-            Kind::Stemcell => Some("StemcellNotFound"),
-            Kind::Snapshot => None,
+            ResourceKind::Vm => Some("VMNotFound"),
+            ResourceKind::Disk => Some("DiskNotFound"),
+            ResourceKind::Stemcell => Some("StemcellNotFound"),
+            ResourceKind::Snapshot => None,
         }
     }
 }
@@ -75,7 +75,7 @@ impl Kind {
 /// A thing that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Thing {
-    pub(super) kind: Kind,
+    pub(super) kind: ResourceKind,
     pub(super) cid: String,
 }
 
@@ -124,7 +124,7 @@ impl Ledger {
     }
 
     /// Something was made, as far as can be told from a result of whatever shape.
-    pub(super) fn made(&mut self, kind: Kind, result: &Value) -> Option<Thing> {
+    pub(super) fn made(&mut self, kind: ResourceKind, result: &Value) -> Option<Thing> {
         let thing = Thing { kind, cid: any_cid(result)? };
         if !self.things.contains(&thing) {
             self.things.push(thing.clone());
@@ -147,7 +147,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn doubt(&mut self, kind: Kind, why: String) {
+    pub(super) fn doubt(&mut self, kind: ResourceKind, why: String) {
         self.doubtful.push(Left { kind: kind.name().to_owned(), cid: None, why });
     }
 
@@ -208,19 +208,19 @@ mod tests {
     fn what_uses_something_goes_before_it() {
         let mut ledger = Ledger::default();
         for (kind, cid) in [
-            (Kind::Stemcell, "s"),
-            (Kind::Disk, "d1"),
-            (Kind::Vm, "v"),
-            (Kind::Disk, "d2"),
-            (Kind::Snapshot, "n"),
-            (Kind::Disk, "d2"),
+            (ResourceKind::Stemcell, "s"),
+            (ResourceKind::Disk, "d1"),
+            (ResourceKind::Vm, "v"),
+            (ResourceKind::Disk, "d2"),
+            (ResourceKind::Snapshot, "n"),
+            (ResourceKind::Disk, "d2"),
         ] {
             ledger.made(kind, &json!(cid));
         }
         let order: Vec<String> = ledger.to_delete().into_iter().map(|thing| thing.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
-        ledger.gone(&Thing { kind: Kind::Vm, cid: "v".to_owned() });
-        ledger.gone(&Thing { kind: Kind::Vm, cid: "v".to_owned() });
+        ledger.gone(&Thing { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.gone(&Thing { kind: ResourceKind::Vm, cid: "v".to_owned() });
         assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
     }
 }

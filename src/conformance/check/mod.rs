@@ -31,7 +31,7 @@ use run::Run;
 
 /// What the run asks for. Kept in a transcript, so that a replay asks for the same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Settings {
+pub struct CheckSettings {
     /// What the CPI is called in the report.
     pub name: String,
     /// `--cpi-api-version`: the highest API version to use.
@@ -89,7 +89,7 @@ pub struct Notes<'a> {
 }
 
 /// Puts the CPI to the test.
-pub fn check(bench: &Bench, settings: &Settings, surroundings: &CheckContext<'_>) -> Result<Report> {
+pub fn check(bench: &Bench, settings: &CheckSettings, surroundings: &CheckContext<'_>) -> Result<Report> {
     if let Some(recorder) = &bench.recorder {
         recorder.begin(settings)?;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ledger::{Ledger, Thing};
 use super::report::{Check, Counts, Left, Report, Verdict, timings};
 use super::step::{Checked, Halt, Step};
-use super::{CheckContext, Settings};
+use super::{CheckContext, CheckSettings};
 use crate::conformance::bench::{Bench, Versions};
 use base::{Error, Result};
 use engine::cpi::{Info, Method};
@@ -14,7 +14,7 @@ use engine::cpi::{Info, Method};
 /// A run under way.
 pub(super) struct Run<'a> {
     pub(super) bench: &'a Bench,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a CheckSettings,
     pub(super) surroundings: &'a CheckContext<'a>,
     pub(super) ledger: Ledger,
     /// What checks belong to from now on.
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
     /// Takes over what an earlier run left that was killed.
     pub(super) fn begin(
         bench: &'a Bench,
-        settings: &'a Settings,
+        settings: &'a CheckSettings,
         surroundings: &'a CheckContext<'a>,
     ) -> Result<Self> {
         let (ledger, earlier) = match &surroundings.notes {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Settings;
-use super::ledger::{Kind, Thing};
+use super::CheckSettings;
+use super::ledger::{ResourceKind, Thing};
 use super::run::Run;
 use crate::conformance::bench::Source;
 use crate::conformance::exchange::{Ended, Exchange, Watching};
@@ -66,7 +66,7 @@ pub(super) struct Step<'r, 'a> {
 
 impl Step<'_, '_> {
     /// The settings of the run.
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &CheckSettings {
         self.run.settings
     }
 
@@ -120,7 +120,7 @@ impl Step<'_, '_> {
     /// The request of a call; if it is to make something, that is noted first.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.bench.request(method.name(), arguments, self.run.versions);
-        if Kind::made_by(method).is_some() {
+        if ResourceKind::made_by(method).is_some() {
             self.run.ledger.asked(method, request_id(&request))?;
         }
         Ok(request.to_string().into_bytes())
@@ -165,7 +165,7 @@ impl Step<'_, '_> {
         let reply = reply::read(&exchange);
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
-            if let Some(kind) = Kind::made_by(method) {
+            if let Some(kind) = ResourceKind::made_by(method) {
                 self.enter(kind, method, &exchange, &reply);
             }
         }
@@ -183,7 +183,7 @@ impl Step<'_, '_> {
         }
     }
 
-    fn enter(&mut self, kind: Kind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
+    fn enter(&mut self, kind: ResourceKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
         let result = match (&reply.said, &reply.beside) {
             (Said::Result(result), _) => Some(result),
             (_, beside) => beside.as_ref(),

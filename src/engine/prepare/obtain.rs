@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::environment::{Environment, signals};
 use crate::state::State;
-use artifact::{Cache, Digest, Fetcher, Identity, Kind, Location, Source, Stemcell, stemcell};
+use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
@@ -71,7 +71,7 @@ pub(crate) fn all(
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Obtained, Vec<Obtained>)> {
-    let stemcell = Wanted { kind: Kind::Stemcell, name: None, artifact: stemcell, unknown };
+    let stemcell = Wanted { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, unknown };
     // The stemcell first: it is the largest.
     let wanted: Vec<Wanted<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(Wanted::release)).collect();
@@ -105,7 +105,7 @@ pub(crate) fn releases(
 
 /// An artifact of the manifest, before it is known to be on this machine.
 struct Wanted<'m> {
-    kind: Kind,
+    kind: ArtifactKind,
     /// What `releases` calls it.
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
@@ -124,7 +124,7 @@ struct ObtainContext<'e> {
 impl<'m> Wanted<'m> {
     fn release(release: &'m ReleaseRef) -> Self {
         Wanted {
-            kind: Kind::Release,
+            kind: ArtifactKind::Release,
             name: Some(&release.name),
             artifact: &release.artifact,
             unknown: Unknown::Identified,

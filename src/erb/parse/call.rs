@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
-use super::ir::{Argument, BlockArgument, Body, Call, Expr, Node, Pair, Part};
+use super::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Node, Pair, Part};
 use super::lower::{Lowered, Lowerer, unsupported};
 use crate::scanner::{BUFFER, TEXT_CALL};
 
@@ -20,7 +20,7 @@ impl Lowerer {
         }
         let receiver = self.maybe(send.recv.as_deref())?;
         let (args, block) = self.arguments(&send.args)?;
-        Ok(Node::Call(Box::new(Call {
+        Ok(Node::Call(Box::new(MethodCall {
             receiver,
             name: self.name(&send.method_name),
             args,
@@ -61,7 +61,7 @@ impl Lowerer {
             }
             // The buffer is not visible in a method. A call of its name raises the same error as in Ruby.
             let name = self.name(BUFFER);
-            let call = Call { receiver: None, name, args: Vec::new(), block: None, safe: false };
+            let call = MethodCall { receiver: None, name, args: Vec::new(), block: None, safe: false };
             return Ok(Some(Node::Call(Box::new(call))));
         }
         if send.method_name != "<<" {

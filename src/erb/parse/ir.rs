@@ -94,7 +94,7 @@ pub(crate) enum Node {
         value: Box<Expr>,
     },
     MultipleAssign(MultiTarget, Box<Expr>),
-    Call(Box<Call>),
+    Call(Box<MethodCall>),
     Super {
         /// None passes the original arguments of the method.
         args: Option<Vec<Argument>>,
@@ -221,7 +221,7 @@ pub(crate) enum Argument {
 
 /// A call of a method.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct MethodCall {
     pub receiver: Option<Expr>,
     pub name: Name,
     pub args: Vec<Argument>,

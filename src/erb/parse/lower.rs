@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 
 use super::call::group_names;
-use super::ir::{Body, Call, ConstScope, Expr, Name, Node, Params, Part, Slot};
+use super::ir::{Body, ConstScope, Expr, MethodCall, Name, Node, Params, Part, Slot};
 use super::literal::number;
 
 /// The name of the unsupported construct if expressions nest deeper than [`MAX_DEPTH`].
@@ -253,14 +253,14 @@ impl Lowerer {
             }
             Ast::Retry(_) => Node::Retry,
             Ast::Send(send) => self.send(send)?,
-            Ast::CSend(send) => Node::Call(Box::new(Call {
+            Ast::CSend(send) => Node::Call(Box::new(MethodCall {
                 receiver: Some(self.expr(&send.recv)?),
                 name: self.name(&send.method_name),
                 args: self.arguments(&send.args)?.0,
                 block: self.arguments(&send.args)?.1,
                 safe: true,
             })),
-            Ast::Index(index) => Node::Call(Box::new(Call {
+            Ast::Index(index) => Node::Call(Box::new(MethodCall {
                 receiver: Some(self.expr(&index.recv)?),
                 name: self.name("[]"),
                 args: self.arguments(&index.indexes)?.0,

@@ -8,7 +8,7 @@ use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::date;
 use crate::vars_store::signing_key::SigningKey;
 use crate::vars_store::store::Store;
-use crate::vars_store::value::{Kind, is_mismatched_pair};
+use crate::vars_store::value::{ValueKind, is_mismatched_pair};
 use crate::vars_store::x509::Certificate;
 use base::{Error, Result};
 use yaml::Node;
@@ -58,7 +58,7 @@ pub fn list(store: &Store) -> Vec<Row> {
     let mut rows: Vec<Row> = store
         .iter()
         .map(|(name, value)| {
-            let kind = Kind::of(value);
+            let kind = ValueKind::of(value);
             let certificate = kind.certificate();
             Row {
                 name: name.to_owned(),
@@ -66,7 +66,7 @@ pub fn list(store: &Store) -> Vec<Row> {
                 expires: certificate.map(|certificate| date(certificate.not_after)),
                 signed_by: certificate.and_then(|certificate| signer(store, certificate)),
                 detail: match &kind {
-                    Kind::Ssh => public_text(value, "public_key_fingerprint"),
+                    ValueKind::Ssh => public_text(value, "public_key_fingerprint"),
                     _ => certificate.map(describe).unwrap_or_default(),
                 },
             }
@@ -81,7 +81,7 @@ pub fn signer(store: &Store, certificate: &Certificate) -> Option<String> {
     store
         .iter()
         .find(|(_, value)| {
-            Kind::of(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
+            ValueKind::of(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
         })
         .map(|(name, _)| name.to_owned())
 }
@@ -115,12 +115,12 @@ pub fn check(
     let mut checked = Checked::default();
     for (name, value) in store.iter() {
         checked.variables += 1;
-        let kind = Kind::of(value);
+        let kind = ValueKind::of(value);
         checked.certificates += usize::from(kind.name() == "certificate");
         let problems = match &kind {
-            Kind::Certificate(certificates) => of_certificate(value, certificates, within, now),
-            Kind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
-            Kind::Ssh | Kind::Rsa if is_mismatched_pair(value) == Some(true) => {
+            ValueKind::Certificate(certificates) => of_certificate(value, certificates, within, now),
+            ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
+            ValueKind::Ssh | ValueKind::Rsa if is_mismatched_pair(value) == Some(true) => {
                 vec!["its private key is not that of its public key".to_owned()]
             }
             _ => Vec::new(),

@@ -15,7 +15,7 @@ use crate::vars_store::authority::Authority;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::Spec;
 use crate::vars_store::store::Store;
-use crate::vars_store::value::Kind;
+use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -55,8 +55,8 @@ impl Rotation<'_> {
             return Ok(());
         }
         let old = stored(store, name)?;
-        let kind = Kind::of(&old);
-        if let Kind::Certificate(certificates) = &kind
+        let kind = ValueKind::of(&old);
+        if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
             return Err(Error::invalid(format!("a rotation of '{name}' is under way"))
@@ -120,7 +120,7 @@ impl Rotation<'_> {
     fn renewed_authority(&self, store: &Store, certificate: &Certificate) -> Result<Option<Authority>> {
         for name in &self.done.authorities {
             let value = stored(store, name)?;
-            if let Kind::Certificate(certificates) = Kind::of(&value)
+            if let ValueKind::Certificate(certificates) = ValueKind::of(&value)
                 && old_generations(&certificates).any(|old| certificate.is_signed_by(old))
                 && !certificate.is_self_signed()
             {
@@ -145,7 +145,7 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
     let mut waiting = vec![name.to_owned()];
     while let Some(name) = waiting.pop() {
         let value = stored(store, &name)?;
-        let Kind::Certificate(certificates) = Kind::of(&value) else { continue };
+        let ValueKind::Certificate(certificates) = ValueKind::of(&value) else { continue };
         let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
         if let Some(current) = certificates.first() {
             waiting.extend(signed_by(store, current, &name));
@@ -205,7 +205,7 @@ fn signed_by(store: &Store, authority: &Certificate, except: &str) -> Vec<String
         .iter()
         .filter(|(name, value)| {
             *name != except
-                && Kind::of(value)
+                && ValueKind::of(value)
                     .certificate()
                     .is_some_and(|certificate| certificate.is_signed_by(authority))
         })

@@ -11,7 +11,7 @@ use yaml::Node;
 
 /// A stored value.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// A mapping with `certificate` and `private_key`; the certificates in `certificate`, at least one.
     Certificate(Vec<Certificate>),
     /// A mapping with `certificate` that cannot be read.
@@ -26,26 +26,26 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl ValueKind {
     /// What `value` is.
     pub(crate) fn of(value: &Node) -> Self {
         let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
         if has("certificate") && has("private_key") {
             let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
-            return Certificate::from_pem(text).map_or(Kind::BrokenCertificate, Kind::Certificate);
+            return Certificate::from_pem(text).map_or(ValueKind::BrokenCertificate, ValueKind::Certificate);
         }
         match (has("private_key") && has("public_key"), has("public_key_fingerprint"), value.as_str()) {
-            (true, true, _) => Kind::Ssh,
-            (true, false, _) => Kind::Rsa,
-            (_, _, Some(_)) => Kind::Text,
-            _ => Kind::Other,
+            (true, true, _) => ValueKind::Ssh,
+            (true, false, _) => ValueKind::Rsa,
+            (_, _, Some(_)) => ValueKind::Text,
+            _ => ValueKind::Other,
         }
     }
 
     /// The certificate itself, if it is one.
     pub(crate) fn certificate(&self) -> Option<&Certificate> {
         match self {
-            Kind::Certificate(certificates) => certificates.first(),
+            ValueKind::Certificate(certificates) => certificates.first(),
             _ => None,
         }
     }
@@ -53,11 +53,11 @@ impl Kind {
     /// The name of its type, as `variables:` would call it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Kind::Certificate(_) | Kind::BrokenCertificate => "certificate",
-            Kind::Ssh => "ssh",
-            Kind::Rsa => "rsa",
-            Kind::Text => "text",
-            Kind::Other => "value",
+            ValueKind::Certificate(_) | ValueKind::BrokenCertificate => "certificate",
+            ValueKind::Ssh => "ssh",
+            ValueKind::Rsa => "rsa",
+            ValueKind::Text => "text",
+            ValueKind::Other => "value",
         }
     }
 }
@@ -69,22 +69,22 @@ impl Spec {
             Error::invalid(format!("it cannot be told how '{name}' was made: {why}"))
                 .with_hint("name the manifest that declares it with -l MANIFEST")
         };
-        match Kind::of(value) {
-            Kind::Certificate(certificates) => {
+        match ValueKind::of(value) {
+            ValueKind::Certificate(certificates) => {
                 let certificate = certificates.first().ok_or_else(|| unknown("it holds no certificate"))?;
                 if certificate.has_other_names {
                     return Err(unknown("its subject has attributes that generated certificates lack"));
                 }
                 Ok(Spec::Certificate(Box::new(options_like(certificate))))
             }
-            Kind::BrokenCertificate => Err(unknown("its certificate cannot be read")),
-            Kind::Ssh => Ok(Spec::Ssh(key_size_like(value))),
-            Kind::Rsa => Ok(Spec::Rsa(key_size_like(value))),
-            Kind::Text => match value.as_str() {
+            ValueKind::BrokenCertificate => Err(unknown("its certificate cannot be read")),
+            ValueKind::Ssh => Ok(Spec::Ssh(key_size_like(value))),
+            ValueKind::Rsa => Ok(Spec::Rsa(key_size_like(value))),
+            ValueKind::Text => match value.as_str() {
                 Some(text) if password::looks_generated(text) => Ok(Spec::Password(text.len())),
                 _ => Err(unknown("it is a text that is not a generated password")),
             },
-            Kind::Other => Err(unknown("it is neither a password nor keys")),
+            ValueKind::Other => Err(unknown("it is neither a password nor keys")),
         }
     }
 }

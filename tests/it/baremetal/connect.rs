@@ -1,6 +1,6 @@
 //! How Ironic is reached.
 
-use ironic::{Client, Collection, Filter, Settings};
+use ironic::{AccessSettings, Client, Collection, Filter};
 
 use super::Bench;
 use crate::support::Run;
@@ -99,12 +99,12 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
     run(&[], &create).success();
 
     // A token that is worth nothing any more is replaced; not so where the password is not good any more, either.
-    let settings = Settings {
+    let settings = AccessSettings {
         auth_url: Some(keystone.url()),
         username: Some(operator.name.into()),
         password: Some(operator.password.into()),
         system_scope: Some("all".into()),
-        ..Settings::default()
+        ..AccessSettings::default()
     };
     let client = Client::connect(settings.access().unwrap()).unwrap();
     let seen = || client.list(Collection::Connectors, &Filter::of_node(&node.name)).map(|found| found.len());

@@ -29,12 +29,12 @@ pub(super) enum Disturbance {
     /// This signal arrives so many times while a call of the CPI, counted from 1, is at work.
     Signal { call: usize, signal: Signal, times: usize },
     /// Something is done at a place.
-    At(Place, Act),
+    At(ConversationPoint, Act),
 }
 
 /// A place in the conversation with CPI and agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ConversationPoint {
     /// A call of the CPI, counted from 1.
     Call(usize, Side),
     /// A message to the agent, counted from 1; what is asked again and again counts once.
@@ -160,13 +160,13 @@ impl Life<'_> {
     }
 
     /// Runs the command, and does something when it comes to a place.
-    fn held(&mut self, command: Command, place: Place, act: Act) -> Run {
+    fn held(&mut self, command: Command, place: ConversationPoint, act: Act) -> Run {
         match place {
-            Place::Call(number, side) => {
+            ConversationPoint::Call(number, side) => {
                 let when = if side == Side::Before { When::Hold } else { When::HoldDone };
                 self.hello.script(self.script().stopped_at(number, when));
             }
-            Place::Message(number, side) => self.gate.set(Some((number, side))),
+            ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
         }
         let mut child = self.start(command);
         let begun = Instant::now();

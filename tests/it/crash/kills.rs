@@ -1,6 +1,6 @@
 //! The program is killed at every point of its life.
 
-use super::{Act, Contract, Disturbance, Place, Side, Sweep, reference};
+use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, reference};
 use crate::support::scripted::When;
 
 #[test]
@@ -31,7 +31,9 @@ fn killed_at_a_message_to_the_agent_nothing_is_lost() {
                 .enumerate()
                 .filter(|(at, _)| contract == Contract::V2 || (at / 3 + index) % 3 == at % 3);
             taken
-                .map(|(_, (message, side))| Disturbance::At(Place::Message(message, side), Act::Kill))
+                .map(|(_, (message, side))| {
+                    Disturbance::At(ConversationPoint::Message(message, side), Act::Kill)
+                })
                 .collect()
         });
     }

@@ -1,16 +1,17 @@
 //! Others than the program come to an end: the CPI's process, the agent, the VM, the whole machine.
 
-use super::{Act, Contract, Disturbance, Place, Reference, Side, Sweep, reference};
+use super::{Act, Contract, ConversationPoint, Disturbance, Reference, Side, Sweep, reference};
 use crate::support::scripted::When;
 
 /// Before and after every call, and before every message or while the agent is at work on it, of a stage. With
 /// several acts, each has its turn.
 fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance> {
     let sides = [Side::Before, Side::After];
-    let calls = (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| Place::Call(call, side)));
+    let calls =
+        (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
     let messages = (1..=reference.messages[stage]).map(|message| {
         let side = if (message + stage).is_multiple_of(2) { Side::Before } else { Side::During };
-        Place::Message(message, side)
+        ConversationPoint::Message(message, side)
     });
     let places = calls.chain(messages).enumerate();
     places.map(|(number, place)| Disturbance::At(place, acts[(number + stage) % acts.len()])).collect()

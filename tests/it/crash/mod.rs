@@ -24,7 +24,7 @@ mod shared;
 mod signals;
 mod sweep;
 
-use disturbance::{Act, Disturbance, Place};
+use disturbance::{Act, ConversationPoint, Disturbance};
 use gate::Side;
 use life::Contract;
 use sweep::{Reference, Sweep, full, reference};

@@ -1,7 +1,7 @@
 //! Two machines that share nothing but a bucket (and the cloud): a run is killed on one, and the same command goes on
 //! on the other.
 
-use super::{Act, Contract, Disturbance, Place, Side, Sweep, reference};
+use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, reference};
 use crate::support::scripted::When;
 
 #[test]
@@ -38,7 +38,7 @@ fn killed_at_a_message_or_any_instant_another_machine_goes_on() {
     sweep.add(Contract::Shared, 1, |stage| {
         let messages = 1..=reference.messages[stage];
         let sides = [Side::Before, Side::During, Side::After];
-        let places = messages.flat_map(|message| sides.map(|side| Place::Message(message, side)));
+        let places = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
         places.map(|place| Disturbance::At(place, Act::Kill)).collect()
     });
     sweep.add(Contract::Shared, 1, |stage| {
@@ -55,7 +55,8 @@ fn a_machine_that_is_no_more_leaves_nothing_that_another_does_not_find() {
     let reference = reference(Contract::Shared);
     sweep.add(Contract::Shared, 1, |stage| {
         let sides = [Side::Before, Side::After];
-        let calls = (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| Place::Call(call, side)));
+        let calls = (1..=reference.calls[stage])
+            .flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
         calls.map(|place| Disturbance::At(place, Act::Restart { booted: true })).collect()
     });
     sweep.run();

@@ -29,7 +29,7 @@ const OF_COMMANDS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::Kill
 
 /// Where.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum FaultPoint {
     Request(usize),
     Command(usize),
 }
@@ -100,15 +100,15 @@ impl Faulty {
         faulty
     }
 
-    fn plan(&self, at: Option<(Place, Fault)>) {
+    fn plan(&self, at: Option<(FaultPoint, Fault)>) {
         let mut plan = self.plan.lock().unwrap();
         *plan = Plan::default();
         let mut command = (0, "nothing");
         match at {
-            Some((Place::Request(number), fault)) => plan.at = Some((number, fault)),
-            Some((Place::Command(number), Fault::Refused)) => command = (number, "refused"),
-            Some((Place::Command(number), Fault::KilledBefore)) => command = (number, "killed-before"),
-            Some((Place::Command(number), _)) => command = (number, "killed-after"),
+            Some((FaultPoint::Request(number), fault)) => plan.at = Some((number, fault)),
+            Some((FaultPoint::Command(number), Fault::Refused)) => command = (number, "refused"),
+            Some((FaultPoint::Command(number), Fault::KilledBefore)) => command = (number, "killed-before"),
+            Some((FaultPoint::Command(number), _)) => command = (number, "killed-after"),
             None => {}
         }
         self.metal.world.write("faults/at", format!("{} {}\n", command.0, command.1));
@@ -143,13 +143,18 @@ impl Faulty {
 
     /// The call with a fault; its answer, if it was not killed.
     #[track_caller]
-    fn disturbed(&self, (place, fault): (Place, Fault), method: &str, arguments: Value) -> Option<Value> {
+    fn disturbed(
+        &self,
+        (place, fault): (FaultPoint, Fault),
+        method: &str,
+        arguments: Value,
+    ) -> Option<Value> {
         self.plan(Some((place, fault)));
         let answer = self.answer(method, arguments);
         let [_, commands] = self.counted();
         let met = match place {
-            Place::Request(_) => self.plan.lock().unwrap().met,
-            Place::Command(number) => commands >= number,
+            FaultPoint::Request(_) => self.plan.lock().unwrap().met,
+            FaultPoint::Command(number) => commands >= number,
         };
         assert!(met, "{method} has no {place:?}");
         let killed = matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
@@ -186,20 +191,21 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
 }
 
 /// The points to try, of as many as there are: all, or `few`, with every kind of fault in turn.
-fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(Place, Fault)> {
+fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
-    let places = |place: fn(usize) -> Place, count: usize, faults: &[Fault]| -> Vec<(Place, Fault)> {
-        let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
-        match full {
-            true => all.collect(),
-            // Spread over all points; the last among them.
-            false => (0..few.min(count))
-                .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
-                .collect(),
-        }
-    };
-    let mut points = places(Place::Request, requests, &OF_REQUESTS);
-    points.extend(places(Place::Command, commands, &OF_COMMANDS));
+    let places =
+        |place: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
+            let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
+            match full {
+                true => all.collect(),
+                // Spread over all points; the last among them.
+                false => (0..few.min(count))
+                    .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
+                    .collect(),
+            }
+        };
+    let mut points = places(FaultPoint::Request, requests, &OF_REQUESTS);
+    points.extend(places(FaultPoint::Command, commands, &OF_COMMANDS));
     points
 }
 
@@ -214,7 +220,7 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     let counted = faulty.counted();
     assert!(counted[0] >= 5 && counted[1] >= 12, "{counted:?}");
     faulty.call("delete_vm", json!([made[0]]));
-    let last = (Place::Request(counted[0]), Fault::KilledAfter);
+    let last = (FaultPoint::Request(counted[0]), Fault::KilledAfter);
     let mut points = points(counted, 3);
     points.retain(|point| *point != last);
     for point in points {
@@ -238,7 +244,7 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&left]);
     // What nobody has a CID of also goes when something else is deleted.
-    let killed = (Place::Request(counted[0] - 1), Fault::KilledAfter);
+    let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
     assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(node, &[]);
@@ -294,7 +300,7 @@ fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
         let vm = metal.vm(&stemcell, node);
         if let Some(answer) = faulty.disturbed(point, "delete_vm", json!([vm])) {
             assert_ne!(answer["error"], Value::Null, "{point:?}");
-            let by_ironic = matches!(point, (Place::Request(_), _));
+            let by_ironic = matches!(point, (FaultPoint::Request(_), _));
             assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
         }
         // Who asks now and is told no will not ask for it to be deleted again.
@@ -355,7 +361,7 @@ fn a_stemcell_that_cannot_be_imported_leaves_nothing() {
     let metal = &faulty.metal;
     let create = || json!([metal.world.path("image"), {}]);
     for fault in OF_COMMANDS {
-        if let Some(answer) = faulty.disturbed((Place::Command(1), fault), "create_stemcell", create()) {
+        if let Some(answer) = faulty.disturbed((FaultPoint::Command(1), fault), "create_stemcell", create()) {
             assert!(
                 answer["error"]["message"].as_str().unwrap().contains("refused for the test"),
                 "{answer}"

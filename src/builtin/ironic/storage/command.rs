@@ -19,7 +19,7 @@ const VERSION: u64 = 1;
 /// Which program.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(crate) struct CommandSettings {
     /// Its absolute path.
     program: PathBuf,
     /// What it is called with.
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
 
 /// See the module.
 pub(super) struct Command {
-    settings: Settings,
+    settings: CommandSettings,
 }
 
 #[derive(Serialize)]
@@ -51,7 +51,7 @@ struct Answer {
 }
 
 impl Command {
-    pub(super) fn new(settings: Settings) -> Outcome<Command> {
+    pub(super) fn new(settings: CommandSettings) -> Outcome<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
             false => Err(Failure::cloud("storage.program must be an absolute path")),
@@ -161,7 +161,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::ironic::volume::Kind;
+    use crate::ironic::volume::VolumeKind;
 
     /// A tool that answers this, whatever it is asked.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
@@ -170,13 +170,13 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\ncat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND\n"))
             .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (dir, Command::new(Settings { program, arguments: Vec::new() }).unwrap())
+        (dir, Command::new(CommandSettings { program, arguments: Vec::new() }).unwrap())
     }
 
     #[test]
     fn it_is_asked_on_standard_input() {
         let (dir, command) = tool(r#"{"result": 7}"#);
-        let volume = Volume::new(Kind::Disk);
+        let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
         let asked = std::fs::read_to_string(dir.path().join("tool.asked")).unwrap();
         let asked: Value = serde_json::from_str(&asked).unwrap();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_bad_answer_is_told_and_not_quoted() {
-        let volume = Volume::new(Kind::Disk);
+        let volume = Volume::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "p".to_owned() };
         for answer in [
             "",
@@ -206,6 +206,6 @@ mod tests {
         }
         let (_dir, command) = tool(r#"{"error": "the array is full"}"#);
         assert!(command.create(&volume, 1).unwrap_err().message.contains("the array is full"));
-        assert!(Command::new(Settings { program: "tool".into(), arguments: Vec::new() }).is_err());
+        assert!(Command::new(CommandSettings { program: "tool".into(), arguments: Vec::new() }).is_err());
     }
 }

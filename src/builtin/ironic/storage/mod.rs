@@ -41,23 +41,23 @@ pub(super) trait Storage {
 /// Which tool, and how it is set up.
 #[derive(Deserialize)]
 #[serde(tag = "tool", rename_all = "lowercase")]
-pub(super) enum Settings {
+pub(super) enum StorageSettings {
     /// The Linux target framework, with files.
-    Tgt(tgt::Settings),
+    Tgt(tgt::TgtSettings),
     /// Thin volumes of LVM's, shown by the kernel.
     #[serde(rename = "lvm+targetcli")]
-    Lvm(lvm::Settings),
+    Lvm(lvm::LvmSettings),
     /// A program of the operator's.
-    Command(command::Settings),
+    Command(command::CommandSettings),
 }
 
-impl Settings {
+impl StorageSettings {
     /// The tool.
     pub(super) fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
-            Settings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
-            Settings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
-            Settings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
+            StorageSettings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
+            StorageSettings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
+            StorageSettings::Command(settings) => Ok(Box::new(command::Command::new(settings)?)),
         }
     }
 }

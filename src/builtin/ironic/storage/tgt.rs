@@ -22,7 +22,7 @@ use base::files::durable;
 /// Where volumes are, and the tgtd that shows them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(crate) struct TgtSettings {
     /// The directory of the volumes, absolute. tgtd must be able to read and write in it.
     directory: PathBuf,
     /// Where machines reach tgtd: `address:port`, several for several ways.
@@ -41,11 +41,11 @@ const LUN: u64 = 1;
 
 /// See the module.
 pub(super) struct Tgt {
-    settings: Settings,
+    settings: TgtSettings,
 }
 
 impl Tgt {
-    pub(super) fn new(settings: Settings) -> Outcome<Tgt> {
+    pub(super) fn new(settings: TgtSettings) -> Outcome<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             return Err(Failure::cloud("storage.directory must be an absolute path below '/'"));
         }

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
-use super::{Report, SETTINGS, USER_DATA, tree};
+use super::{Report, SETTINGS, USER_DATA, rootfs};
 use crate::cpi::process::timespec;
 
 /// Where the agent finds this program, its settings and its base directory inside the VM.
@@ -38,7 +38,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     let (settings, place) =
         settings(vm_dir).map_err(|error| format!("reading the settings failed: {error}"))?;
     separate_mounts().map_err(|errno| format!("making a mount namespace failed: {errno}"))?;
-    for note in tree::enter(vm_dir, executable)? {
+    for note in rootfs::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
     let name = vm_dir.file_name().unwrap_or_default();

@@ -16,7 +16,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
-mod tree;
+mod rootfs;
 
 use std::ffi::OsString;
 

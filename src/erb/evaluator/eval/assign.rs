@@ -9,7 +9,7 @@ use crate::evaluator::value::{RMatch, Value};
 use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
 /// A target whose receiver and indexes have been evaluated, so that it can be read and then written.
-enum Place {
+enum EvaluatedTarget {
     /// A variable or constant, which has neither.
     Simple,
     /// The receiver and the indexes of `receiver[index]`.
@@ -30,7 +30,7 @@ impl Interp {
             }
             Node::Assign(target, value) => {
                 let place = self.place(target, env)?;
-                if matches!(place, Place::Nowhere) {
+                if matches!(place, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 let value = self.eval(value, env)?;
@@ -40,7 +40,7 @@ impl Interp {
             }
             Node::OperatorAssign { target, operator, value } => {
                 let place = self.place(target, env)?;
-                if matches!(place, Place::Nowhere) {
+                if matches!(place, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
@@ -53,7 +53,7 @@ impl Interp {
             }
             Node::OrAssign { target, value } => {
                 let place = self.place(target, env)?;
-                if matches!(place, Place::Nowhere) {
+                if matches!(place, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
@@ -121,29 +121,33 @@ impl Interp {
         set(env.up(slot.depth), slot.index, value);
     }
 
-    fn place(&mut self, target: &Target, env: &Rc<Env>) -> R<Place> {
+    fn place(&mut self, target: &Target, env: &Rc<Env>) -> R<EvaluatedTarget> {
         Ok(match target {
             Target::Index(receiver, indexes) => {
                 let receiver = self.eval(receiver, env)?;
-                Place::Index(receiver, self.eval_args(indexes, env)?.0)
+                EvaluatedTarget::Index(receiver, self.eval_args(indexes, env)?.0)
             }
             Target::Attribute { receiver, safe, .. } => {
                 let receiver = self.eval(receiver, env)?;
-                if *safe && receiver.is_nil() { Place::Nowhere } else { Place::Attribute(receiver) }
+                if *safe && receiver.is_nil() {
+                    EvaluatedTarget::Nowhere
+                } else {
+                    EvaluatedTarget::Attribute(receiver)
+                }
             }
-            _ => Place::Simple,
+            _ => EvaluatedTarget::Simple,
         })
     }
 
-    fn read(&mut self, target: &Target, place: &Place, env: &Rc<Env>) -> R<Value> {
+    fn read(&mut self, target: &Target, place: &EvaluatedTarget, env: &Rc<Env>) -> R<Value> {
         match (target, place) {
             (Target::Local(slot), _) => Ok(self.local(*slot, env)),
             (Target::InstanceVariable(name), _) => Ok(self.instance_variable(&env.this, name)),
             (Target::ClassVariable(name), _) => self.class_variable(name, env),
             (Target::Global(name), _) => self.global(name, env),
             (Target::Constant(None, name), _) => self.constant(name, env),
-            (_, Place::Index(receiver, indexes)) => self.call(receiver, "[]", indexes.clone()),
-            (Target::Attribute { name, .. }, Place::Attribute(receiver)) => {
+            (_, EvaluatedTarget::Index(receiver, indexes)) => self.call(receiver, "[]", indexes.clone()),
+            (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
                 self.call(receiver, name, Vec::new())
             }
             _ => Ok(Value::Nil),
@@ -151,14 +155,14 @@ impl Interp {
     }
 
     /// Reads a target for `||=` or `&&=`. A constant or class variable that does not exist is nil.
-    fn read_or_nil(&mut self, target: &Target, place: &Place, env: &Rc<Env>) -> R<Value> {
+    fn read_or_nil(&mut self, target: &Target, place: &EvaluatedTarget, env: &Rc<Env>) -> R<Value> {
         match (target, self.read(target, place, env)) {
             (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
             (_, result) => result,
         }
     }
 
-    fn write(&mut self, target: &Target, place: &Place, value: Value, env: &Rc<Env>) -> R<()> {
+    fn write(&mut self, target: &Target, place: &EvaluatedTarget, value: Value, env: &Rc<Env>) -> R<()> {
         match (target, place) {
             (Target::Local(slot), _) => self.set_local(*slot, value, env),
             (Target::InstanceVariable(name), _) => self.set_instance_variable(&env.this, name, value)?,
@@ -185,12 +189,12 @@ impl Interp {
                 }
                 class.constants.borrow_mut().insert(Arc::clone(name), value);
             }
-            (_, Place::Index(receiver, indexes)) => {
+            (_, EvaluatedTarget::Index(receiver, indexes)) => {
                 let mut args = indexes.clone();
                 args.push(value);
                 self.call(receiver, "[]=", args)?;
             }
-            (Target::Attribute { name, .. }, Place::Attribute(receiver)) => {
+            (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
                 let own = receiver.same(&env.this);
                 self.call_attribute_writer(receiver, name, value, own)?;
             }

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use super::arguments::Strictness;
 use super::{Args, Env, Flow, Frame, Interp, R};
 use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, Value, Visibility};
-use crate::parse::ir::{Argument, BlockArgument, Body, Call, Expr, Name, Node};
+use crate::parse::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Name, Node};
 
 impl Interp {
-    pub(super) fn eval_call(&mut self, call: &Call, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_call(&mut self, call: &MethodCall, expr: &Expr, env: &Rc<Env>) -> R<Value> {
         let receiver = match &call.receiver {
             Some(receiver) => self.eval(receiver, env)?,
             None => env.this.clone(),

@@ -73,24 +73,24 @@ impl Interp {
             Value::Nil => self.nil_method(name, args)?,
             Value::Bool(flag) => self.bool_method(*flag, name, args)?,
             Value::Object(object) => {
-                let kind = Kind::of(&object.data.borrow());
+                let kind = DataKind::of(&object.data.borrow());
                 match kind {
-                    Kind::Plain if receiver.same(&self.main) => self.context_method(name, args)?,
-                    Kind::Plain => self.plain_method(receiver, name, args)?,
-                    Kind::Struct => self.struct_method(object, name, args)?,
-                    Kind::Set => self.set_method(object, name, args)?,
-                    Kind::Exception => self.exception_method(object, name, args)?,
-                    Kind::Enumerator => self.enumerator_method(object, name, args)?,
-                    Kind::Address => stdlib::ipaddr::method(self, object, name, args)?,
-                    Kind::Uri => stdlib::uri::method(self, object, name, args)?,
-                    Kind::Time => stdlib::time::method(self, object, name, args)?,
-                    Kind::Digest => stdlib::digest::method(self, object, name, args)?,
-                    Kind::Certificate => stdlib::openssl::method(self, object, name, args)?,
-                    Kind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
-                    Kind::Reader => stdlib::reader::method(self, object, name, args)?,
-                    Kind::Else => self.else_method(object, name, args)?,
+                    DataKind::Plain if receiver.same(&self.main) => self.context_method(name, args)?,
+                    DataKind::Plain => self.plain_method(receiver, name, args)?,
+                    DataKind::Struct => self.struct_method(object, name, args)?,
+                    DataKind::Set => self.set_method(object, name, args)?,
+                    DataKind::Exception => self.exception_method(object, name, args)?,
+                    DataKind::Enumerator => self.enumerator_method(object, name, args)?,
+                    DataKind::Address => stdlib::ipaddr::method(self, object, name, args)?,
+                    DataKind::Uri => stdlib::uri::method(self, object, name, args)?,
+                    DataKind::Time => stdlib::time::method(self, object, name, args)?,
+                    DataKind::Digest => stdlib::digest::method(self, object, name, args)?,
+                    DataKind::Certificate => stdlib::openssl::method(self, object, name, args)?,
+                    DataKind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
+                    DataKind::Reader => stdlib::reader::method(self, object, name, args)?,
+                    DataKind::Else => self.else_method(object, name, args)?,
                     // Methods of every object come first. Any other name is a member, see below.
-                    Kind::Table => None,
+                    DataKind::Table => None,
                 }
             }
         };
@@ -101,10 +101,10 @@ impl Interp {
             return Ok(Some(value));
         }
         if let Value::Object(object) = receiver {
-            if Kind::of(&object.data.borrow()) == Kind::Table {
+            if DataKind::of(&object.data.borrow()) == DataKind::Table {
                 return self.table_method(object, name, args);
             }
-            let enumerable = matches!(Kind::of(&object.data.borrow()), Kind::Plain)
+            let enumerable = matches!(DataKind::of(&object.data.borrow()), DataKind::Plain)
                 && self.includes(receiver, "Enumerable");
             if enumerable && let Some(value) = self.enumerable_method(receiver, name, args)? {
                 return Ok(Some(value));
@@ -132,19 +132,19 @@ impl Interp {
             (None, Value::Class(_)) => "Class",
             (None, Value::Proc(block)) if matches!(block.kind, ProcKind::Method { .. }) => "Method",
             (None, Value::Proc(_)) => "Proc",
-            (None, Value::Object(object)) => match Kind::of(&object.data.borrow()) {
-                Kind::Set => "Set",
-                Kind::Address => "IPAddr",
-                Kind::Time => "Time",
-                Kind::Enumerator => "Enumerator",
-                Kind::Struct => "Struct",
-                Kind::Exception => "Exception",
-                Kind::Reader => "StringIO",
-                Kind::Uri if matches!(object.class.label().as_str(), "URI::HTTP" | "URI::HTTPS") => {
+            (None, Value::Object(object)) => match DataKind::of(&object.data.borrow()) {
+                DataKind::Set => "Set",
+                DataKind::Address => "IPAddr",
+                DataKind::Time => "Time",
+                DataKind::Enumerator => "Enumerator",
+                DataKind::Struct => "Struct",
+                DataKind::Exception => "Exception",
+                DataKind::Reader => "StringIO",
+                DataKind::Uri if matches!(object.class.label().as_str(), "URI::HTTP" | "URI::HTTPS") => {
                     "URI::HTTP"
                 }
-                Kind::Uri => "URI::Generic",
-                Kind::Table if object.class.label() == "OpenStruct" => "OpenStruct",
+                DataKind::Uri => "URI::Generic",
+                DataKind::Table if object.class.label() == "OpenStruct" => "OpenStruct",
                 _ => "Object",
             },
             _ => return Ok(()),
@@ -227,7 +227,7 @@ impl Interp {
 
 /// The variant of an object's [`Data`] without its content, so that dispatch does not borrow the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DataKind {
     Plain,
     Struct,
     Table,
@@ -244,23 +244,23 @@ enum Kind {
     Else,
 }
 
-impl Kind {
-    fn of(data: &Data) -> Kind {
+impl DataKind {
+    fn of(data: &Data) -> DataKind {
         match data {
-            Data::Plain => Kind::Plain,
-            Data::Fields(_) => Kind::Struct,
-            Data::Table(_) => Kind::Table,
-            Data::Set(_) => Kind::Set,
-            Data::Exception(_) => Kind::Exception,
-            Data::Enumerator { .. } => Kind::Enumerator,
-            Data::Address(_) => Kind::Address,
-            Data::Uri(_) => Kind::Uri,
-            Data::Time(_) => Kind::Time,
-            Data::Digest(..) => Kind::Digest,
-            Data::Certificate(_) => Kind::Certificate,
-            Data::DistinguishedName(_) => Kind::DistinguishedName,
-            Data::Reader(..) => Kind::Reader,
-            Data::Else { .. } => Kind::Else,
+            Data::Plain => DataKind::Plain,
+            Data::Fields(_) => DataKind::Struct,
+            Data::Table(_) => DataKind::Table,
+            Data::Set(_) => DataKind::Set,
+            Data::Exception(_) => DataKind::Exception,
+            Data::Enumerator { .. } => DataKind::Enumerator,
+            Data::Address(_) => DataKind::Address,
+            Data::Uri(_) => DataKind::Uri,
+            Data::Time(_) => DataKind::Time,
+            Data::Digest(..) => DataKind::Digest,
+            Data::Certificate(_) => DataKind::Certificate,
+            Data::DistinguishedName(_) => DataKind::DistinguishedName,
+            Data::Reader(..) => DataKind::Reader,
+            Data::Else { .. } => DataKind::Else,
         }
     }
 }

@@ -112,32 +112,32 @@ fn step(character: char, width: Width, binary: bool) -> Step {
         return Step::Unchanged;
     }
     let extra = match kind {
-        Kind::Digit => width.next(first).unwrap_or(first),
-        Kind::Letter => first,
+        CharacterClass::Digit => width.next(first).unwrap_or(first),
+        CharacterClass::Letter => first,
     };
     Step::Carry(first, extra)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharacterClass {
     Digit,
     Letter,
 }
 
-fn kind(character: char, binary: bool) -> Option<Kind> {
+fn kind(character: char, binary: bool) -> Option<CharacterClass> {
     if character.is_ascii() || binary {
         return match character {
-            '0'..='9' => Some(Kind::Digit),
-            'a'..='z' | 'A'..='Z' => Some(Kind::Letter),
+            '0'..='9' => Some(CharacterClass::Digit),
+            'a'..='z' | 'A'..='Z' => Some(CharacterClass::Letter),
             _ => None,
         };
     }
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
     static DIGIT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\A\p{Nd}\z").expect("a valid pattern"));
     if character.is_numeric() && DIGIT.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false) {
-        return Some(Kind::Digit);
+        return Some(CharacterClass::Digit);
     }
-    character.is_alphabetic().then_some(Kind::Letter)
+    character.is_alphabetic().then_some(CharacterClass::Letter)
 }
 
 /// Returns true if one character is an ASCII letter and the other an ASCII digit.

@@ -311,7 +311,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::ironic::volume::Kind;
+    use crate::ironic::volume::VolumeKind;
 
     #[test]
     fn errors_are_found_among_prompts_and_stack_traces() {
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_save_that_fails_or_is_not_confirmed_is_repeated_once() {
-        let volume = Volume::new(Kind::Disk);
+        let volume = Volume::new(VolumeKind::Disk);
         for (first, asked) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
@@ -369,7 +369,7 @@ mod tests {
             ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
         ] {
             let (_dir, lio) = driver(script);
-            let failure = lio.hide(&Volume::new(Kind::Disk)).err().unwrap();
+            let failure = lio.hide(&Volume::new(VolumeKind::Disk)).err().unwrap();
             assert!(failure.message.contains(words), "{failure}");
             assert!(!failure.message.contains("s3cret"), "{failure}");
         }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_export_is_compared_with_the_saved_configuration_and_errors_hide_the_password() {
-        let volume = Volume::new(Kind::Disk);
+        let volume = Volume::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
         let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
         let names = ["iqn.y".to_owned()];

@@ -24,7 +24,7 @@ use crate::ironic::volume::Volume;
 /// Where volumes are, and how machines reach them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(crate) struct LvmSettings {
     volume_group: String,
     /// A thin pool of the group. It must zero new blocks, as pools do unless told not to.
     thin_pool: String,
@@ -46,8 +46,8 @@ pub(super) struct Lvm {
 }
 
 impl Lvm {
-    pub(super) fn new(settings: Settings) -> Outcome<Lvm> {
-        let Settings { volume_group, thin_pool, portals, iqn } = settings;
+    pub(super) fn new(settings: LvmSettings) -> Outcome<Lvm> {
+        let LvmSettings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;
         Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })
     }

@@ -8,7 +8,7 @@ use super::resolve::{self, Plain};
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::stdlib::base64;
 use crate::evaluator::value::{RArray, RHash, Value};
-use yaml::tree::{self, Id, Kind, Tree};
+use yaml::syntax_tree::{self, Id, RawKind, SyntaxTree};
 
 /// The features that the caller permits on top of plain data.
 struct Allowed {
@@ -47,7 +47,7 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
         symbolize_names: flag("symbolize_names"),
     };
     it.charge(text.len().saturating_mul(4))?;
-    let loaded = tree::parse(&text, |tree| match tree.root {
+    let loaded = syntax_tree::parse(&text, |tree| match tree.root {
         Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(it, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
@@ -62,7 +62,7 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
 
 /// Converts the nodes of a document to values.
 struct Loader<'a> {
-    tree: &'a Tree<'a>,
+    tree: &'a SyntaxTree<'a>,
     allowed: Allowed,
     /// The values of the nodes read so far, for aliases.
     values: HashMap<Id, Value>,
@@ -74,18 +74,18 @@ impl Loader<'_> {
         it.charge(64)?;
         let raw = &self.tree.nodes[id];
         match &raw.kind {
-            Kind::Scalar { text, plain } => {
+            RawKind::Scalar { text, plain } => {
                 let value = self.scalar(it, text, *plain, raw.tag.as_deref())?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
-            Kind::Alias(target) => {
+            RawKind::Alias(target) => {
                 if !self.allowed.aliases {
                     return Err(it.error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(target).cloned().unwrap_or(Value::Nil))
             }
-            Kind::Seq(items) => {
+            RawKind::Seq(items) => {
                 self.collection_tag(it, raw.tag.as_deref())?;
                 let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
@@ -95,7 +95,7 @@ impl Loader<'_> {
                 }
                 Ok(Value::Array(array))
             }
-            Kind::Map(entries) => {
+            RawKind::Map(entries) => {
                 self.collection_tag(it, raw.tag.as_deref())?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
@@ -110,9 +110,9 @@ impl Loader<'_> {
     /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
     fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
         let is_merge = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
-            && matches!(&self.tree.nodes[key].kind, Kind::Scalar { text, .. } if text == "<<");
-        let by_list = matches!(self.tree.nodes[value].kind, Kind::Seq(_));
-        let by_map = matches!(self.tree.nodes[value].kind, Kind::Map(_) | Kind::Alias(_));
+            && matches!(&self.tree.nodes[key].kind, RawKind::Scalar { text, .. } if text == "<<");
+        let by_list = matches!(self.tree.nodes[value].kind, RawKind::Seq(_));
+        let by_map = matches!(self.tree.nodes[value].kind, RawKind::Map(_) | RawKind::Alias(_));
         let mut key = self.node(it, key)?;
         let value = self.node(it, value)?;
         if is_merge {

@@ -91,11 +91,11 @@ impl Running {
 
 /// All stages under way.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct StageTree {
     stages: BTreeMap<StageId, Running>,
 }
 
-impl Tree {
+impl StageTree {
     /// A stage began.
     pub(super) fn start(
         &mut self,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_seconds() {
-        let mut tree = Tree::default();
+        let mut tree = StageTree::default();
         let begun = tree.start(1, None, "uploading", None).started;
         let stage = tree.get_mut(1).unwrap();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);

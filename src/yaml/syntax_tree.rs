@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::Error;
-use super::position::Place;
+use super::position::LineColumn;
 
 /// The largest number of nested collections in a document. Every walk over a tree is recursive and must fit
 /// the stack.
@@ -24,21 +24,21 @@ pub const MAX_DEPTH: usize = 500;
 /// The most bytes that one document costs in repeated parsing.
 const MAX_REREAD: usize = 32 << 20;
 
-/// Index of a [`Raw`] in [`Tree::nodes`].
+/// Index of a [`Raw`] in [`SyntaxTree::nodes`].
 pub type Id = usize;
 
 /// A node as written.
 pub struct Raw<'t> {
     /// The place where the node begins.
-    pub place: Place,
+    pub place: LineColumn,
     /// The tag with its handle expanded (`tag:yaml.org,2002:int`), if the document gives one.
     pub tag: Option<String>,
     /// The content.
-    pub kind: Kind<'t>,
+    pub kind: RawKind<'t>,
 }
 
 /// The content of a [`Raw`].
-pub enum Kind<'t> {
+pub enum RawKind<'t> {
     /// A scalar.
     Scalar {
         /// The text without quotes and escapes.
@@ -57,7 +57,7 @@ pub enum Kind<'t> {
 
 /// A document.
 #[derive(Default)]
-pub struct Tree<'t> {
+pub struct SyntaxTree<'t> {
     /// All nodes, in the order in which they begin.
     pub nodes: Vec<Raw<'t>>,
     /// The root node. None for a document without content.
@@ -74,14 +74,14 @@ pub struct Tree<'t> {
 ///
 /// Returns an [`Error`] with line and column, and without a file, if the document is not valid YAML or is
 /// nested deeper than [`MAX_DEPTH`].
-pub fn parse<T>(text: &str, use_tree: impl FnOnce(&Tree<'_>) -> T) -> Result<T, Error> {
+pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Result<T, Error> {
     // U+0085 is a line break in YAML 1.1, but not to the parser.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
     let mut indented = HashMap::new();
     let mut reread = 0;
     loop {
-        let unindent = |place: &mut Place| {
+        let unindent = |place: &mut LineColumn| {
             place.column -= indented.get(&place.line).copied().unwrap_or(0).min(place.column - 1);
         };
         let failure = match Builder::default().read(&text) {
@@ -101,10 +101,10 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&Tree<'_>) -> T) -> Result<T, 
             continue;
         }
         let mut error = match failure {
-            Failure::Parser(error) => Error::at(Place::from(*error.marker()), error.info()),
+            Failure::Parser(error) => Error::at(LineColumn::from(*error.marker()), error.info()),
             Failure::Here { place, problem, hint } => Error::at(place, problem).with_hint(hint),
         };
-        let mut place = Place { line: error.line, column: error.column };
+        let mut place = LineColumn { line: error.line, column: error.column };
         unindent(&mut place);
         error.column = place.column;
         return Err(error);
@@ -143,7 +143,7 @@ enum Failure {
     /// An error of the parser, which may be mended.
     Parser(ScanError),
     /// An error that this module found.
-    Here { place: Place, problem: String, hint: &'static str },
+    Here { place: LineColumn, problem: String, hint: &'static str },
 }
 
 impl Failure {
@@ -161,13 +161,13 @@ struct Open {
 
 #[derive(Default)]
 struct Builder<'t> {
-    tree: Tree<'t>,
+    tree: SyntaxTree<'t>,
     open: Vec<Open>,
     anchors: HashMap<usize, Id>,
 }
 
 impl<'t> Builder<'t> {
-    fn read(mut self, text: &'t str) -> Result<Tree<'t>, Failure> {
+    fn read(mut self, text: &'t str) -> Result<SyntaxTree<'t>, Failure> {
         let mut options = granit_parser::options! {
             flow_nesting_limit: MAX_DEPTH,
             block_nesting_limit: MAX_DEPTH,
@@ -200,12 +200,12 @@ impl<'t> Builder<'t> {
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
                     return Err(Failure::here(span, problem, hint));
                 }
-                (Kind::Scalar { text: content, plain }, tag, anchor)
+                (RawKind::Scalar { text: content, plain }, tag, anchor)
             }
-            Event::SequenceStart(_, anchor, tag) => (Kind::Seq(Vec::new()), tag, anchor),
-            Event::MappingStart(_, anchor, tag) => (Kind::Map(Vec::new()), tag, anchor),
+            Event::SequenceStart(_, anchor, tag) => (RawKind::Seq(Vec::new()), tag, anchor),
+            Event::MappingStart(_, anchor, tag) => (RawKind::Map(Vec::new()), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(target) => (Kind::Alias(*target), None, 0),
+                Some(target) => (RawKind::Alias(*target), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
                     return Err(Failure::here(span, "this alias has no anchor", hint));
@@ -225,7 +225,7 @@ impl<'t> Builder<'t> {
             }
             _ => return Ok(()),
         };
-        let is_open = matches!(kind, Kind::Seq(_) | Kind::Map(_));
+        let is_open = matches!(kind, RawKind::Seq(_) | RawKind::Map(_));
         let id = self.tree.nodes.len();
         let tag = tag.map(|tag: Cow<'_, Tag>| format!("{}{}", tag.handle(), tag.suffix()));
         self.tree.nodes.push(Raw { place: span.start.into(), tag, kind });
@@ -254,12 +254,12 @@ impl<'t> Builder<'t> {
             return;
         };
         match &mut self.tree.nodes[parent.id].kind {
-            Kind::Seq(items) => items.push(id),
-            Kind::Map(entries) => match parent.key.take() {
+            RawKind::Seq(items) => items.push(id),
+            RawKind::Map(entries) => match parent.key.take() {
                 None => parent.key = Some(id),
                 Some(key) => entries.push((key, id)),
             },
-            Kind::Scalar { .. } | Kind::Alias(_) => {}
+            RawKind::Scalar { .. } | RawKind::Alias(_) => {}
         }
     }
 }

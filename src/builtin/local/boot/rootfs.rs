@@ -53,7 +53,7 @@ const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Builds the tree and moves into it. What the VM has to do without is returned.
 pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
-    let tree = Tree { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
+    let tree = Rootfs { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
     let mut notes = Vec::new();
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| format!("making mounts private failed: {errno}"))?;
@@ -91,7 +91,7 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
     Ok(notes)
 }
 
-struct Tree {
+struct Rootfs {
     /// What is the VM's own, on disk.
     own: PathBuf,
     /// Where the tree is put together: `own` with everything else mounted into it.
@@ -100,7 +100,7 @@ struct Tree {
     work: PathBuf,
 }
 
-impl Tree {
+impl Rootfs {
     /// A directory of the tree, made where it is missing. No part of the path may be a link: it
     /// would lead out of the tree as long as this is not yet `/`.
     fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
@@ -451,7 +451,7 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), dir.path().join("var")).unwrap();
         symlink(outside.path().join("x"), dir.path().join("file")).unwrap();
-        let tree = Tree { own: dir.path().into(), root: dir.path().into(), work: dir.path().into() };
+        let tree = Rootfs { own: dir.path().into(), root: dir.path().into(), work: dir.path().into() };
         assert!(tree.directory("var/vcap", None).is_err());
         assert!(tree.file("file").is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
@@ -465,7 +465,7 @@ mod tests {
         fs::create_dir(own.path().join("etc")).unwrap();
         fs::write(own.path().join("etc/group"), "mine").unwrap();
         fs::write(host.path().join("passwd"), "root:x:0:0::/root:/bin/sh").unwrap();
-        let tree = Tree { own: own.path().into(), root: own.path().into(), work: own.path().into() };
+        let tree = Rootfs { own: own.path().into(), root: own.path().into(), work: own.path().into() };
         tree.add_vcap(host.path()).unwrap();
         let passwd = fs::read_to_string(own.path().join("etc/passwd")).unwrap();
         assert!(passwd.starts_with("root:x:0:0::/root:/bin/sh\nvcap:*:"), "{passwd}");
