@@ -61,7 +61,7 @@ impl Mark {
         let recipients: BTreeSet<&String> = recipients.iter().collect();
         let digest =
             recipients.iter().fold(Sha256::new(), |digest, one| digest.chain_update(format!("{one}\n")));
-        Mark(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Mark(hex::encode(digest.finalize()))
     }
 
     /// That of something sealed.
