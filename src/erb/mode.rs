@@ -1,5 +1,6 @@
 //! The choice between the native renderer and Ruby: `--templates`.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 
 use super::native::NativeRenderer;
@@ -70,7 +71,7 @@ impl Renderer for ModeRenderer {
         let Ruby::Fallback { variables, started } = &self.ruby else { return Err(unsupported) };
         let mut started = started.lock().unwrap_or_else(PoisonError::into_inner);
         let ruby =
-            started.get_or_insert_with(|| RubyRenderer::start(variables).map_err(|error| error.to_string()));
+            started.get_or_insert_with(|| RubyRenderer::start(variables).map_err(|error| with_cause(&error)));
         match ruby {
             Ok(ruby) => {
                 tracing::info!(%unsupported, version = ruby.version(), "falling back to Ruby");
@@ -84,10 +85,18 @@ impl Renderer for ModeRenderer {
     }
 }
 
+/// The error and its cause, as one line for the log.
+fn with_cause(error: &StartError) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Mode, ModeRenderer};
-    use crate::{Context, Renderer};
+    use super::{Mode, ModeRenderer, with_cause};
+    use crate::{Context, Renderer, StartError};
 
     /// A template that only Ruby renders.
     const UNSUPPORTED: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
@@ -109,6 +118,13 @@ mod tests {
         assert_eq!(render(Mode::Auto, &path, UNSUPPORTED).unwrap(), "ok\nHash");
         assert_eq!(render(Mode::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
         assert_eq!(render(Mode::Ruby, &path, "<%= 1 %>").unwrap(), "1");
+    }
+
+    #[test]
+    fn a_ruby_that_does_not_start_is_logged_with_its_cause() {
+        let missing = StartError::Missing(std::io::ErrorKind::NotFound.into());
+        assert_eq!(with_cause(&missing), "there is no Ruby to render templates with: entity not found");
+        assert_eq!(with_cause(&StartError::Silent("killed".into())), "Ruby does not start: killed");
     }
 
     #[test]
