@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::duration;
 use super::finish::Finished;
 use super::session::Session;
 use super::table::Table;
 use artifact::cache::{self, Entry, Pruned};
 use base::Result;
-use manifest::vars::command::parse_duration;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CacheArgs {
@@ -24,8 +24,8 @@ enum CacheCommand {
     /// Remove what was not used for a while
     Prune {
         /// What counts as a while: 30d, 12h, 2w
-        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]
-        unused: time::Duration,
+        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
+        unused: Duration,
 
         /// Remove everything
         #[arg(long, conflicts_with = "unused")]
@@ -45,8 +45,6 @@ impl CacheArgs {
                 }
             }
             CacheCommand::Prune { unused, all } => {
-                // Cannot fail: no negative duration is accepted.
-                let unused = Duration::try_from(unused).unwrap_or_default();
                 let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
                 match session.globals.json {
                     true => Finished::json(&pruned),

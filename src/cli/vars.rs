@@ -1,9 +1,11 @@
 //! `monopile vars`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::duration;
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::Finished;
 use super::{encryption_args, paths, session::Session};
@@ -32,8 +34,8 @@ enum VarsCommand {
         #[command(flatten)]
         declared: DeclaredArgs,
         /// How long certificates must still be valid: 30d, 12h, 2w
-        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = command::parse_duration)]
-        within: time::Duration,
+        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
+        within: Duration,
     },
     /// Make a new value; for a CA also for everything that it signed
     #[command(

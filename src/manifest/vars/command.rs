@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::report::{self, Row};
 use super::rotate::{self, Rotated};
@@ -136,39 +137,4 @@ fn table(rows: &[Row]) -> String {
         text.push('\n');
     }
     text
-}
-
-/// A duration such as `30d`, `12h` or `2w`; a bare number counts days.
-pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: i64 = number.parse().map_err(|_| "write a number and a unit, such as 30d".to_owned())?;
-    let hours = match unit {
-        "h" => 1,
-        "" | "d" => 24,
-        "w" => 24 * 7,
-        _ => return Err(format!("there is no unit '{unit}'; there are h, d and w")),
-    };
-    // A thousand years is enough, and can be added to any date there is.
-    number
-        .checked_mul(hours)
-        .filter(|hours| *hours <= 24 * 366_000)
-        .map(Duration::hours)
-        .ok_or_else(|| "that is too long".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(parse_duration("30d"), Ok(Duration::days(30)));
-        assert_eq!(parse_duration("7"), Ok(Duration::days(7)));
-        assert_eq!(parse_duration("12h"), Ok(Duration::hours(12)));
-        assert_eq!(parse_duration("2w"), Ok(Duration::days(14)));
-        for wrong in ["", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! What is in a store, and what about it needs attention. Never a secret.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use crate::variables::{Declared, Resolver};
 use crate::vars_store::authority::Authority;
