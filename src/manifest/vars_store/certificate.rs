@@ -1,27 +1,33 @@
 //! Makes certificates: version 3, RSA key, the extensions upstream gives them.
+//!
+//! They are written as plain DER and not by a library for certificates: an issuer's name has to be copied byte
+//! for byte from a CA that other programs made, and libraries rebuild it and lose repeated attributes.
 
 use std::net::IpAddr;
 
 use time::{Duration, OffsetDateTime};
+use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
+use yasna::tags::TAG_PRINTABLESTRING;
+use yasna::{DERWriter, DERWriterSeq, Tag, construct_der};
 
 use super::authority::Authority;
 use super::certificate_options::{CertificateOptions, EXTENDED_KEY_USAGES};
+use super::pem_text;
 use super::rsa_key::RsaKey;
 use super::signing_key::SigningKey;
-use super::{der, pem_text};
 use base::{Error, Result};
 
-const COUNTRY: &[u8] = &[0x55, 0x04, 0x06];
-const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
-const ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
-const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 0x23];
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
-/// id-kp, 1.3.6.1.5.5.7.3
-const KEY_PURPOSE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03];
+const COUNTRY: [u64; 4] = [2, 5, 4, 6];
+const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
+const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
+const SUBJECT_KEY_ID: [u64; 4] = [2, 5, 29, 14];
+const KEY_USAGE: [u64; 4] = [2, 5, 29, 15];
+const ALTERNATIVE_NAME: [u64; 4] = [2, 5, 29, 17];
+const BASIC_CONSTRAINTS: [u64; 4] = [2, 5, 29, 19];
+const AUTHORITY_KEY_ID: [u64; 4] = [2, 5, 29, 35];
+const EXTENDED_KEY_USAGE: [u64; 4] = [2, 5, 29, 37];
+/// id-kp
+const KEY_PURPOSE: [u64; 8] = [1, 3, 6, 1, 5, 5, 7, 3];
 
 /// keyCertSign and cRLSign.
 pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
@@ -42,7 +48,7 @@ pub(super) fn generate(
     let key_id = key.key_id();
     let authority_key_id = match authority {
         Some(authority) => authority.certificate().subject_key_id.clone(),
-        None => Some(key_id.clone()),
+        None => Some(key_id.to_vec()),
     };
     let end = now
         .checked_add(Duration::days(options.days.min(MAX_DAYS)))
@@ -53,21 +59,30 @@ pub(super) fn generate(
                 options.days
             ))
         })?;
-    let extensions = extensions(options, &key_id, authority_key_id.as_deref());
     let algorithm = signer.algorithm();
-    let to_be_signed = der::sequence([
-        // [0] version: v3
-        &der::element(0xa0, &der::unsigned(&[2])),
-        &der::unsigned(&serial()?),
-        &algorithm,
-        issuer,
-        &der::sequence([&der::time(now), &der::time(end)]),
-        &subject,
-        &key.public_info(),
-        &der::element(0xa3, &der::element(der::SEQUENCE, &extensions)),
-    ]);
+    let serial = serial()?;
+    let to_be_signed = sequence(|certificate| {
+        certificate.next().write_tagged(Tag::context(0), |version| version.write_u8(2));
+        certificate.next().write_bigint_bytes(&serial, true);
+        certificate.next().write_der(&algorithm);
+        certificate.next().write_der(issuer);
+        certificate.next().write_sequence(|validity| {
+            write_time(validity.next(), now);
+            write_time(validity.next(), end);
+        });
+        certificate.next().write_der(&subject);
+        certificate.next().write_der(key.public_info());
+        certificate.next().write_tagged(Tag::context(3), |extensions| {
+            extensions
+                .write_sequence(|all| write_extensions(all, options, key_id, authority_key_id.as_deref()));
+        });
+    });
     let signature = signer.sign(&to_be_signed)?;
-    let certificate = der::sequence([&to_be_signed, &algorithm, &der::bit_string(&signature)]);
+    let certificate = sequence(|certificate| {
+        certificate.next().write_der(&to_be_signed);
+        certificate.next().write_der(&algorithm);
+        certificate.next().write_bitvec_bytes(&signature, signature.len() * 8);
+    });
     Ok(pem_text::encode("CERTIFICATE", &certificate))
 }
 
@@ -83,54 +98,159 @@ fn serial() -> Result<[u8; 16]> {
 }
 
 fn subject(options: &CertificateOptions) -> Vec<u8> {
-    let attribute = |kind: &[u8], text: &str| der::set(&der::sequence([&der::oid(kind), &der::text(text)]));
-    let mut attributes = [attribute(COUNTRY, "US"), attribute(ORGANIZATION, &options.organization)].concat();
-    if let Some(name) = &options.common_name {
-        attributes.extend(attribute(COMMON_NAME, name));
-    }
-    der::element(der::SEQUENCE, &attributes)
+    let attributes = [
+        (COUNTRY, Some("US")),
+        (ORGANIZATION, Some(options.organization.as_str())),
+        (COMMON_NAME, options.common_name.as_deref()),
+    ];
+    sequence(|name| {
+        for (id, text) in attributes {
+            let Some(text) = text else { continue };
+            name.next().write_set(|set| {
+                set.next().write_sequence(|attribute| {
+                    attribute.next().write_oid(&ObjectIdentifier::from_slice(&id));
+                    write_text(attribute.next(), text);
+                });
+            });
+        }
+    })
 }
 
-fn extensions(options: &CertificateOptions, key_id: &[u8], authority_key_id: Option<&[u8]>) -> Vec<u8> {
-    let critical =
-        |id: &[u8], value: &[u8]| der::sequence([&der::oid(id), der::TRUE, &der::octet_string(value)]);
-    let plain = |id: &[u8], value: &[u8]| der::sequence([&der::oid(id), &der::octet_string(value)]);
+fn write_extensions(
+    all: &mut DERWriterSeq<'_>,
+    options: &CertificateOptions,
+    key_id: &[u8],
+    authority_key_id: Option<&[u8]>,
+) {
+    let mut add = |id: [u64; 4], critical: bool, value: Vec<u8>| {
+        all.next().write_sequence(|extension| {
+            extension.next().write_oid(&ObjectIdentifier::from_slice(&id));
+            if critical {
+                extension.next().write_bool(true);
+            }
+            extension.next().write_bytes(&value);
+        });
+    };
     let usage = options.key_usage.unwrap_or(if options.is_ca { CA_KEY_USAGE } else { LEAF_KEY_USAGE });
-    let mut all = critical(KEY_USAGE, &der::flags(usage));
+    add(KEY_USAGE, true, construct_der(|writer| write_flags(writer, usage)));
     // Upstream leaves extended key usage and alternative names out of CAs.
     if !options.is_ca {
-        all.extend(plain(EXTENDED_KEY_USAGE, &extended_key_usage(&options.extended_key_usage)));
+        add(EXTENDED_KEY_USAGE, false, extended_key_usage(&options.extended_key_usage));
     }
-    let constraints: &[u8] = if options.is_ca { der::TRUE } else { &[] };
-    all.extend(critical(BASIC_CONSTRAINTS, &der::sequence([constraints])));
-    all.extend(plain(SUBJECT_KEY_ID, &der::octet_string(key_id)));
+    let constraints = sequence(|constraints| {
+        if options.is_ca {
+            constraints.next().write_bool(true);
+        }
+    });
+    add(BASIC_CONSTRAINTS, true, constraints);
+    add(SUBJECT_KEY_ID, false, construct_der(|writer| writer.write_bytes(key_id)));
     if let Some(id) = authority_key_id {
-        all.extend(plain(AUTHORITY_KEY_ID, &der::sequence([&der::element(0x80, id)])));
+        add(AUTHORITY_KEY_ID, false, sequence(|authority| write_implicit(authority, 0, id)));
     }
     let named = !options.dns_names.is_empty() || !options.addresses.is_empty();
     if named && !options.is_ca {
-        all.extend(plain(ALTERNATIVE_NAME, &alternative_name(options)));
+        add(ALTERNATIVE_NAME, false, alternative_name(options));
     }
-    all
 }
 
 fn extended_key_usage(names: &[String]) -> Vec<u8> {
-    let purpose = |arc: u8| der::oid(&[KEY_PURPOSE, &[arc]].concat());
-    let wanted = names.iter().filter_map(|name| {
-        EXTENDED_KEY_USAGES.iter().find(|(known, _)| known == name).map(|&(_, arc)| purpose(arc))
-    });
-    let mut purposes: Vec<u8> = wanted.flatten().collect();
-    if purposes.is_empty() {
-        purposes = purpose(1);
+    let arc =
+        |name: &String| EXTENDED_KEY_USAGES.iter().find(|(known, _)| known == name).map(|(_, arc)| *arc);
+    let mut arcs: Vec<u64> = names.iter().filter_map(arc).collect();
+    if arcs.is_empty() {
+        arcs = vec![1];
     }
-    der::element(der::SEQUENCE, &purposes)
+    sequence(|purposes| {
+        for arc in arcs {
+            purposes.next().write_oid(&ObjectIdentifier::new([&KEY_PURPOSE[..], &[arc]].concat()));
+        }
+    })
 }
 
 fn alternative_name(options: &CertificateOptions) -> Vec<u8> {
-    let names = options.dns_names.iter().map(|name| der::element(0x82, name.as_bytes()));
-    let addresses = options.addresses.iter().map(|address| match address {
-        IpAddr::V4(four) => der::element(0x87, &four.octets()),
-        IpAddr::V6(six) => der::element(0x87, &six.octets()),
-    });
-    der::element(der::SEQUENCE, &names.chain(addresses).flatten().collect::<Vec<u8>>())
+    sequence(|names| {
+        for name in &options.dns_names {
+            write_implicit(names, 2, name.as_bytes());
+        }
+        for address in &options.addresses {
+            match address {
+                IpAddr::V4(four) => write_implicit(names, 7, &four.octets()),
+                IpAddr::V6(six) => write_implicit(names, 7, &six.octets()),
+            }
+        }
+    })
+}
+
+fn sequence(write: impl FnOnce(&mut DERWriterSeq<'_>)) -> Vec<u8> {
+    construct_der(|writer| writer.write_sequence(write))
+}
+
+/// Bytes under a context-specific tag.
+fn write_implicit(sequence: &mut DERWriterSeq<'_>, tag: u64, bytes: &[u8]) {
+    sequence.next().write_tagged_implicit(Tag::context(tag), |writer| writer.write_bytes(bytes));
+}
+
+/// A BIT STRING of flags, bit 0 first, trailing zero bits left off.
+fn write_flags(writer: DERWriter<'_>, bits: u16) {
+    let used = 16 - bits.leading_zeros() as usize;
+    writer.write_bitvec_bytes(&bits.reverse_bits().to_be_bytes()[..used.div_ceil(8)], used);
+}
+
+/// A PrintableString where the text allows it, else a UTF8String.
+fn write_text(writer: DERWriter<'_>, text: &str) {
+    let printable = |byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b' ' | b'\'' | b'(' | b')' | b'+'..=b'/' | b':' | b'=' | b'?')
+    };
+    if text.bytes().all(printable) {
+        // `write_printable_string` panics at a question mark.
+        writer.write_tagged_implicit(TAG_PRINTABLESTRING, |writer| writer.write_bytes(text.as_bytes()));
+    } else {
+        writer.write_utf8_string(text);
+    }
+}
+
+/// A time to the second: UTCTime up to 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5).
+fn write_time(writer: DERWriter<'_>, moment: OffsetDateTime) {
+    let moment = moment.truncate_to_second();
+    match UTCTime::from_datetime_opt(moment) {
+        Some(time) => writer.write_utctime(&time),
+        None => writer.write_generalized_time(&GeneralizedTime::from_datetime(moment)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::format_description::well_known::Rfc3339;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_as_rfc_5280_wants_them() {
+        let flags = |bits| construct_der(|writer| write_flags(writer, bits));
+        // digitalSignature and keyEncipherment; keyCertSign and cRLSign; decipherOnly.
+        assert_eq!(flags(0b101), [3, 2, 5, 0xa0]);
+        assert_eq!(flags(0b110_0000), [3, 2, 1, 0x06]);
+        assert_eq!(flags(1 << 8), [3, 3, 7, 0x00, 0x80]);
+        assert_eq!(flags(0), [3, 1, 0]);
+    }
+
+    #[test]
+    fn times_change_form_in_2050() {
+        let time = |text| {
+            let moment = OffsetDateTime::parse(text, &Rfc3339).unwrap();
+            construct_der(|writer| write_time(writer, moment))
+        };
+        assert_eq!(time("2049-12-31T23:59:59.5Z"), b"\x17\x0d491231235959Z");
+        assert_eq!(time("2050-01-01T00:00:00+01:00"), b"\x17\x0d491231230000Z");
+        assert_eq!(time("2050-01-01T00:00:00.5Z"), b"\x18\x0f20500101000000Z");
+    }
+
+    #[test]
+    fn texts_are_printable_where_they_can_be() {
+        let text = |text| construct_der(|writer| write_text(writer, text));
+        assert_eq!(text("Who? Me"), b"\x13\x07Who? Me");
+        assert_eq!(text("*.bosh"), b"\x0c\x06*.bosh");
+        assert_eq!(text("é"), b"\x0c\x02\xc3\xa9");
+    }
 }

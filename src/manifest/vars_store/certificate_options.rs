@@ -59,7 +59,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// The extended key usages, with the last arc of their OID below 1.3.6.1.5.5.7.3.
-pub(super) const EXTENDED_KEY_USAGES: [(&str, u8); 5] = [
+pub(super) const EXTENDED_KEY_USAGES: [(&str, u64); 5] = [
     ("server_auth", 1),
     ("client_auth", 2),
     ("code_signing", 3),

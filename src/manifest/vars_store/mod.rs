@@ -8,7 +8,6 @@
 pub(crate) mod authority;
 mod certificate;
 mod certificate_options;
-mod der;
 pub mod expiry;
 mod password;
 mod pem_text;

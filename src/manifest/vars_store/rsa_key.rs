@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa;
 use aws_lc_rs::signature::KeyPair as _;
 use sha1::Digest;
+use yasna::ASN1Result;
 
-use super::{der, pem_text};
+use super::pem_text;
 use base::{Error, Result};
 
 /// How long a key is, in bits.
@@ -45,8 +46,10 @@ impl KeySize {
 /// A new RSA key.
 pub struct RsaKey {
     pkcs1: Vec<u8>,
-    modulus: Vec<u8>,
-    exponent: Vec<u8>,
+    public_info: PublicKeyX509Der<'static>,
+    ssh_wire: Vec<u8>,
+    /// SHA-1 of the modulus.
+    key_id: Vec<u8>,
     pair: rsa::KeyPair,
 }
 
@@ -60,10 +63,13 @@ impl RsaKey {
         };
         let failed = || Error::environment("an RSA key cannot be generated");
         let pair = rsa::KeyPair::generate(size).map_err(|_| failed())?;
-        let pkcs8 = pair.as_der().map_err(|_| failed())?;
-        let pkcs1 = pkcs1_of_pkcs8(pkcs8.as_ref()).ok_or_else(failed)?.to_vec();
-        let (modulus, exponent) = public_parts(pair.public_key().as_ref()).ok_or_else(failed)?;
-        Ok(RsaKey { pkcs1, modulus, exponent, pair })
+        let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| failed())?;
+        let pkcs1 = pkcs1_of_pkcs8(pkcs8.as_ref()).map_err(|_| failed())?;
+        let public_info = pair.public_key().as_der().map_err(|_| failed())?;
+        let (modulus, exponent) = public_parts(pair.public_key().as_ref()).map_err(|_| failed())?;
+        let ssh_wire = ssh_wire(&modulus, &exponent);
+        let key_id = sha1::Sha1::digest(modulus.strip_prefix(&[0]).unwrap_or(&modulus)).to_vec();
+        Ok(RsaKey { pkcs1, public_info, ssh_wire, key_id, pair })
     }
 
     /// The private key, `RSA PRIVATE KEY`.
@@ -73,19 +79,17 @@ impl RsaKey {
 
     /// The public key, `PUBLIC KEY`.
     pub fn public_pem(&self) -> String {
-        pem_text::encode("PUBLIC KEY", &self.public_info())
+        pem_text::encode("PUBLIC KEY", self.public_info())
     }
 
     /// The SubjectPublicKeyInfo.
-    pub fn public_info(&self) -> Vec<u8> {
-        let algorithm = der::sequence([&der::oid(RSA_ENCRYPTION), &der::null()]);
-        let key = der::sequence([&der::unsigned(&self.modulus), &der::unsigned(&self.exponent)]);
-        der::sequence([&algorithm, &der::bit_string(&key)])
+    pub fn public_info(&self) -> &[u8] {
+        self.public_info.as_ref()
     }
 
     /// What certificates name the key by: the SHA-1 of the modulus, as upstream.
-    pub fn key_id(&self) -> Vec<u8> {
-        sha1::Sha1::digest(&self.modulus).to_vec()
+    pub fn key_id(&self) -> &[u8] {
+        &self.key_id
     }
 
     /// The pair, to sign with.
@@ -94,8 +98,8 @@ impl RsaKey {
     }
 
     /// The public key in the wire form of SSH.
-    pub fn ssh_wire(&self) -> Vec<u8> {
-        ssh_wire(&self.modulus, &self.exponent)
+    pub fn ssh_wire(&self) -> &[u8] {
+        &self.ssh_wire
     }
 }
 
@@ -121,47 +125,42 @@ impl SshKeyPair {
     }
 }
 
-/// An RSA public key in the wire form of SSH (RFC 4253, 6.6).
+/// An RSA public key in the wire form of SSH (RFC 4253, 6.6). SSH writes numbers as DER does (RFC 4251, 5).
 fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for part in [b"ssh-rsa".to_vec(), mpint(exponent), mpint(modulus)] {
+    for part in [b"ssh-rsa", exponent, modulus] {
         bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(&part);
+        bytes.extend_from_slice(part);
     }
     bytes
 }
 
 /// As [`RsaKey::ssh_wire`], from an RSAPublicKey (RFC 8017, A.1.1).
 pub(crate) fn ssh_wire_of(rsa_public_key: &[u8]) -> Option<Vec<u8>> {
-    public_parts(rsa_public_key).map(|(modulus, exponent)| ssh_wire(&modulus, &exponent))
-}
-
-/// 1.2.840.113549.1.1.1
-const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-
-/// A number as SSH writes it (RFC 4251, 5).
-fn mpint(magnitude: &[u8]) -> Vec<u8> {
-    if magnitude.first().is_some_and(|byte| byte & 0x80 != 0) {
-        [&[0], magnitude].concat()
-    } else {
-        magnitude.to_vec()
-    }
+    public_parts(rsa_public_key).ok().map(|(modulus, exponent)| ssh_wire(&modulus, &exponent))
 }
 
 /// The key inside a PKCS#8 frame (RFC 5208).
-fn pkcs1_of_pkcs8(pkcs8: &[u8]) -> Option<&[u8]> {
-    let mut frame = der::Reader::new(der::Reader::new(pkcs8).read(der::SEQUENCE)?);
-    frame.read(der::INTEGER)?;
-    frame.read(der::SEQUENCE)?;
-    frame.read(der::OCTET_STRING)
+fn pkcs1_of_pkcs8(pkcs8: &[u8]) -> ASN1Result<Vec<u8>> {
+    yasna::parse_der(pkcs8, |reader| {
+        reader.read_sequence(|frame| {
+            let _version = frame.next().read_u8()?;
+            let _algorithm = frame.next().read_der()?;
+            frame.next().read_bytes()
+        })
+    })
 }
 
-/// Modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1), without leading zeroes.
-fn public_parts(rsa_public_key: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let mut frame = der::Reader::new(der::Reader::new(rsa_public_key).read(der::SEQUENCE)?);
-    let modulus = der::strip_zeroes(frame.read(der::INTEGER)?);
-    let exponent = der::strip_zeroes(frame.read(der::INTEGER)?);
-    Some((modulus.to_vec(), exponent.to_vec()))
+/// Modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1), each with a leading zero if its first bit is
+/// set.
+fn public_parts(rsa_public_key: &[u8]) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
+    yasna::parse_der(rsa_public_key, |reader| {
+        reader.read_sequence(|key| {
+            let (modulus, _) = key.next().read_bigint_bytes()?;
+            let (exponent, _) = key.next().read_bigint_bytes()?;
+            Ok((modulus, exponent))
+        })
+    })
 }
 
 /// Keys made ahead, because making them is what takes time and each processor can make one.
@@ -217,15 +216,10 @@ mod tests {
         pool.fill([KeySize::Rsa2048, KeySize::Rsa3072, KeySize::Rsa2048].into_iter());
         assert_eq!(pool.ready.values().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         let key = pool.take(KeySize::Rsa3072).unwrap();
-        assert_eq!(key.modulus.len() * 8, 3072);
-        assert_eq!(key.exponent, [1, 0, 1]);
+        assert_eq!(key.pair.public_modulus_len() * 8, 3072);
+        let (modulus, exponent) = public_parts(key.pair.public_key().as_ref()).unwrap();
+        assert_eq!((modulus.len(), exponent), (1 + 3072 / 8, vec![1, 0, 1]));
         assert!(aws_lc_rs::rsa::KeyPair::from_der(&key.pkcs1).is_ok());
-        assert_eq!(pool.take(KeySize::Rsa3072).unwrap().modulus.len() * 8, 3072);
-    }
-
-    #[test]
-    fn numbers_of_ssh_have_no_sign() {
-        assert_eq!(mpint(&[0x80]), [0, 0x80]);
-        assert_eq!(mpint(&[0x7f]), [0x7f]);
+        assert_eq!(pool.take(KeySize::Rsa3072).unwrap().pair.public_modulus_len() * 8, 3072);
     }
 }

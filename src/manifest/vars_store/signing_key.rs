@@ -6,8 +6,9 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
     EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256,
 };
+use yasna::models::ObjectIdentifier;
 
-use super::{der, pem_text};
+use super::pem_text;
 use base::{Error, Result};
 
 /// A private key that signs certificates.
@@ -15,19 +16,17 @@ pub enum SigningKey {
     /// RSA of at least 2048 bits; signs with SHA-256.
     Rsa(Box<rsa::KeyPair>),
     /// A NIST curve, with the signature algorithm that belongs to it.
-    Ecdsa(Box<EcdsaKeyPair>, &'static [u8]),
+    Ecdsa(Box<EcdsaKeyPair>, &'static [u64]),
     /// Ed25519.
     Ed25519(Box<Ed25519KeyPair>),
 }
 
-/// sha256WithRSAEncryption, 1.2.840.113549.1.1.11
-const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
-/// ecdsa-with-SHA256, -SHA384 and -SHA512, 1.2.840.10045.4.3.{2,3,4}
-const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-const ECDSA_WITH_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
-const ECDSA_WITH_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04];
-/// id-Ed25519, 1.3.101.112
-const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+/// sha256WithRSAEncryption
+const SHA256_WITH_RSA: &[u64] = &[1, 2, 840, 113549, 1, 1, 11];
+const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+const ECDSA_WITH_SHA384: &[u64] = &[1, 2, 840, 10045, 4, 3, 3];
+const ECDSA_WITH_SHA512: &[u64] = &[1, 2, 840, 10045, 4, 3, 4];
+const ED25519: &[u64] = &[1, 3, 101, 112];
 
 impl SigningKey {
     /// The key in a PEM text: PKCS#1, PKCS#8 or SEC 1.
@@ -79,11 +78,19 @@ impl SigningKey {
 
     /// The AlgorithmIdentifier of its signatures.
     pub fn algorithm(&self) -> Vec<u8> {
-        match self {
-            SigningKey::Rsa(_) => der::sequence([&der::oid(SHA256_WITH_RSA), &der::null()]),
-            SigningKey::Ecdsa(_, oid) => der::sequence([&der::oid(oid)]),
-            SigningKey::Ed25519(_) => der::sequence([&der::oid(ED25519)]),
-        }
+        let id = match self {
+            SigningKey::Rsa(_) => SHA256_WITH_RSA,
+            SigningKey::Ecdsa(_, id) => id,
+            SigningKey::Ed25519(_) => ED25519,
+        };
+        yasna::construct_der(|writer| {
+            writer.write_sequence(|algorithm| {
+                algorithm.next().write_oid(&ObjectIdentifier::from_slice(id));
+                if matches!(self, SigningKey::Rsa(_)) {
+                    algorithm.next().write_null();
+                }
+            });
+        })
     }
 
     /// A signature.

@@ -95,7 +95,7 @@ impl Spec {
                 Ok(mapping([
                     ("private_key", pair.private_key),
                     ("public_key", pair.public_key),
-                    ("public_key_fingerprint", fingerprint(&key.ssh_wire())),
+                    ("public_key_fingerprint", fingerprint(key.ssh_wire())),
                 ]))
             }
             Spec::Certificate(options) => {
