@@ -69,7 +69,7 @@ impl Interp {
         }
     }
 
-    /// Visits the values that `each` yields, or for an enumerator its stored method.
+    /// Visits the values that `each` yields. For an enumerator its stored method is called instead.
     fn each_by_method(
         &mut self,
         over: &Value,
