@@ -29,7 +29,8 @@ pub enum RenderError {
         /// The exceeded limit and its value, as a sentence.
         limit: String,
     },
-    /// The Ruby process failed, or the thread of the native renderer did. The template is not the cause.
+    /// The Ruby process ended, timed out or sent no valid answer, or the thread of the native renderer
+    /// failed. The template may be the cause, for example by calling `exit!`.
     #[error("{message}")]
     Ruby {
         /// The failure, with the name of the template.

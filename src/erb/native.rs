@@ -32,7 +32,7 @@ impl NativeRenderer {
         Self::default()
     }
 
-    /// Creates a renderer with other limits.
+    /// Creates a renderer with other limits than the default ones.
     pub fn with_limits(limits: Limits) -> Self {
         NativeRenderer { limits, parsed: Mutex::default() }
     }

@@ -1,9 +1,9 @@
 //! Splits an ERB template (trim mode `-`) into Ruby source and the text around it.
 //!
-//! The generated Ruby source has the line breaks of the source that Ruby's own ERB generates, because
-//! templates depend on it: a comment at the end of a tag, for example, also comments out the text up to the
-//! end of the line. The text itself is not part of the source. A call of [`TEXT_CALL`] with a number stands
-//! for each piece, so that the parser has less to read.
+//! Commands and line breaks are in the same places as in the source that Ruby's own ERB generates. Templates
+//! depend on this: a comment at the end of a tag, for example, also comments out the text up to the end of
+//! the line. The text itself is not part of the source. A call of [`TEXT_CALL`] with a number stands for each
+//! piece, so that the parser has less to read.
 
 /// The name of the call that stands for a piece of text in the Ruby source.
 pub(super) const TEXT_CALL: &str = "__erb_text";
@@ -85,7 +85,7 @@ pub(super) fn scan(source: &str) -> Scanned {
             rest = after;
             continue;
         }
-        let mut kept = before;
+        let mut text_before = before;
         let (kind, code) = match tag.as_bytes().get(2) {
             Some(b'=') => ('=', &tag[3..]),
             Some(b'#') => ('#', &tag[3..]),
@@ -94,13 +94,13 @@ pub(super) fn scan(source: &str) -> Scanned {
                 let trimmed = before.trim_end_matches([' ', '\t']);
                 // Ruby's scanner also treats the position right after a tag as the start of a line.
                 if trimmed.ends_with('\n') || trimmed.is_empty() {
-                    kept = trimmed;
+                    text_before = trimmed;
                 }
                 (' ', &tag[3..])
             }
             _ => (' ', &tag[2..]),
         };
-        text.push_str(kept);
+        text.push_str(text_before);
         line += newlines(before);
         out.text(&mut text, text_line);
         let Some((content, raw_len, trimmed, after)) = code_until_close(code) else {

@@ -309,8 +309,10 @@ impl Emitter {
         if text.starts_with(|first| first == ' ' || is_break(first)) {
             self.indicator("2", false, false);
         }
-        let mut ends = text.chars().rev();
-        match (ends.next().is_some_and(is_break), ends.next().is_none_or(is_break)) {
+        // The indicator is `-` for no line break at the end, and `+` for several or a text that is only a
+        // break.
+        let mut from_end = text.chars().rev();
+        match (from_end.next().is_some_and(is_break), from_end.next().is_none_or(is_break)) {
             (false, _) => self.indicator("-", false, false),
             (true, true) => self.indicator("+", false, false),
             (true, false) => {}
@@ -348,15 +350,15 @@ fn style(text: &str, context: Context) -> Style {
     let traits = Traits::of(text);
     let simple_key = context == Context::SimpleKey;
     let resolves = scalar::resolve(text) != Plain::Text || scalar::is_base60(text);
-    let wanted = if text.contains('\n') {
+    let preferred = if text.contains('\n') {
         Style::Literal
     } else if resolves {
         Style::Double
     } else {
         Style::Plain
     };
-    let wanted = if simple_key && traits.multiline { Style::Double } else { wanted };
-    match wanted {
+    let preferred = if simple_key && traits.multiline { Style::Double } else { preferred };
+    match preferred {
         Style::Plain if traits.plain => Style::Plain,
         Style::Plain if traits.single => Style::Single,
         Style::Literal if traits.literal && !simple_key => Style::Literal,
@@ -421,8 +423,8 @@ impl Traits {
     }
 }
 
-/// Returns true if no character of the text has a meaning in YAML. This is the fast path for most strings of
-/// manifests.
+/// Returns true if the text has no character with a meaning in YAML. This is the fast path, and holds for
+/// most strings of manifests.
 fn is_harmless(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'/')

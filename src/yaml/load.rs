@@ -172,8 +172,8 @@ impl<'a> Decoder<'a> {
 
     /// Counts a node, and rejects the document if aliases add too much to it.
     ///
-    /// Up to 99 % of the nodes may come from aliases in a tree of up to 400,000 nodes. The share sinks to 10
-    /// % at 4,000,000 nodes.
+    /// In a tree of up to 400,000 nodes, 99 percent of the nodes may come from aliases. The limit falls to 10
+    /// percent at 4,000,000 nodes.
     fn count(&mut self, id: Id) -> Result<(), Error> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;

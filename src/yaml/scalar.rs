@@ -256,8 +256,8 @@ pub(super) fn is_base60(text: &str) -> bool {
         && fraction.is_none_or(digits)
 }
 
-/// Formats a float as the shortest text that loads as the same number. It has an exponent below 1e-4 and from
-/// 1e6 on.
+/// Formats a float as the shortest text that loads as the same number. Numbers below 1e-4 and from 1e6 on get
+/// an exponent.
 pub(super) fn format_float(float: f64) -> String {
     if float.is_nan() {
         return ".nan".into();

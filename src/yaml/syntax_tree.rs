@@ -21,7 +21,7 @@ use super::position::LineColumn;
 /// the stack.
 pub const MAX_DEPTH: usize = 500;
 
-/// The most bytes that one document costs in repeated parsing.
+/// The most bytes that are parsed again for one document.
 const MAX_REREAD: usize = 32 << 20;
 
 /// Index of a [`Raw`] in [`SyntaxTree::nodes`].
@@ -140,7 +140,7 @@ fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
 
 /// The reason why a document cannot be parsed.
 enum Failure {
-    /// An error of the parser, which may be mended.
+    /// An error of the parser, which `mend` may be able to correct.
     Parser(ScanError),
     /// An error that this module found.
     Here { place: LineColumn, problem: String, hint: &'static str },

@@ -121,11 +121,11 @@ impl Lowerer {
     }
 
     pub(super) fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        let own = match params {
+        let parameters = match params {
             Some(Ast::Args(list)) => list.args.clone(),
             _ => Vec::new(),
         };
-        let outer = std::mem::replace(&mut self.method, own);
+        let outer = std::mem::replace(&mut self.method, parameters);
         let body = self.body(false, |it| it.params(params), code);
         self.method = outer;
         Ok(Arc::new(body?))

@@ -279,7 +279,7 @@ pub(crate) struct Keyword {
     pub name: Name,
     pub slot: u32,
     /// None for a required keyword.
-    pub default: Option<Option<Expr>>,
+    pub default: Option<Expr>,
 }
 
 /// The left side of an assignment.

@@ -46,7 +46,7 @@ impl Lowerer {
                 }
                 Ast::Kwoptarg(arg) => {
                     let slot = self.declare_here(&arg.name);
-                    let default = Some(Some(self.expr(&arg.default)?));
+                    let default = Some(self.expr(&arg.default)?);
                     params.keywords.push(Keyword { name: self.name(&arg.name), slot, default });
                 }
                 Ast::Kwrestarg(arg) => {

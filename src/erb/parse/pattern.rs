@@ -75,16 +75,16 @@ impl Lowerer {
     }
 
     fn find_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
-        let mut ends = Vec::new();
+        let mut splats = Vec::new();
         let mut middle = Vec::new();
         for element in elements {
             match self.rest_slot(element) {
-                Some(slot) => ends.push(slot),
+                Some(slot) => splats.push(slot),
                 None => middle.push(self.pattern(element)?),
             }
         }
-        let after = ends.pop().flatten();
-        let before = ends.pop().flatten();
+        let after = splats.pop().flatten();
+        let before = splats.pop().flatten();
         Ok(Pattern::Find { constant: None, before, middle, after })
     }
 

@@ -151,7 +151,7 @@ impl Interp {
             return Ok(());
         }
         let takes_keywords = !params.keywords.is_empty() || params.keyword_rest.is_some();
-        let mut given = None;
+        let mut given_keywords = None;
         if strictness == Strictness::Block
             && list.len() == 1
             && !keywords
@@ -169,25 +169,25 @@ impl Interp {
             && keywords
             && let Some(Value::Hash(hash)) = list.last()
         {
-            given = Some(Rc::clone(hash));
+            given_keywords = Some(Rc::clone(hash));
             list.pop();
         }
         let needed = params.required.len() + params.post.len();
-        let most = needed + params.optional.len();
+        let max = needed + params.optional.len();
         if strictness == Strictness::Method {
-            let wrong = list.len() < needed || (params.rest.is_none() && list.len() > most);
+            let wrong = list.len() < needed || (params.rest.is_none() && list.len() > max);
             if wrong {
                 let expected = if params.rest.is_some() {
                     format!("{needed}+")
                 } else if params.optional.is_empty() {
                     needed.to_string()
                 } else {
-                    format!("{needed}..{most}")
+                    format!("{needed}..{max}")
                 };
                 let missing: Vec<_> = params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
                 let mut text =
                     format!("wrong number of arguments (given {}, expected {expected}", list.len());
-                if given.is_none() && !missing.is_empty() {
+                if given_keywords.is_none() && !missing.is_empty() {
                     let plural = if missing.len() > 1 { "s" } else { "" };
                     let names: Vec<_> = missing.iter().map(|kw| kw.name.to_string()).collect();
                     text.push_str(&format!("; required keyword{plural}: {}", names.join(", ")));
@@ -195,15 +195,15 @@ impl Interp {
                 return self.argument_error(format!("{text})"));
             }
         } else {
-            if params.rest.is_none() && list.len() > most {
-                list.truncate(most);
+            if params.rest.is_none() && list.len() > max {
+                list.truncate(max);
             }
             while list.len() < needed {
                 list.push(Value::Nil);
             }
         }
         self.bind_positional(params, list, env)?;
-        self.bind_keywords(params, given, env)?;
+        self.bind_keywords(params, given_keywords, env)?;
         if let Some(slot) = params.block {
             set(env, slot, block.unwrap_or(Value::Nil));
         }
@@ -247,11 +247,10 @@ impl Interp {
             match rest.remove(&Value::Symbol(keyword.name.clone())) {
                 Some(value) => set(env, keyword.slot, value),
                 None => match &keyword.default {
-                    Some(Some(default)) => {
+                    Some(default) => {
                         let value = self.eval(default, env)?;
                         set(env, keyword.slot, value);
                     }
-                    Some(None) => set(env, keyword.slot, Value::Nil),
                     None => missing.push(keyword.name.clone()),
                 },
             }

@@ -103,9 +103,9 @@ impl Interp {
         body: Option<&Expr>,
         env: &Rc<Env>,
     ) -> R<Value> {
-        let over = self.eval(iterated, env)?;
+        let collection = self.eval(iterated, env)?;
         self.span = iterated.span;
-        for value in self.collect(&over)? {
+        for value in self.collect(&collection)? {
             self.step(1)?;
             if single {
                 if let Some(target) = target.before.first() {
@@ -120,7 +120,7 @@ impl Interp {
                 Err(other) => return Err(other),
             }
         }
-        Ok(over)
+        Ok(collection)
     }
 
     fn eval_case(

@@ -150,13 +150,14 @@ impl Interp {
             }
             _ => return Ok(false),
         };
+        // The pattern `{}` matches only an empty hash.
         if entries.is_empty() && matches!(rest, HashRest::Any) {
             return Ok(hash.len() == 0);
         }
-        let left = RHash::from_pairs(hash.pairs());
+        let remaining = RHash::from_pairs(hash.pairs());
         for (name, pattern, slot) in entries {
             let key = Value::Symbol(name.clone());
-            let Some(item) = left.remove(&key) else { return Ok(false) };
+            let Some(item) = remaining.remove(&key) else { return Ok(false) };
             match (pattern, slot) {
                 (Some(pattern), _) => {
                     if !self.matches(pattern, &item, env)? {
@@ -169,9 +170,9 @@ impl Interp {
         }
         match rest {
             HashRest::Any => Ok(true),
-            HashRest::Nothing => Ok(left.len() == 0),
+            HashRest::Nothing => Ok(remaining.len() == 0),
             HashRest::Bind(slot) => {
-                self.set_local(*slot, Value::hash(left), env);
+                self.set_local(*slot, Value::hash(remaining), env);
                 Ok(true)
             }
         }
