@@ -10,14 +10,11 @@ use crate::effects::{Effect, still_at_work, unknown_outcome};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::registry::ForCalls;
-use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store};
+use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::{Reporter, Stage};
 use base::timing::Activity;
 use base::{Error, Result};
 use manifest::Inputs;
-
-/// How long a whole answer must stand before it counts although something still holds its file.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
 /// are dropped instead of stopping the run.
@@ -51,7 +48,7 @@ fn settle(
 ) -> Result<()> {
     let reporter: &Reporter = &environment.reporter;
     let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let waited = wait_for_answer(environment, store, intent, &call, &stage)?;
+    let waited = wait_for_call(environment, store, intent, &call, &stage)?;
     let lost = matches!(waited, Waited::Lost);
     let answer = match waited {
         Waited::NeverAsked => {
@@ -137,7 +134,7 @@ enum Waited {
 }
 
 /// Waits until the call's process has ended.
-fn wait_for_answer(
+fn wait_for_call(
     environment: &Environment,
     store: &Store,
     intent: &Intent<Effect>,
@@ -146,65 +143,62 @@ fn wait_for_answer(
 ) -> Result<Waited> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
-    let mut answered_since = None;
-    // What the process may need while it is waited for.
+    // The process may need it while it is waited for.
     let mut registry = None;
-    let mut told = false;
+    let mut announced = false;
     let begun = Instant::now();
-    loop {
-        match call.answer().map_err(failed)? {
-            Answer::NeverAsked => return Ok(Waited::NeverAsked),
-            Answer::Ended(bytes) => return Ok(Waited::Answer(bytes)),
-            Answer::Elsewhere => return Ok(Waited::Lost),
-            Answer::Pending => {}
-        }
-        cpi::shorten_endless(&call.answer_path());
-        // A process that the CPI started and left running holds the file as well; the answer is whole without it.
-        let bytes = call.answer_so_far().map_err(failed)?;
-        match read(intent, &bytes) {
-            Ok(_) | Err(CpiError::Answered { .. }) => {
-                if answered_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                    return Ok(Waited::Answer(bytes));
-                }
+    wait_for_answer(
+        || match call.answer().map_err(failed)? {
+            Answer::NeverAsked => Ok(Some(Waited::NeverAsked)),
+            Answer::Ended(bytes) => Ok(Some(Waited::Answer(bytes))),
+            Answer::Elsewhere => Ok(Some(Waited::Lost)),
+            Answer::Pending => Ok(None),
+        },
+        || {
+            cpi::shorten_endless(&call.answer_path());
+            let bytes = call.answer_so_far().map_err(failed)?;
+            let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
+            Ok(is_whole.then_some(Waited::Answer(bytes)))
+        },
+        || {
+            if registry.is_none() {
+                registry = open_registry(environment, store, intent, announced);
             }
-            Err(_) => answered_since = None,
-        }
-        if registry.is_none() {
-            registry = open_registry(environment, store, intent, told);
-        }
-        if !told {
-            told = true;
-            environment.reporter.note(format!(
-                "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
-                intent.method
-            ));
-            stage.log_line(format!("its log is '{}'", call.log_path().display()));
-        }
-        signals::check(environment)?;
-        if let Some(patience) = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience) {
-            environment.left_at_work.store(true, Ordering::SeqCst);
-            let method = intent.effect.method();
-            let (request_id, stop) = (intent.request_id.clone(), Stop::Timeout(patience));
-            let error = CpiError::Abandoned { method, request_id, stop };
-            return Err(still_at_work(error.into(), call));
-        }
-        backoff.wait(&environment.clock, Activity::Waiting);
-    }
+            if !announced {
+                announced = true;
+                environment.reporter.note(format!(
+                    "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
+                    intent.method
+                ));
+                stage.log_line(format!("its log is '{}'", call.log_path().display()));
+            }
+            signals::check(environment)?;
+            if let Some(patience) = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience) {
+                environment.left_at_work.store(true, Ordering::SeqCst);
+                let method = intent.effect.method();
+                let (request_id, stop) = (intent.request_id.clone(), Stop::Timeout(patience));
+                let error = CpiError::Abandoned { method, request_id, stop };
+                return Err(still_at_work(error.into(), call));
+            }
+            backoff.wait(&environment.clock, Activity::Waiting);
+            Ok(())
+        },
+    )
 }
 
 /// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
-/// That it cannot be started yet is `told` once.
+/// That it cannot be started yet is reported unless `announced`.
 fn open_registry(
     environment: &Environment,
     store: &Store,
     intent: &Intent<Effect>,
-    told: bool,
+    announced: bool,
 ) -> Option<ForCalls> {
     let entrance = intent.registry.clone()?;
     match ForCalls::start_again(entrance, store.journal().registry()) {
         Ok(registry) => Some(registry),
         Err(error) => {
-            if !told {
+            if !announced {
                 environment.reporter.warn(format!(
                     "the registry that the CPI process of an interrupted run needs cannot be started again yet: {}",
                     error.chain().join(": ")

@@ -15,6 +15,7 @@ mod salted;
 mod storage;
 mod store;
 mod versions;
+mod wait;
 
 pub use change::{Change, Rejected};
 pub use durations::Durations;
@@ -26,3 +27,4 @@ pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
 pub use storage::{Address, Document, Shared, Storage, keep};
 pub use store::Store;
 pub use versions::{KEPT, Version, versions};
+pub use wait::wait_for_answer;

@@ -16,13 +16,12 @@ use super::lease::Lease;
 use super::objects::{Objects, Over};
 use super::settings::Shared;
 use crate::state::calls::{self, Call, Progress, Watched};
+use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
 
 /// What a run that ends in order says to it.
 const DONE: &[u8] = b"done";
-/// How long a whole answer must stand before it counts although something still holds its file.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long it tries to reach a bucket that cannot be reached: the lease has run out long since, but what it has to tell
 /// spares whoever comes next a search.
 const INSISTENCE: Duration = Duration::from_secs(3600);
@@ -150,25 +149,23 @@ pub fn keep() -> Result<()> {
 fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Result<()> {
     let call = watched.call();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
-    let mut whole_since = None;
-    let (kind, bytes) = loop {
-        match watched.progress().map_err(failed)? {
-            Some(Progress::NeverAsked) => break (calls::UNASKED, Vec::new()),
-            Some(Progress::Ended(bytes)) => break (calls::ANSWER, bytes),
-            Some(Progress::Pending) => {}
-            None => {
-                return Err(failed(io::Error::other("its files were removed before it was known")));
-            }
-        }
-        // A process that the CPI started and left running holds the file as well; the answer is whole without it.
-        let bytes = watched.answer_so_far().map_err(failed)?;
-        if serde_json::from_slice::<serde_json::Value>(&bytes).is_err() {
-            whole_since = None;
-        } else if whole_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-            break (calls::ANSWER, bytes);
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let (kind, bytes) = wait_for_answer(
+        || match watched.progress().map_err(failed)? {
+            Some(Progress::NeverAsked) => Ok(Some((calls::UNASKED, Vec::new()))),
+            Some(Progress::Ended(bytes)) => Ok(Some((calls::ANSWER, bytes))),
+            Some(Progress::Pending) => Ok(None),
+            None => Err(failed(io::Error::other("its files were removed before it was known"))),
+        },
+        || {
+            let bytes = watched.answer_so_far().map_err(failed)?;
+            let is_whole = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
+            Ok(is_whole.then_some((calls::ANSWER, bytes)))
+        },
+        || {
+            std::thread::sleep(Duration::from_millis(50));
+            Ok(())
+        },
+    )?;
     let bytes = encryption.seal(&bytes).map_err(failed)?;
     let document = |kind| calls::document(call.request_id(), kind);
     objects

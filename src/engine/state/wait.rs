@@ -1,0 +1,59 @@
+//! Waiting for the answer of a CPI process that another run started.
+
+use std::time::{Duration, Instant};
+
+/// The time for which a whole answer must stand before it counts although the file is still locked. A process that the
+/// CPI started and left running holds the lock as well.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Waits until the process of a call has ended, or until a whole answer has stood for [`GRACE`].
+///
+/// `ended` returns the outcome once the process has ended, `whole` the outcome if what is written so far is a whole
+/// answer, and `pause` sleeps between two looks.
+pub fn wait_for_answer<T, E>(
+    mut ended: impl FnMut() -> Result<Option<T>, E>,
+    mut whole: impl FnMut() -> Result<Option<T>, E>,
+    mut pause: impl FnMut() -> Result<(), E>,
+) -> Result<T, E> {
+    let mut whole_since: Option<Instant> = None;
+    loop {
+        if let Some(outcome) = ended()? {
+            return Ok(outcome);
+        }
+        match whole()? {
+            Some(outcome) if whole_since.get_or_insert_with(Instant::now).elapsed() > GRACE => {
+                return Ok(outcome);
+            }
+            Some(_) => {}
+            None => whole_since = None,
+        }
+        pause()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_counts_once_the_process_has_ended() {
+        let (mut looks, mut pauses) = (0, 0);
+        let ended = || {
+            looks += 1;
+            Ok((looks == 3).then_some("ended"))
+        };
+        let pause = || {
+            pauses += 1;
+            Ok(())
+        };
+        // A whole answer has not stood for long enough.
+        assert_eq!(wait_for_answer::<_, ()>(ended, || Ok(Some("whole")), pause), Ok("ended"));
+        assert_eq!(pauses, 2);
+    }
+
+    #[test]
+    fn an_interrupted_pause_ends_the_wait() {
+        let outcome: Result<(), _> = wait_for_answer(|| Ok(None), || Ok(None), || Err("interrupted"));
+        assert_eq!(outcome, Err("interrupted"));
+    }
+}
