@@ -136,7 +136,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     for cpi in cpis {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
-            let what = earlier.map_or_else(|| "the default CPI".to_owned(), |name| format!("CPI '{name}'"));
+            let what = cpi_label(earlier);
             let mut wrong =
                 |why: String| place(&cpi.name).problem(problems, format!("is `migrated_from` {what}, {why}"));
             if earlier == Some(&cpi.name) {
@@ -155,6 +155,11 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             }
         }
     }
+}
+
+/// Returns how messages call a CPI: `CPI 'x'`, or `the default CPI` if it has no name.
+pub fn cpi_label(name: Option<&str>) -> String {
+    name.map_or_else(|| "the default CPI".to_owned(), |name| format!("CPI '{name}'"))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub mod vars;
 pub mod vars_store;
 mod words;
 
-pub use cpi_config::{CpiConfig, CpiEntry};
+pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
 pub use deploy_digest::deploy_digest;
 pub use deployment::Deployment;
 pub use files::read as read_text;

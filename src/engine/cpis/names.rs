@@ -3,8 +3,8 @@
 use crate::environment::Environment;
 use crate::state::{Change, State, Store};
 use base::{Error, Result};
-use manifest::CpiConfig;
 use manifest::deployment::Az;
+use manifest::{CpiConfig, cpi_label};
 
 /// The CPI that `--cpi` names, which is there; the empty name is that of the default CPI, as in `migrated_from`.
 pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
@@ -66,8 +66,7 @@ pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(Stat
 pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
     for change in renamed(config, store.state())?.1 {
         if let Change::CpiRenamed { from, to } = &change {
-            let from =
-                from.as_deref().map_or_else(|| "the default CPI".to_owned(), |from| format!("CPI '{from}'"));
+            let from = cpi_label(from.as_deref());
             environment
                 .reporter
                 .note(format!("what is on record of {from} is of CPI '{to}' from now on (migrated_from)"));

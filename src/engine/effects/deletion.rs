@@ -17,6 +17,7 @@ use crate::cpis::{Presence, of_cpi};
 use crate::state::{Change, Handle, Kind, Undeleted};
 use base::events::Stage;
 use base::{Error, Result};
+use manifest::cpi_label;
 
 /// Deletes something and shows it as a stage. Returns why it is still there, when it is, for the caller to judge: a
 /// deploy that did everything else is none the worse for it.
@@ -130,10 +131,10 @@ impl Deletion<'_> {
             if presence == Presence::Gone {
                 continue;
             }
-            stage.log_line(format!("asking {} to delete it", described(cpi)));
+            stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.handle.cid)];
             match cloud.attempt(cpi, stage, self.why, &self.effect, arguments)? {
-                Ok(_) => return Ok(Search::Deleted(described(cpi))),
+                Ok(_) => return Ok(Search::Deleted(cpi_label(cpi))),
                 Err(error) if presence != Presence::There && does_not_know(self.what, &error) => {}
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
                     return Ok(Search::Failed(other.clone(), error));
@@ -183,10 +184,6 @@ impl Deletion<'_> {
 /// Whether a CPI says that it has no such thing, or cannot have one.
 fn does_not_know(what: Kind, error: &CpiError) -> bool {
     error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found(what, error).is_some()
-}
-
-fn described(cpi: Option<&str>) -> String {
-    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
 }
 
 /// How a CPI says that what it was to delete does not exist.

@@ -8,6 +8,7 @@ use super::{DiskRef, Plan, Step};
 use crate::state::{Disk, Handle, Kind, State, Stemcell, VmSpec, VmSpecPart};
 use artifact::Identity;
 use base::{Error, Result};
+use manifest::cpi_label;
 use manifest::deployment::DiskSpec;
 
 /// What the manifest asks for, as far as a plan depends on it.
@@ -208,8 +209,8 @@ fn stays_behind(disk: &Disk, wanted: &Wanted<'_>) -> Option<String> {
     if disk.cpi.as_deref() != wanted.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
-            cpi_name(disk.cpi.as_deref()),
-            cpi_name(wanted.cpi)
+            cpi_label(disk.cpi.as_deref()),
+            cpi_label(wanted.cpi)
         ));
     }
     match (disk.az.as_deref(), wanted.az) {
@@ -233,8 +234,4 @@ fn left_behind(disk: &Disk, away: &str) -> Error {
             "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and deletes \
              the old one, with its data, once the jobs run",
         )
-}
-
-pub(super) fn cpi_name(cpi: Option<&str>) -> String {
-    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
 }

@@ -1,9 +1,10 @@
 //! Why a deploy is needed, and whether it takes a new VM.
 
-use super::create::{Options, Wanted, cpi_name};
+use super::create::{Options, Wanted};
 use super::difference::{Difference, differences};
 use crate::state::{State, Stemcell, VmSpecPart};
 use artifact::Identity;
+use manifest::cpi_label;
 
 /// How many changes of the manifest a reason names.
 const NAMED: usize = 3;
@@ -48,7 +49,11 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
     }
     let differences = known_differences(state, wanted);
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != wanted.cpi) {
-        reasons.push(vm(format!("it moves from {} to {}", cpi_name(on_record.cpi()), cpi_name(wanted.cpi))));
+        reasons.push(vm(format!(
+            "it moves from {} to {}",
+            cpi_label(on_record.cpi()),
+            cpi_label(wanted.cpi)
+        )));
     } else if let Some(reason) = stemcell_change(state, wanted) {
         let stemcell = |path: &str| path.contains("/stemcell/") || path.starts_with("/stemcells/");
         reasons.push(vm(named(reason, differences.as_deref(), stemcell)));

@@ -2,6 +2,7 @@
 
 use crate::state::{Handle, Kind, State};
 use base::{Error, Result};
+use manifest::cpi_label;
 
 /// What is on record under this CID: of this CPI (the empty name is that of the default one), or of whichever knows it.
 pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> Result<Handle> {
@@ -15,11 +16,9 @@ pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> R
         [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),
         [] => {
             let cids: Vec<&str> = known.iter().map(|handle| handle.cid.as_str()).collect();
-            let who = match cpi {
-                None => String::new(),
-                Some("") => " of the default CPI".to_owned(),
-                Some(cpi) => format!(" of CPI '{cpi}'"),
-            };
+            let who = cpi.map_or_else(String::new, |cpi| {
+                format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
+            });
             Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
                 cid,
                 cids.iter().copied().filter(|known| *known != cid),
@@ -32,12 +31,7 @@ pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> R
             ))
         }
         several => {
-            let cpis: Vec<String> = several
-                .iter()
-                .map(|handle| {
-                    handle.cpi().map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
-                })
-                .collect();
+            let cpis: Vec<String> = several.iter().map(|handle| cpi_label(handle.cpi())).collect();
             Err(Error::invalid(format!("several CPIs know a {what} '{cid}': {}", cpis.join(", ")))
                 .with_hint("say with --cpi NAME whose is meant; '' is the default CPI"))
         }

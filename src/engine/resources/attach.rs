@@ -12,8 +12,8 @@ use crate::environment::Environment;
 use crate::records;
 use crate::state::{Change, Disk, Handle, Kind};
 use base::{Error, Result};
-use manifest::Deployment;
 use manifest::deployment::DiskSpec;
+use manifest::{Deployment, cpi_label};
 
 /// `attach-disk`.
 #[derive(Debug, Clone)]
@@ -67,11 +67,9 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
 /// A disk does not leave its CPI or availability zone.
 fn check_place(known: Option<&Disk>, handle: &Handle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
-    let named =
-        |cpi: Option<&str>| cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"));
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
-            format!("is of {}, and the VM of {}", named(handle.cpi()), named(deployment.cpi()))
+            format!("is of {}, and the VM of {}", cpi_label(handle.cpi()), cpi_label(deployment.cpi()))
         }
         Some(own) if az.is_some_and(|az| az != own) => {
             format!("is in AZ '{own}', and the VM in AZ '{}'", az.unwrap_or_default())

@@ -7,6 +7,7 @@ use crate::environment::Environment;
 use crate::records;
 use crate::state::{Change, Handle, Kind, State, Undeleted};
 use base::{Error, Result};
+use manifest::cpi_label;
 
 /// The deletion of something by hand.
 #[derive(Debug, Clone)]
@@ -121,8 +122,7 @@ fn seek(cloud: &Cloud<'_>, environment: &Environment, cid: &str, cpi: Option<&st
 fn nobody_knows(cid: &str, cpi: Option<&str>) -> Error {
     let who = match cpi {
         None => "no CPI knows a VM".to_owned(),
-        Some("") => "the default CPI knows no VM".to_owned(),
-        Some(cpi) => format!("CPI '{cpi}' knows no VM"),
+        Some(cpi) => format!("{} knows no VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
     };
     Error::invalid(format!("{who} '{cid}', and none is on record")).with_hint("nothing was changed")
 }

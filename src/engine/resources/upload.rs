@@ -14,7 +14,7 @@ use artifact::{self, Identity};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::ArtifactRef;
-use manifest::{CpiConfig, Deployment};
+use manifest::{CpiConfig, Deployment, cpi_label};
 
 /// `upload-stemcell`.
 #[derive(Debug, Clone)]
@@ -99,12 +99,12 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     for (cpi, outcome) in fitting.iter().zip(uploaded) {
         match outcome {
             Ok(handle) => supersede(&mut cloud, environment, &stemcell, &handle, request.fix, &uploading)?,
-            Err(error) => failures.push((described(cpi.as_deref()), error)),
+            Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
     let Some(error) = several(failures, fitting.len()) else {
         uploading.finish();
-        let where_to: Vec<String> = fitting.iter().map(|cpi| described(cpi.as_deref())).collect();
+        let where_to: Vec<String> = fitting.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
         return Ok(format!("Uploaded stemcell {name} to {}", where_to.join(", ")));
     };
     Err(error)
@@ -162,7 +162,7 @@ fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<boo
     match has(state, name, version, cpi) {
         true => Err(Error::invalid(format!(
             "{} has another stemcell under the name {name}/{version}: its content differs",
-            described(cpi)
+            cpi_label(cpi)
         ))
         .with_hint("nothing was changed; --fix puts this one in its place")),
         false => Ok(false),
@@ -254,7 +254,7 @@ fn upload(
         .iter()
         .map(|cpi| {
             let (effect, arguments) = vm::upload(stemcell, deployment, cpi.as_deref(), true);
-            AtOnce { name: format!("Uploading to {}", described(cpi.as_deref())), effect, arguments }
+            AtOnce { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();
     let answers = cloud.effects_at_once(stage, WHY, &calls)?;
@@ -301,10 +301,6 @@ fn supersede(
         }
     }
     Ok(())
-}
-
-fn described(cpi: Option<&str>) -> String {
-    cpi.map_or_else(|| "the default CPI".to_owned(), |cpi| format!("CPI '{cpi}'"))
 }
 
 /// One error for every CPI that did not take it.
