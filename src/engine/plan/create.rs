@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::difference::Leaf;
-use super::reasons::{Reason, disk_change, is_stemcell, reasons, upload};
+use super::reasons::{Reason, disk_change, reasons, upload};
 use super::{DiskRef, Plan, Step};
 use crate::state::{Disk, Handle, Kind, State, Stemcell, VmSpec, VmSpecPart};
 use artifact::Identity;
@@ -93,8 +93,7 @@ fn recreate(
     plan: &mut Plan,
 ) -> Result<()> {
     let reason = why(reasons);
-    // The newest one: `upload-stemcell --fix` leaves the one that it replaces while the VM is made from it.
-    let stemcell = state.stemcells.iter().rev().find(|known| is_stemcell(known, wanted));
+    let stemcell = state.stemcell_at(wanted.cpi, wanted.stemcell);
     if stemcell.is_none() {
         plan.push(Step::CreateStemcell, upload(state, wanted));
     }

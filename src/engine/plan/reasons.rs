@@ -2,7 +2,7 @@
 
 use super::create::{Options, Wanted};
 use super::difference::{Difference, differences};
-use crate::state::{State, Stemcell, VmSpecPart};
+use crate::state::{IdentityMatch, State, VmSpecPart};
 use artifact::Identity;
 use manifest::cpi_label;
 
@@ -81,21 +81,20 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
 
 fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
     let current = state.current_stemcell();
-    if current.is_some_and(|current| is_stemcell(current, wanted)) {
-        return None;
-    }
     let to = describe(wanted.stemcell);
-    Some(match current {
-        None => format!("the stemcell changes to {to}"),
-        Some(current) if is_called(current, wanted.stemcell) => new_content("stemcell", wanted.stemcell),
-        Some(current) => format!("the stemcell changes from {}/{} to {to}", current.name, current.version),
-    })
+    let Some(current) = current else { return Some(format!("the stemcell changes to {to}")) };
+    match current.compare(wanted.stemcell) {
+        IdentityMatch::Same if current.cpi.as_deref() == wanted.cpi => None,
+        IdentityMatch::Same | IdentityMatch::OtherContent => Some(new_content("stemcell", wanted.stemcell)),
+        IdentityMatch::Other => {
+            Some(format!("the stemcell changes from {}/{} to {to}", current.name, current.version))
+        }
+    }
 }
 
 /// Why the stemcell is to be uploaded, while none on record is the one that is wanted.
 pub(super) fn upload(state: &State, wanted: &Wanted<'_>) -> String {
-    let at_cpi = |known: &&Stemcell| known.cpi.as_deref() == wanted.cpi;
-    if state.stemcells.iter().filter(at_cpi).any(|known| is_called(known, wanted.stemcell)) {
+    if state.has_other_content_at(wanted.cpi, wanted.stemcell) {
         return new_content("stemcell", wanted.stemcell);
     }
     let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
@@ -104,10 +103,6 @@ pub(super) fn upload(state: &State, wanted: &Wanted<'_>) -> String {
 
 fn new_content(what: &str, identity: &Identity) -> String {
     format!("{what} {} has new content under the same version", describe(identity))
-}
-
-fn is_called(known: &Stemcell, identity: &Identity) -> bool {
-    known.name == identity.name && known.version == identity.version
 }
 
 fn manifest_change(differences: Option<&[Difference]>) -> String {
@@ -215,24 +210,13 @@ fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
                     release.name, known.version, release.version
                 ));
             }
-            Some(known) if differs(known.digest.as_deref(), release) => {
+            Some(known) if known.compare(release) == IdentityMatch::OtherContent => {
                 return Some(new_content("release", release));
             }
             Some(_) => {}
         }
     }
     (deployed.len() > wanted.len()).then(|| "a release is no longer used".to_owned())
-}
-
-pub(super) fn is_stemcell(known: &Stemcell, wanted: &Wanted<'_>) -> bool {
-    known.cpi.as_deref() == wanted.cpi
-        && is_called(known, wanted.stemcell)
-        && !differs(known.digest.as_deref(), wanted.stemcell)
-}
-
-/// Records of other tools have no digest: then name and version must do.
-fn differs(recorded: Option<&str>, wanted: &Identity) -> bool {
-    recorded.is_some_and(|recorded| recorded != wanted.digest.to_string())
 }
 
 pub(super) fn describe(identity: &Identity) -> String {

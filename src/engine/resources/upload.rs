@@ -150,19 +150,17 @@ fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
     records(state, name, version, cpi).next().is_some()
 }
 
-/// Whether a CPI has this very stemcell.
+/// Returns true if a CPI has this stemcell. Another one under the same name and version is an error.
 fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<bool> {
-    let (name, version) = (identity.name.as_str(), identity.version.as_str());
-    let digest = identity.digest.to_string();
-    // Other tools record no digest: then name and version must do.
-    let same = |known: &Stemcell| known.digest.as_ref().is_none_or(|known| *known == digest);
-    if records(state, name, version, cpi).any(same) {
+    if state.stemcell_at(cpi, identity).is_some() {
         return Ok(true);
     }
-    match has(state, name, version, cpi) {
+    match state.has_other_content_at(cpi, identity) {
         true => Err(Error::invalid(format!(
-            "{} has another stemcell under the name {name}/{version}: its content differs",
-            cpi_label(cpi)
+            "{} has another stemcell under the name {}/{}: its content differs",
+            cpi_label(cpi),
+            identity.name,
+            identity.version
         ))
         .with_hint("nothing was changed; --fix puts this one in its place")),
         false => Ok(false),

@@ -1,0 +1,55 @@
+//! Records compared with the artifacts of a manifest.
+
+use super::file::{Release, State, Stemcell};
+use artifact::Identity;
+
+/// How a record compares with an artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityMatch {
+    /// The record is of this artifact.
+    Same,
+    /// Name and version are the same, and the content is not.
+    OtherContent,
+    /// Name or version differ.
+    Other,
+}
+
+impl IdentityMatch {
+    /// Compares what is recorded. Other tools record no digest: then name and version must do.
+    fn of(name: &str, version: &str, digest: Option<&str>, identity: &Identity) -> Self {
+        match digest {
+            _ if name != identity.name || version != identity.version => IdentityMatch::Other,
+            Some(digest) if digest != identity.digest.to_string() => IdentityMatch::OtherContent,
+            _ => IdentityMatch::Same,
+        }
+    }
+}
+
+impl Stemcell {
+    /// Compares the record with an artifact.
+    pub fn compare(&self, identity: &Identity) -> IdentityMatch {
+        IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
+    }
+}
+
+impl Release {
+    /// Compares the record with an artifact.
+    pub fn compare(&self, identity: &Identity) -> IdentityMatch {
+        IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
+    }
+}
+
+impl State {
+    /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older one while the VM is
+    /// made from it.
+    pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&Stemcell> {
+        let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
+        at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)
+    }
+
+    /// Returns true if a CPI has another stemcell under the same name and version.
+    pub fn has_other_content_at(&self, cpi: Option<&str>, identity: &Identity) -> bool {
+        let mut at_cpi = self.stemcells.iter().filter(|known| known.cpi.as_deref() == cpi);
+        at_cpi.any(|known| known.compare(identity) == IdentityMatch::OtherContent)
+    }
+}
