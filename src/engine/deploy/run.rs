@@ -10,10 +10,10 @@ use crate::effects::{Cloud, Registry, deletion};
 use crate::environment::{Environment, signals};
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{Applied, Instance, Packages};
-use crate::plan::{DiskRef, Plan, Planned, Step};
+use crate::plan::{DiskRef, Plan, Planned, StemcellRef, Step};
 use crate::prepare::{Opened, Prepared};
 use crate::protocol::Contract;
-use crate::state::{Change, Handle, Kind, Leaves, Release, State};
+use crate::state::{Change, Handle, Kind, Leaves, Release, State, Stemcell};
 use base::events::{Event, Stage};
 use base::{Error, Result};
 use erb::Renderer;
@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
         if plan.deploys() {
             cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
-        let mut new_disk = None;
+        let (mut new_stemcell, mut new_disk) = (None, None);
         let agent = self.teardown.agent(cloud.state());
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
@@ -117,11 +117,16 @@ impl<'a> Run<'a> {
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
-                Step::CreateStemcell => {
+                Step::CreateStemcell { cpi } => {
                     let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
-                    vm::create_stemcell(cloud, stemcell, deployment, why, &deploying)?;
+                    let cpi = cpi.as_deref();
+                    let id = vm::create_stemcell(cloud, stemcell, deployment, cpi, why, &deploying)?;
+                    new_stemcell = Some(id);
                 }
-                Step::CreateVm => vm::create(&self, cloud, &agent, contract, why, &deploying)?,
+                Step::CreateVm(which) => {
+                    let stemcell = stemcell_record(cloud.state(), which, new_stemcell.as_deref())?;
+                    vm::create(&self, cloud, &agent, &stemcell, contract, why, &deploying)?;
+                }
                 Step::CreateDisk(spec) => {
                     let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
                     new_disk = Some(disk::create(cloud, spec, az, why, &deploying)?);
@@ -249,6 +254,16 @@ fn begun(plan: &Plan, number: usize, planned: &Planned, instance: &str) -> Event
         what: planned.step.describe(instance),
         reason: planned.reason.clone(),
     }
+}
+
+/// Finds the stemcell that a step means; `new` is the id of the record that an earlier step made.
+fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Result<Stemcell> {
+    let id = match which {
+        StemcellRef::Existing(id) => Some(id.as_str()),
+        StemcellRef::New => new,
+    };
+    let known = state.stemcells.iter().find(|known| Some(known.id.as_str()) == id);
+    known.cloned().ok_or_else(|| Error::environment("the plan uses a stemcell that is not on record"))
 }
 
 fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {

@@ -13,23 +13,26 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
 
-/// Uploads the stemcell.
+/// Uploads the stemcell and returns the id of its record.
 pub(super) fn create_stemcell(
     cloud: &mut Cloud<'_>,
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
+    cpi: Option<&str>,
     why: &str,
     stage: &Stage,
-) -> Result<()> {
-    let place = deployment.cpi().map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+) -> Result<String> {
+    let place = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     let uploading = stage.reporter().timed(
         "upload_stemcell",
         format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
     );
-    let (effect, arguments) = upload(stemcell, deployment, deployment.cpi(), false);
+    let (effect, arguments) = upload(stemcell, deployment, cpi, false);
     cloud.effect(&uploading, why, &effect, arguments)?;
+    let known = cloud.state().stemcell_at(cpi, &stemcell.identity());
+    let id = known.map(|known| known.id.clone());
     uploading.finish();
-    Ok(())
+    id.ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))
 }
 
 /// The upload of a stemcell to a CPI, and the arguments of its call; `kept` says that an operator wants it there.
@@ -61,26 +64,12 @@ pub(super) fn create(
     run: &Run<'_>,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
+    stemcell: &Stemcell,
     contract: Contract,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &run.prepared.deployment;
-    let wanted = run.prepared.stemcell_identity();
-    let digest = wanted.digest.to_string();
-    let stemcell = cloud
-        .state()
-        .stemcells
-        .iter()
-        .rev()
-        .find(|known| {
-            known.name == wanted.name
-                && known.version == wanted.version
-                && known.cpi.as_deref() == deployment.cpi()
-                && known.digest.as_ref().is_none_or(|known| *known == digest)
-        })
-        .cloned()
-        .ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))?;
     let creating = stage.reporter().timed(
         "create_vm",
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
@@ -91,14 +80,14 @@ pub(super) fn create(
         agent_id: agent_id.clone(),
         contract,
         networks: None,
-        cpi: deployment.cpi().map(str::to_owned),
+        cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
         made_of: Some(VmSpecDigests::of(&run.prepared.ingredients)),
         ready: false,
     };
     // Those of another CPI mean nothing to this one.
-    let near = cloud.state().disks.iter().filter(|disk| disk.cpi.as_deref() == deployment.cpi());
+    let near = cloud.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
     let disks: Vec<&str> = near.map(|disk| disk.cid.as_str()).collect();
     let arguments = vec![
         json!(agent_id),
@@ -109,7 +98,7 @@ pub(super) fn create(
         json!(deployment.vm.env),
     ];
     cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
-    cloud.commit(Change::StemcellUsed { id: stemcell.id })?;
+    cloud.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(cloud)?;
     cloud.set_metadata(&creating, Method::SetVmMetadata, &vm, metadata(deployment))?;
     creating.finish();

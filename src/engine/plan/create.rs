@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::difference::Leaf;
 use super::reasons::{Reason, disk_change, reasons, upload};
-use super::{DiskRef, Plan, Step};
+use super::{DiskRef, Plan, StemcellRef, Step};
 use crate::state::{Disk, Handle, Kind, State, Stemcell, VmSpec, VmSpecPart};
 use artifact::Identity;
 use base::{Error, Result};
@@ -94,15 +94,19 @@ fn recreate(
 ) -> Result<()> {
     let reason = why(reasons);
     let stemcell = state.stemcell_at(wanted.cpi, wanted.stemcell);
-    if stemcell.is_none() {
-        plan.push(Step::CreateStemcell, upload(state, wanted));
-    }
+    let made_from = match stemcell {
+        Some(known) => StemcellRef::Existing(known.id.clone()),
+        None => {
+            plan.push(Step::CreateStemcell { cpi: wanted.cpi.map(str::to_owned) }, upload(state, wanted));
+            StemcellRef::New
+        }
+    };
     if let Some(vm) = state.vm_handle() {
         plan.push(Step::StopVm(vm.clone()), reason.clone());
         plan.delete(Kind::Vm, vm, reason.clone());
     }
     delete_earlier_vms(state, plan);
-    plan.push(Step::CreateVm, reason.clone());
+    plan.push(Step::CreateVm(made_from), reason.clone());
     let current = state.current_disk();
     let superseded = match wanted.disk {
         Some(spec) => disk_steps(plan, state, spec, wanted, options)?,

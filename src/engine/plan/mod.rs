@@ -42,6 +42,15 @@ pub struct Planned {
     pub reason: String,
 }
 
+/// The stemcell of a new VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StemcellRef {
+    /// The record with this id.
+    Existing(String),
+    /// The stemcell that [`Step::CreateStemcell`] uploads.
+    New,
+}
+
 /// What a step is about, where it may be something that an earlier step makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskRef {
@@ -55,13 +64,16 @@ pub enum DiskRef {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Upload the stemcell.
-    CreateStemcell,
+    CreateStemcell {
+        /// The CPI to upload it to; none for the default CPI.
+        cpi: Option<String>,
+    },
     /// Run the stop half of the jobs' lifecycle on the VM on record and unmount its disks.
     StopVm(Handle),
     /// Delete something on record that is not in use (any more), or the VM of this environment.
     Delete(Kind, Handle),
-    /// Create the VM and wait for its agent.
-    CreateVm,
+    /// Create the VM from this stemcell, by the stemcell's CPI, and wait for its agent.
+    CreateVm(StemcellRef),
     /// Set the metadata of the VM on record again.
     SetMetadata(Handle),
     /// Bring the VM on record, while it lives, to run the jobs as they are wanted.
@@ -84,10 +96,10 @@ impl Step {
     /// What steps of its kind are called, by programs and in the record of how long they take.
     pub fn name(&self) -> &'static str {
         match self {
-            Step::CreateStemcell => "create_stemcell",
+            Step::CreateStemcell { .. } => "create_stemcell",
             Step::StopVm(_) => "stop_vm",
             Step::Delete(Kind::Vm, _) => "delete_vm",
-            Step::CreateVm => "create_vm",
+            Step::CreateVm(_) => "create_vm",
             Step::SetMetadata(_) => "set_metadata",
             Step::UpdateVm(_) => "update_vm",
             Step::CreateDisk(_) => "create_disk",
@@ -107,9 +119,9 @@ impl Step {
     /// What it does to this instance, for a person.
     pub fn describe(&self, instance: &str) -> String {
         match self {
-            Step::CreateStemcell => "Upload the stemcell".to_owned(),
+            Step::CreateStemcell { .. } => "Upload the stemcell".to_owned(),
             Step::StopVm(vm) => format!("Stop the jobs on VM {vm}"),
-            Step::CreateVm => format!("Create the VM of '{instance}'"),
+            Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
             Step::UpdateVm(vm) => format!("Update '{instance}' in place on VM {vm}"),
             Step::CreateDisk(spec) => format!("Create a disk of {} MiB", spec.size),
@@ -178,7 +190,7 @@ impl Plan {
 
     /// Whether it makes a VM.
     pub fn makes_vm(&self) -> bool {
-        self.steps.iter().any(|planned| planned.step == Step::CreateVm)
+        self.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm(_)))
     }
 
     /// Whether it changes a VM that stays.

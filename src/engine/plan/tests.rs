@@ -167,17 +167,28 @@ fn nothing_changed_means_nothing_to_do() {
 #[test]
 fn a_first_deploy_makes_everything() {
     let plan = Case::default().plan(&State::new());
+    let [create_stemcell, create_vm] = create_with_stemcell(None);
     assert_eq!(
         steps(&plan),
         [
-            Step::CreateStemcell,
-            Step::CreateVm,
+            create_stemcell,
+            create_vm,
             Step::CreateDisk(spec(1024)),
             Step::AttachDisk(DiskRef::New),
             Step::UseDisk,
             Step::DeployJobs
         ]
     );
+}
+
+/// The VM is made from the stemcell on record.
+fn create_vm() -> Step {
+    Step::CreateVm(StemcellRef::Existing("id-sc-1".into()))
+}
+
+/// The stemcell is uploaded to a CPI, which makes the VM from it.
+fn create_with_stemcell(cpi: Option<&str>) -> [Step; 2] {
+    [Step::CreateStemcell { cpi: cpi.map(str::to_owned) }, Step::CreateVm(StemcellRef::New)]
 }
 
 /// A changed property of a job.
@@ -194,7 +205,7 @@ fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
         assert_eq!(plan.steps[0].reason, reason);
         let recreate = Options { strategy: Strategy::Recreate, ..Options::default() };
         let plan = Case { options: recreate, ..case }.plan(&deployed());
-        assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![Step::CreateVm]].concat());
+        assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![create_vm()]].concat());
         assert_eq!(plan.steps[0].reason, reason);
     };
     changed(other_port(), "`/properties/port` changes to `2`");
@@ -220,7 +231,7 @@ fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
 fn what_the_vm_is_made_of_takes_a_new_one() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
-        let at = steps(&plan).iter().position(|step| *step == Step::CreateVm).expect(reason);
+        let at = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
         assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
         assert_eq!(plan.steps[at].reason, reason);
     };
@@ -295,11 +306,7 @@ fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
     let plan = Case { options, ..Case::default() }.plan(&deployed());
     assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
     let mut expected = stop_and_delete();
-    expected.extend([
-        Step::CreateVm,
-        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
-        Step::DeployJobs,
-    ]);
+    expected.extend([create_vm(), Step::AttachDisk(DiskRef::Existing(handle("disk-1"))), Step::DeployJobs]);
     assert_eq!(steps(&plan), expected);
     assert!(plan.deploys());
 }
@@ -320,7 +327,7 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
     let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
-    assert!(place(&delete_it) < place(&Step::CreateVm), "{steps:?}");
+    assert!(place(&delete_it) < place(&create_vm()), "{steps:?}");
     let vm = Vm {
         cid: "vm-2".into(),
         agent_id: "a".into(),
@@ -398,7 +405,9 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
 fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
     let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
     let steps = steps(&plan);
-    assert_eq!(steps.first(), Some(&Step::CreateStemcell));
+    let [create_stemcell, create_vm] = create_with_stemcell(None);
+    assert_eq!(steps.first(), Some(&create_stemcell));
+    assert!(steps.contains(&create_vm), "{steps:?}");
     assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
 }
 
@@ -407,7 +416,7 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
     let plan = Case { sha: "other", disk: Some(spec(2048)), ..Case::default() }.plan(&deployed());
     let mut expected = stop_and_delete();
     expected.extend([
-        Step::CreateVm,
+        create_vm(),
         Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
         Step::CreateDisk(spec(2048)),
         Step::AttachDisk(DiskRef::New),
@@ -492,9 +501,10 @@ fn a_move_leaves_no_disk_behind_unless_told_to() {
     let plan = case.plan(&without_disk());
     assert_eq!(plan.steps[0].reason, "stemcell jammy/1 is not uploaded to CPI 'a'");
     assert_eq!(plan.steps[1].reason, "it moves from the default CPI to CPI 'a'");
-    let mut expected = vec![Step::CreateStemcell];
+    let [create_stemcell, create_vm] = create_with_stemcell(Some("a"));
+    let mut expected = vec![create_stemcell.clone()];
     expected.extend(stop_and_delete());
-    expected.extend([Step::CreateVm, Step::DeployJobs, Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    expected.extend([create_vm.clone(), Step::DeployJobs, Step::Delete(Kind::Stemcell, handle("sc-1"))]);
     assert_eq!(steps(&plan), expected);
 
     let mut moving = Case { cpi: Some("a"), ..Case::default() };
@@ -504,10 +514,10 @@ fn a_move_leaves_no_disk_behind_unless_told_to() {
         "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go along"
     );
     moving.options.recreate_persistent_disks = true;
-    let mut expected = vec![Step::CreateStemcell];
+    let mut expected = vec![create_stemcell];
     expected.extend(stop_and_delete());
     expected.extend([
-        Step::CreateVm,
+        create_vm,
         Step::CreateDisk(spec(1024)),
         Step::AttachDisk(DiskRef::New),
         Step::UseDisk,
@@ -576,6 +586,7 @@ fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
     let recreate = Options { recreate: true, ..Options::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
-    assert!(!steps.contains(&Step::CreateStemcell), "{steps:?}");
+    let newer = Step::CreateVm(StemcellRef::Existing("id-again".into()));
+    assert!(steps.contains(&newer), "{steps:?}");
     assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
 }
