@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ValueHint};
 
 use super::{duration, paths};
 use base::Result;
-use engine::inspection::{Errand, Gateway, Login, Ssh, Way};
+use engine::inspection::{Gateway, Login, Ssh, SshAction, Way};
 use manifest::Inputs;
 
 /// How the VM's sshd is reached, and as whom.
@@ -54,8 +54,8 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The request for an errand.
-    pub(super) fn request(&self, inputs: Inputs, errand: Errand) -> Result<Ssh> {
+    /// The request for an action.
+    pub(super) fn request(&self, inputs: Inputs, action: SshAction) -> Result<Ssh> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -78,7 +78,7 @@ impl GatewayArgs {
             way,
             login: login.transpose()?,
             options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),
-            errand,
+            action,
         })
     }
 }

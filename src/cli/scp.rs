@@ -9,7 +9,7 @@ use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
 use base::{Error, Result};
-use engine::inspection::{self, Errand, Place};
+use engine::inspection::{self, CopyPath, SshAction};
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -36,27 +36,27 @@ pub(super) struct ScpArgs {
 impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (state, inputs) = self.vm.inputs()?;
-        let request = self.gateway.request(inputs, errand(&self.places, self.recursive)?)?;
+        let request = self.gateway.request(inputs, action(&self.places, self.recursive)?)?;
         let surroundings = self.vm.surroundings(session, state)?;
         let code = inspection::ssh(&request, &surroundings.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }
 }
 
-fn errand(places: &[String], recursive: bool) -> Result<Errand> {
+fn action(places: &[String], recursive: bool) -> Result<SshAction> {
     let places = places.iter().map(|text| place(text)).collect::<Result<Vec<_>>>()?;
-    if !places.iter().any(|place| matches!(place, Place::There(_))) {
+    if !places.iter().any(|place| matches!(place, CopyPath::There(_))) {
         return Err(Error::usage("no path is on the VM").with_hint("write a path on the VM as `:/tmp/file`"));
     }
     match places.split_last() {
         Some((to, from)) if !from.is_empty() => {
-            Ok(Errand::Copy { recursive, from: from.to_vec(), to: to.clone() })
+            Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
         }
         _ => Err(Error::usage("name what is copied, and to where")),
     }
 }
 
-fn place(text: &str) -> Result<Place> {
+fn place(text: &str) -> Result<CopyPath> {
     if text.is_empty() {
         return Err(Error::usage("a path is empty"));
     }
@@ -66,8 +66,8 @@ fn place(text: &str) -> Result<Place> {
         !name.contains('/') && !name.starts_with('.')
     });
     Ok(match instance {
-        Some((_, path)) => Place::There(path.to_owned()),
-        None => Place::Here(PathBuf::from(text)),
+        Some((_, path)) => CopyPath::There(path.to_owned()),
+        None => CopyPath::Here(PathBuf::from(text)),
     })
 }
 
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn a_colon_leads_to_the_vm() {
         let there =
-            |text: &str, path: &str| assert_eq!(place(text).unwrap(), Place::There(path.into()), "{text}");
-        let here = |text: &str| assert_eq!(place(text).unwrap(), Place::Here(text.into()), "{text}");
+            |text: &str, path: &str| assert_eq!(place(text).unwrap(), CopyPath::There(path.into()), "{text}");
+        let here = |text: &str| assert_eq!(place(text).unwrap(), CopyPath::Here(text.into()), "{text}");
         there(":/tmp/x", "/tmp/x");
         there("bosh:/tmp/x", "/tmp/x");
         there("bosh/0:x:y", "x:y");
@@ -88,7 +88,7 @@ mod tests {
         here("./a:b");
         here("/a:b");
         here("dir/a:b");
-        errand(&["a".into(), "b".into()], false).unwrap_err();
-        errand(&["a".into(), ":b".into()], false).unwrap();
+        action(&["a".into(), "b".into()], false).unwrap_err();
+        action(&["a".into(), ":b".into()], false).unwrap();
     }
 }

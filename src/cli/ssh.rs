@@ -7,7 +7,7 @@ use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
 use base::Result;
-use engine::inspection::{self, Errand};
+use engine::inspection::{self, SshAction};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]
@@ -26,7 +26,7 @@ pub(super) struct SshArgs {
 impl SshArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (state, inputs) = self.vm.inputs()?;
-        let request = self.gateway.request(inputs, Errand::Run(self.command))?;
+        let request = self.gateway.request(inputs, SshAction::Run(self.command))?;
         let surroundings = self.vm.surroundings(session, state)?;
         let code = inspection::ssh(&request, &surroundings.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))

@@ -15,7 +15,7 @@ use clap::{Args, ValueHint};
 use super::environment_args::EnvironmentArgs;
 use super::session::{RunContext, Session};
 use base::Result;
-use engine::resources::On;
+use engine::resources::TargetEnvironment;
 
 pub(super) use attach_disk::AttachDiskArgs;
 pub(super) use cpis::CpisArgs;
@@ -52,10 +52,10 @@ fn begin(
     forget_open_calls: bool,
     session: &Session,
     command: &str,
-) -> Result<(On, RunContext)> {
+) -> Result<(TargetEnvironment, RunContext)> {
     session.keep_log(command);
     let (inputs, surroundings) = on.begin(session, false)?;
-    let on = On {
+    let on = TargetEnvironment {
         inputs,
         templates: on.templates.into(),
         cpi_api_version: on.cpi_api_version(),
@@ -65,7 +65,7 @@ fn begin(
 }
 
 impl ChangeArgs {
-    fn begin(&self, session: &Session, command: &str) -> Result<(On, RunContext)> {
+    fn begin(&self, session: &Session, command: &str) -> Result<(TargetEnvironment, RunContext)> {
         begin(&self.on, self.forget_open_calls, session, command)
     }
 }

@@ -12,7 +12,7 @@ mod status;
 pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
 pub use gateway::{Gateway, Way};
 pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
-pub use ssh::{Errand, Login, Place, Ssh, ssh};
+pub use ssh::{CopyPath, Login, Ssh, SshAction, ssh};
 pub use status::{
     AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, ProcessSeen, Status, StatusCollector,
     StatusOf, StatusSources, There, VmSeen,
@@ -31,7 +31,7 @@ use base::Result;
 use manifest::{Deployment, Inputs};
 
 /// A VM whose own agent answers.
-struct Visited {
+struct ReachedVm {
     endpoint: Endpoint,
     agent: Agent,
 }
@@ -51,11 +51,11 @@ fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> 
 }
 
 /// Finds the VM on record and waits until its own agent answers.
-fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Result<Visited> {
+fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Result<ReachedVm> {
     let state = read_state(environment)?;
     let endpoint = agents_place(environment, inputs)?;
     let agent = contact(environment, endpoint.clone(), &state, patience)?;
-    Ok(Visited { endpoint, agent })
+    Ok(ReachedVm { endpoint, agent })
 }
 
 /// The jobs on the VM, by what its agent told.

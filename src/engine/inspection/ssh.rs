@@ -34,8 +34,8 @@ pub struct Ssh {
     pub login: Option<Login>,
     /// `--opts`: options for ssh, as they are.
     pub options: Vec<String>,
-    /// What is to be done there.
-    pub errand: Errand,
+    /// The action.
+    pub action: SshAction,
 }
 
 /// A user that is there already.
@@ -47,9 +47,9 @@ pub struct Login {
     pub private_key: PathBuf,
 }
 
-/// What is to be done on the VM.
+/// An action of ssh or scp on the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Errand {
+pub enum SshAction {
     /// Run a command; a login shell, where there is none.
     Run(Vec<String>),
     /// Copy files.
@@ -57,32 +57,32 @@ pub enum Errand {
         /// Directories with all that is in them.
         recursive: bool,
         /// From where.
-        from: Vec<Place>,
+        from: Vec<CopyPath>,
         /// To where.
-        to: Place,
+        to: CopyPath,
     },
 }
 
-/// A file or directory.
+/// A file or directory that scp copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum CopyPath {
     /// On this machine.
     Here(PathBuf),
     /// On the VM.
     There(String),
 }
 
-impl Errand {
+impl SshAction {
     /// The program and its arguments after `-F CONFIG`.
     fn command_line(&self, options: &[String]) -> Result<(&'static str, Vec<String>)> {
         let mut line = options.to_vec();
         match self {
-            Errand::Run(command) => {
+            SshAction::Run(command) => {
                 line.extend(["--".to_owned(), VM.to_owned()]);
                 line.extend(command.iter().cloned());
                 Ok(("ssh", line))
             }
-            Errand::Copy { recursive, from, to } => {
+            SshAction::Copy { recursive, from, to } => {
                 line.extend(recursive.then(|| "-r".to_owned()));
                 line.push("--".to_owned());
                 for place in from.iter().chain([to]) {
@@ -94,11 +94,11 @@ impl Errand {
     }
 }
 
-impl Place {
+impl CopyPath {
     fn as_argument(&self) -> Result<String> {
         match self {
-            Place::There(path) => Ok(format!("{VM}:{path}")),
-            Place::Here(path) => {
+            CopyPath::There(path) => Ok(format!("{VM}:{path}")),
+            CopyPath::Here(path) => {
                 let text = path
                     .to_str()
                     .ok_or_else(|| Error::usage(format!("the path '{}' is not UTF-8", path.display())))?;
@@ -109,9 +109,9 @@ impl Place {
     }
 }
 
-/// Does the errand; returns the exit code of ssh or scp.
+/// Runs ssh or scp and returns its exit code.
 pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
-    let (program, arguments) = request.errand.command_line(&request.options)?;
+    let (program, arguments) = request.action.command_line(&request.options)?;
     if let Way::Socks5(url) = &request.way {
         for secret in manifest::secrets_of_url(url) {
             environment.redactor.add(&secret);
@@ -316,16 +316,16 @@ mod tests {
 
     #[test]
     fn arguments_are_words_of_their_own() {
-        let run = Errand::Run(vec!["ls".into(), "-l".into(), "; rm -rf /".into()]);
+        let run = SshAction::Run(vec!["ls".into(), "-l".into(), "; rm -rf /".into()]);
         let (program, line) = run.command_line(&["-p".into(), "2222".into()]).unwrap();
         assert_eq!(
             (program, line),
             ("ssh", ["-p", "2222", "--", VM, "ls", "-l", "; rm -rf /"].map(String::from).to_vec())
         );
-        let copy = Errand::Copy {
+        let copy = SshAction::Copy {
             recursive: true,
-            from: vec![Place::Here("-x".into()), Place::Here("a:b".into())],
-            to: Place::There("/tmp/a b".into()),
+            from: vec![CopyPath::Here("-x".into()), CopyPath::Here("a:b".into())],
+            to: CopyPath::There("/tmp/a b".into()),
         };
         let (program, line) = copy.command_line(&[]).unwrap();
         assert_eq!(

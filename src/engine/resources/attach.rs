@@ -5,7 +5,7 @@
 
 use serde_json::Map;
 
-use super::place::On;
+use super::target::TargetEnvironment;
 use crate::cpis::{self, Presence};
 use crate::effects::Cloud;
 use crate::environment::Environment;
@@ -19,7 +19,7 @@ use manifest::{Deployment, cpi_label};
 #[derive(Debug, Clone)]
 pub struct AttachDisk {
     /// Where.
-    pub on: On,
+    pub on: TargetEnvironment,
     /// The disk's CID.
     pub disk: String,
     /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
@@ -28,29 +28,29 @@ pub struct AttachDisk {
 
 /// Records it; returns one sentence that says what came of it.
 pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<String> {
-    let place = request.on.open(environment, "attach-disk")?;
-    let deployment = place.loaded.deployment()?;
+    let opened = request.on.open(environment, "attach-disk")?;
+    let deployment = opened.loaded.deployment()?;
     let Some(spec) = &deployment.disk else {
         return Err(Error::invalid("the manifest wants no persistent disk, so none can be attached")
             .with_hint("nothing was changed; give the instance group a `persistent_disk` or a disk pool"));
     };
-    cpis::check_az(place.alone.config.as_ref(), deployment.az.as_ref())?;
+    cpis::check_az(opened.alone.config.as_ref(), deployment.az.as_ref())?;
     let wanted = match request.cpi.as_deref() {
-        Some(cpi) => cpis::named(place.alone.config.as_ref(), cpi)?,
+        Some(cpi) => cpis::named(opened.alone.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let cid = request.disk.as_str();
-    let recorded = match records::find(place.store.state(), Kind::Disk, cid, request.cpi.as_deref()) {
+    let recorded = match records::find(opened.store.state(), Kind::Disk, cid, request.cpi.as_deref()) {
         Ok(handle) => Some(handle),
-        Err(error) if place.store.state().disks.iter().any(|disk| disk.cid == cid) => return Err(error),
+        Err(error) if opened.store.state().disks.iter().any(|disk| disk.cid == cid) => return Err(error),
         Err(_) => None,
     };
     let handle = recorded.clone().unwrap_or_else(|| Handle::new(cid, wanted));
-    check_place(place.store.state().disk(&handle), &handle, &deployment)?;
-    if place.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
+    check_place(opened.store.state().disk(&handle), &handle, &deployment)?;
+    if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut cloud = request.on.cloud(environment, &place.alone, place.store)?;
+    let mut cloud = request.on.cloud(environment, &opened.alone, opened.store)?;
     check_presence(&cloud, environment, &handle, recorded.is_some())?;
     if recorded.is_none() {
         take_on_record(&mut cloud, environment, &handle, spec, &deployment)?;

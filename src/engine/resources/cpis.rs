@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::place::On;
+use super::target::TargetEnvironment;
 use crate::cpis::{Alone, Cpis, asking};
 use crate::environment::{Environment, signals};
 use crate::prepare;
@@ -29,7 +29,7 @@ pub struct ListedCpi {
 }
 
 /// Asks every CPI of the manifest what it is, the default one first.
-pub fn cpis(on: &On, environment: &Environment) -> Result<Vec<ListedCpi>> {
+pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<ListedCpi>> {
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &on.inputs)?;
     let alone = Alone::open(environment, &on.inputs, on.templates, &loaded, &validating)?;

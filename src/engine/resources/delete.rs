@@ -1,6 +1,6 @@
 //! `delete-vm`, `delete-disk`, `delete-stemcell`, `delete-snapshot`.
 
-use super::place::{On, agree};
+use super::target::{TargetEnvironment, agree};
 use crate::cpis::{self, Alone, Presence};
 use crate::effects::{Cloud, Registry, deletion};
 use crate::environment::Environment;
@@ -13,7 +13,7 @@ use manifest::cpi_label;
 #[derive(Debug, Clone)]
 pub struct Delete {
     /// Where.
-    pub on: On,
+    pub on: TargetEnvironment,
     /// What.
     pub what: Kind,
     /// Its CID; of stemcells also `NAME/VERSION`.
@@ -27,12 +27,12 @@ const WHY: &str = "an operator asked for it";
 /// Deletes it; returns one sentence that says what came of it.
 pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     let Delete { on, what, name, cpi } = request;
-    let place = on.open(environment, &format!("delete-{}", what.name().to_lowercase()))?;
+    let opened = on.open(environment, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        cpis::named(place.alone.config.as_ref(), cpi)?;
+        cpis::named(opened.alone.config.as_ref(), cpi)?;
     }
-    let mut cloud = on.cloud(environment, &place.alone, place.store)?;
+    let mut cloud = on.cloud(environment, &opened.alone, opened.store)?;
     let unknown_vm = *what == Kind::Vm && !is_on_record(cloud.state(), *what, name, cpi);
     let targets = match what {
         Kind::Vm if unknown_vm => vec![seek(&cloud, environment, name, cpi)?],
@@ -44,7 +44,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         agree(environment, &question(cloud.state(), *what, handle))?;
     }
     let registry = match what {
-        Kind::Vm => registry(environment, on, &place.alone, &mut cloud, &targets[0])?,
+        Kind::Vm => registry(environment, on, &opened.alone, &mut cloud, &targets[0])?,
         _ => None,
     };
     let deleting = environment.reporter.stage("Deleting");
@@ -143,7 +143,7 @@ fn put_on_record(cloud: &mut Cloud<'_>, handle: &Handle) -> Result<()> {
 /// Contract v1: a CPI may take what is for the VM's agent out of the registry.
 fn registry<'a>(
     environment: &'a Environment,
-    on: &On,
+    on: &TargetEnvironment,
     alone: &Alone,
     cloud: &mut Cloud<'_>,
     vm: &Handle,

@@ -8,14 +8,14 @@ mod attach;
 mod cpis;
 mod delete;
 mod list;
-mod place;
 mod snapshot;
+mod target;
 mod upload;
 
 pub use attach::{AttachDisk, attach_disk};
 pub use cpis::{ListedCpi, cpis};
 pub use delete::{Delete, delete};
 pub use list::{DiskUse, ListedDisk, ListedStemcell, disks, snapshots, stemcells};
-pub use place::On;
 pub use snapshot::{TakeSnapshot, take_snapshot};
+pub use target::TargetEnvironment;
 pub use upload::{UploadStemcell, upload_stemcell};

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::place::On;
+use super::target::TargetEnvironment;
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::state::{Handle, Kind, Snapshot, State};
@@ -14,7 +14,7 @@ use manifest::Deployment;
 #[derive(Debug, Clone)]
 pub struct TakeSnapshot {
     /// Where.
-    pub on: On,
+    pub on: TargetEnvironment,
     /// The disk's CID; without it the persistent disk of the environment.
     pub disk: Option<String>,
     /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
@@ -23,16 +23,16 @@ pub struct TakeSnapshot {
 
 /// Takes it; returns one sentence that says what came of it.
 pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Result<String> {
-    let place = request.on.open(environment, "take-snapshot")?;
+    let opened = request.on.open(environment, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        cpis::named(place.alone.config.as_ref(), cpi)?;
+        cpis::named(opened.alone.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
-        Some(cid) => records::find(place.store.state(), Kind::Disk, cid, request.cpi.as_deref())?,
-        None => current(place.store.state())?,
+        Some(cid) => records::find(opened.store.state(), Kind::Disk, cid, request.cpi.as_deref())?,
+        None => current(opened.store.state())?,
     };
-    let metadata = metadata(place.store.state(), &place.loaded.deployment()?);
-    let mut cloud = request.on.cloud(environment, &place.alone, place.store)?;
+    let metadata = metadata(opened.store.state(), &opened.loaded.deployment()?);
+    let mut cloud = request.on.cloud(environment, &opened.alone, opened.store)?;
     let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let record = Snapshot {
         cid: String::new(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::place::{On, Place};
+use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
 use crate::cpis::{self, check_formats};
 use crate::deploy::vm;
@@ -20,7 +20,7 @@ use manifest::{CpiConfig, Deployment, cpi_label};
 #[derive(Debug, Clone)]
 pub struct UploadStemcell {
     /// Where.
-    pub on: On,
+    pub on: TargetEnvironment,
     /// The stemcell: `file://`, `http(s)://` or a path.
     pub url: String,
     /// `--sha1`: what it hashes to, in any of BOSH's notations.
@@ -42,7 +42,8 @@ const WHY: &str = "an operator asked for it";
 
 /// Uploads it; returns one sentence that says what came of it.
 pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
-    let Place { mut store, loaded, alone } = request.on.open_or_begin(environment, "upload-stemcell")?;
+    let OpenedEnvironment { mut store, loaded, alone } =
+        request.on.open_or_begin(environment, "upload-stemcell")?;
     let deployment = loaded.deployment()?;
     let targets = targets(&request.cpis, alone.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {

@@ -13,7 +13,7 @@ use manifest::{Inputs, Loaded};
 
 /// The environment that an operation is on.
 #[derive(Debug, Clone)]
-pub struct On {
+pub struct TargetEnvironment {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--templates`: what renders the CPI's templates.
@@ -24,25 +24,29 @@ pub struct On {
     pub forget_open_calls: bool,
 }
 
-/// A state to work on, and what the manifest says of CPIs.
-pub(super) struct Place {
+/// The locked state, and what the manifest says of CPIs.
+pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
     pub(super) loaded: Loaded,
     pub(super) alone: Alone,
 }
 
-impl On {
+impl TargetEnvironment {
     /// Opens what is there, and fails where nothing is.
-    pub(super) fn open(&self, environment: &Environment, command: &str) -> Result<Place> {
+    pub(super) fn open(&self, environment: &Environment, command: &str) -> Result<OpenedEnvironment> {
         self.begin(environment, command, false)
     }
 
     /// As [`Self::open`]; a state begins where none is.
-    pub(super) fn open_or_begin(&self, environment: &Environment, command: &str) -> Result<Place> {
+    pub(super) fn open_or_begin(
+        &self,
+        environment: &Environment,
+        command: &str,
+    ) -> Result<OpenedEnvironment> {
         self.begin(environment, command, true)
     }
 
-    fn begin(&self, environment: &Environment, command: &str, new: bool) -> Result<Place> {
+    fn begin(&self, environment: &Environment, command: &str, new: bool) -> Result<OpenedEnvironment> {
         let mut store = lock::open(environment, command)?;
         if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
@@ -54,7 +58,7 @@ impl On {
         let alone = Alone::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
         cpis::rename(environment, alone.config.as_ref(), &mut store)?;
         validating.finish();
-        Ok(Place { store, loaded, alone })
+        Ok(OpenedEnvironment { store, loaded, alone })
     }
 
     /// The CPIs of the manifest, of which none is asked yet, with the state.
