@@ -92,7 +92,7 @@ pub fn create_env(
         plan = draft.without_vm(cloud.state())?;
         environment.reporter.planned(
             format!("A VM is created: VM {vm} does not exist any more"),
-            plan.told(&prepared.deployment.instance()),
+            plan.announced(&prepared.deployment.instance()),
         );
     }
     let served = contract_served(cloud.state(), cpi, contract);

@@ -67,7 +67,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         validating.finish();
         return conclude(environment, &provider, store, "Nothing was left to delete");
     }
-    environment.reporter.planned("Everything on record is deleted", plan.told(""));
+    environment.reporter.planned("Everything on record is deleted", plan.announced(""));
     let vouched = endpoint(environment, &provider)?;
     let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let cpis = Cpis::find(environment, alone.parts(), store.state(), request.cpi_api_version)?;

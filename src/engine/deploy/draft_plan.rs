@@ -67,13 +67,13 @@ impl DraftPlan {
 
     fn planned(&self, state: &State, options: &Options) -> Result<Plan> {
         let releases = self.prepared.release_identities();
-        plan::create(state, &self.prepared.wanted(&releases), options)
+        plan::create(state, &self.prepared.desired(&releases), options)
     }
 
     /// The disk that a move would leave behind, whose data is lost then.
     pub(super) fn loses<'s>(&self, state: &'s State) -> Option<&'s Disk> {
         let releases = self.prepared.release_identities();
-        plan::loses(state, &self.prepared.wanted(&releases))
+        plan::loses(state, &self.prepared.desired(&releases))
     }
 
     /// The plan for when the VM on record turns out not to exist.

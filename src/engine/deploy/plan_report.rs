@@ -126,7 +126,7 @@ impl PlanReport {
             format: FORMAT,
             deployment: draft.prepared.deployment.name.clone(),
             action: action(draft, state),
-            steps: plan.told(&draft.prepared.deployment.instance()),
+            steps: plan.announced(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),

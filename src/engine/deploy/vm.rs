@@ -83,7 +83,7 @@ pub(super) fn create(
         cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
-        made_of: Some(VmSpecDigests::of(&run.prepared.ingredients)),
+        made_of: Some(VmSpecDigests::of(&run.prepared.vm_spec)),
         ready: false,
     };
     // Those of another CPI mean nothing to this one.
@@ -123,7 +123,7 @@ pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, st
     if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
         cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
     }
-    cloud.commit(Change::MetadataSet(Box::new(run.prepared.ingredients.clone())))?;
+    cloud.commit(Change::MetadataSet(Box::new(run.prepared.vm_spec.clone())))?;
     setting.finish();
     Ok(())
 }

@@ -24,13 +24,13 @@ pub(crate) struct Cloud<'a> {
     registry: Option<RegistryEndpoint>,
 }
 
-/// One of several calls that change the world at once.
-pub(crate) struct AtOnce {
-    /// What it is shown as.
+/// One of several calls that are made at once.
+pub(crate) struct ParallelEffect {
+    /// The name of its stage.
     pub(crate) name: String,
-    /// What it does.
+    /// The effect.
     pub(crate) effect: Effect,
-    /// What it is called with.
+    /// The arguments of the CPI call.
     pub(crate) arguments: Vec<Value>,
 }
 
@@ -66,8 +66,8 @@ impl<'a> Cloud<'a> {
         self.store
     }
 
-    /// From now on, calls are announced with this registry.
-    pub(crate) fn served_by(&mut self, registry: &RegistryEndpoint) {
+    /// Announces later calls with this registry.
+    pub(crate) fn set_registry(&mut self, registry: &RegistryEndpoint) {
         self.registry = Some(registry.clone());
     }
 
@@ -89,11 +89,11 @@ impl<'a> Cloud<'a> {
 
     /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
     /// what it is. None of them keeps the others from being made.
-    pub(crate) fn effects_at_once(
+    pub(crate) fn effects_in_parallel(
         &mut self,
         stage: &Stage,
         why: &str,
-        calls: &[AtOnce],
+        calls: &[ParallelEffect],
     ) -> Result<Vec<Result<Answer>>> {
         let connections =
             calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
@@ -102,7 +102,7 @@ impl<'a> Cloud<'a> {
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         task_graph::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
-            let AtOnce { name, effect, arguments } = &calls[number];
+            let ParallelEffect { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, why, effect, arguments, registry };
             let outcome = announce_and_make(environment, &store, connections[number], &call)
@@ -219,7 +219,7 @@ fn announce_and_make(
                 return Err(unknown_outcome(effect, &open, of_cpi(cpi, error)));
             }
             _ => {
-                keep_in_sight(environment, &mut hold(store), effect, &error)?;
+                record_suspect(environment, &mut hold(store), effect, &error)?;
                 open.settle()?;
             }
         }
@@ -234,8 +234,8 @@ fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records what a call that failed may have made all the same.
-fn keep_in_sight(
+/// Records a suspect if a failed call may have made something.
+fn record_suspect(
     environment: &Environment,
     store: &mut Store,
     effect: &Effect,

@@ -39,7 +39,7 @@ pub(crate) fn delete(
                 deleting.skip("no CPI finds it: it does not exist any more");
                 Ok(None)
             }
-            found => deletion.told(cloud, found, deleting),
+            found => deletion.report(cloud, found, deleting),
         };
     }
     let error =
@@ -55,7 +55,7 @@ pub(crate) fn delete(
     if not_found.is_some() && !others.is_empty() {
         match deletion.search(cloud, &others, &deleting)? {
             Search::Nowhere => {}
-            found => return deletion.told(cloud, found, deleting),
+            found => return deletion.report(cloud, found, deleting),
         }
     }
     match cloud.presence(&deleting, what, handle)? {
@@ -64,7 +64,7 @@ pub(crate) fn delete(
             deleting.skip("it does not exist any more");
             Ok(None)
         }
-        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.told_before(cloud) => {
+        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(cloud) => {
             deletion.record_gone(cloud)?;
             deleting.skip("the CPI does not find it, as before: it does not exist any more");
             Ok(None)
@@ -145,8 +145,8 @@ impl Deletion<'_> {
         Ok(Search::Nowhere)
     }
 
-    /// What there is to say of a search that found it.
-    fn told(&self, cloud: &mut Cloud<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
+    /// Reports and records the result of a search.
+    fn report(&self, cloud: &mut Cloud<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
         match found {
             Search::Failed(cpi, error) => {
                 self.mark(cloud, &error, false)?;
@@ -165,8 +165,8 @@ impl Deletion<'_> {
         self.effect.deleted().into_iter().try_for_each(|change| cloud.commit(change))
     }
 
-    /// Whether the CPI said in an earlier run that it does not find it.
-    fn told_before(&self, cloud: &Cloud<'_>) -> bool {
+    /// Returns true if the CPI did not find it in an earlier run.
+    fn not_found_before(&self, cloud: &Cloud<'_>) -> bool {
         cloud.state().undeleted(self.what, self.handle).is_some_and(|mark| mark.not_found)
     }
 

@@ -10,7 +10,7 @@ mod effect;
 mod open_call_errors;
 mod registry;
 
-pub(crate) use cloud::{AtOnce, Cloud};
+pub(crate) use cloud::{Cloud, ParallelEffect};
 pub(crate) use effect::Effect;
 pub(crate) use open_call_errors::{still_at_work, unknown_outcome};
 pub(crate) use registry::Registry;

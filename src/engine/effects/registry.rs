@@ -60,7 +60,7 @@ impl<'a> Registry<'a> {
             None => None,
         };
         let (runtime, server) = serve(config, address, cloud.registry())?;
-        cloud.served_by(server.endpoint());
+        cloud.set_registry(server.endpoint());
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
@@ -88,13 +88,13 @@ impl<'a> Registry<'a> {
             opening.finish();
             self.tunnel.replace(Some(tunnel));
         }
-        let mut told = String::new();
+        let mut shown = String::new();
         loop {
             let left = patience.saturating_sub(begun.elapsed());
             let outcome = agent.wait_until_ready(left.min(LOOK), &mut |problem| {
-                if problem != told {
+                if problem != shown {
                     stage.log_line(problem.clone());
-                    told = problem;
+                    shown = problem;
                 }
             });
             let failed = self.tunnel.borrow().as_ref().and_then(Tunnel::failure);

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The same where each look is a request.
 const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Locks and reads the state for `command`. Who holds it is said once.
+/// Locks and reads the state for `command`. Notes once who holds the lock.
 pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
     let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
@@ -26,14 +26,14 @@ pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
 /// What to do while another run holds the lock.
 pub(crate) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
     let begun = Instant::now();
-    let mut told = false;
+    let mut announced = false;
     move |held: Error| {
         let patience = environment.lock_patience;
         let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
             return Err(held);
         };
-        if !told {
-            told = true;
+        if !announced {
+            announced = true;
             environment
                 .reporter
                 .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(patience)));

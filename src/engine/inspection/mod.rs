@@ -1,5 +1,8 @@
-//! The VM on record, looked at and entered. Nothing here changes the state, so nothing here locks it: a look must not
-//! keep a run waiting, and a run must not keep anybody from looking.
+//! The status, the logs and the shell of the VM on record, and `cloud-check`.
+//!
+//! Uses every module before it but `resources`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`],
+//! [`ssh()`], and [`cloud_check`]. Only `cloud_check` changes the state, so the others do not lock it: they wait for no run,
+//! and no run waits for them.
 
 mod check;
 mod follow;
@@ -58,9 +61,9 @@ fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Resu
     Ok(ReachedVm { endpoint, agent })
 }
 
-/// The jobs on the VM, by what its agent told.
-fn jobs(told: &Value) -> Vec<String> {
-    let templates = told.pointer("/job/templates").and_then(Value::as_array);
+/// The jobs on the VM, from the answer to `get_state`.
+fn jobs(agent_state: &Value) -> Vec<String> {
+    let templates = agent_state.pointer("/job/templates").and_then(Value::as_array);
     let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
     names.map(str::to_owned).collect()
 }

@@ -261,11 +261,11 @@ impl StatusCollector<'_> {
     pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = records::show(&self.from.environment.paths.state)?;
         let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
-        let (agent, told, mounted) = self.ask_agent(&state, reporter)?;
+        let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
         let answered = agent.answers == Answering::Yes;
         self.ask_cpis(&state, answered, reporter)?;
-        let text = |key: &str| told.get(key).and_then(Value::as_str).map(str::to_owned);
-        let vitals = told.get("vitals").filter(|vitals| vitals.is_object()).cloned();
+        let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
+        let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
         let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
         let used = used.and_then(Value::as_str).map(str::to_owned);
         let vm = record.vm.as_ref().map(|vm| {
@@ -306,10 +306,10 @@ impl StatusCollector<'_> {
             vm,
             agent,
             job_state: text("job_state"),
-            jobs: super::jobs(&told),
-            processes: processes(&told),
+            jobs: super::jobs(&agent_state),
+            processes: processes(&agent_state),
             vitals,
-            networks: self.networks(&told, &state),
+            networks: self.networks(&agent_state, &state),
             disks,
             certificates: self.from.certificates.clone(),
             record,
@@ -336,11 +336,11 @@ impl StatusCollector<'_> {
         };
         let asking = reporter.stage("Asking the agent how the jobs are");
         let agent = connect(self.from.environment, endpoint.clone(), state);
-        let told = agent
+        let agent_state = agent
             .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
             .and_then(|()| own_state(&agent, expected.as_deref()));
-        let told = match told {
-            Ok(Ok(told)) => told,
+        let agent_state = match agent_state {
+            Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
                 seen.answers = Answering::Stranger;
                 seen.problem = Some(format!("another VM's agent answers there: {other}"));
@@ -354,10 +354,10 @@ impl StatusCollector<'_> {
             }
         };
         seen.answers = Answering::Yes;
-        seen.id = seen.id.or_else(|| told.get("agent_id").and_then(Value::as_str).map(str::to_owned));
+        seen.id = seen.id.or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
         let mounted = agent.list_disk().ok();
         asking.finish();
-        Ok((seen, told, mounted))
+        Ok((seen, agent_state, mounted))
     }
 
     fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
@@ -404,8 +404,9 @@ impl StatusCollector<'_> {
     }
 
     /// As the agent has them, else as the CPI returned them, else as the manifest wants them.
-    fn networks(&self, told: &Value, state: &State) -> Vec<NetworkSeen> {
-        let agents = told.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
+    fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkSeen> {
+        let agents =
+            agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
         let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).and_then(Value::as_object);
         let networks = agents.or(cpis).unwrap_or(&self.from.manifests_networks);
         networks
@@ -440,8 +441,8 @@ fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, Stri
     agent.get_full_state().map(Ok)
 }
 
-fn processes(told: &Value) -> Vec<ProcessSeen> {
-    let list = told.get("processes").and_then(Value::as_array);
+fn processes(agent_state: &Value) -> Vec<ProcessSeen> {
+    let list = agent_state.get("processes").and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .filter_map(|process| {

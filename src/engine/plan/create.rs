@@ -11,15 +11,15 @@ use base::{Error, Result};
 use manifest::cpi_label;
 use manifest::deployment::DiskSpec;
 
-/// What the manifest asks for, as far as a plan depends on it.
+/// The desired state by the manifest, as far as a plan depends on it.
 #[derive(Debug, Clone)]
-pub struct Wanted<'a> {
+pub struct Desired<'a> {
     /// SHA-512 of the interpolated manifest, hex.
     pub manifest_sha: &'a str,
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [Leaf],
-    /// What the VM is to be made from.
-    pub ingredients: &'a VmSpec,
+    /// The description of the VM.
+    pub vm_spec: &'a VmSpec,
     /// The stemcell.
     pub stemcell: &'a Identity,
     /// The releases.
@@ -59,26 +59,26 @@ pub struct Options {
 
 /// Plans a `create-env`. A persistent disk that would stay behind in another CPI or AZ is an error, unless its data
 /// may be lost.
-pub fn create(state: &State, wanted: &Wanted<'_>, options: &Options) -> Result<Plan> {
+pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::default();
-    let reasons = reasons(state, wanted, options);
+    let reasons = reasons(state, desired, options);
     if reasons.is_empty() {
         return Ok(leftovers(state, plan));
     }
     let keeps_vm = options.strategy == Strategy::InPlace && !reasons.iter().any(|reason| reason.needs_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
-        Some(vm) => Ok(update(state, wanted, &reasons, vm, plan)),
+        Some(vm) => Ok(update(state, desired, &reasons, vm, plan)),
         None => {
-            recreate(state, wanted, &reasons, options, &mut plan)?;
+            recreate(state, desired, &reasons, options, &mut plan)?;
             Ok(plan)
         }
     }
 }
 
 /// The VM stays, and gets its jobs anew.
-fn update(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], vm: Handle, mut plan: Plan) -> Plan {
+fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: Handle, mut plan: Plan) -> Plan {
     let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
-    if made_of.is_some_and(|made_of| made_of.differences(wanted.ingredients).contains(&VmSpecPart::Tags)) {
+    if made_of.is_some_and(|made_of| made_of.differences(desired.vm_spec).contains(&VmSpecPart::Tags)) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
     plan.push(Step::UpdateVm(vm), why(reasons));
@@ -87,17 +87,17 @@ fn update(state: &State, wanted: &Wanted<'_>, reasons: &[Reason], vm: Handle, mu
 
 fn recreate(
     state: &State,
-    wanted: &Wanted<'_>,
+    desired: &Desired<'_>,
     reasons: &[Reason],
     options: &Options,
     plan: &mut Plan,
 ) -> Result<()> {
     let reason = why(reasons);
-    let stemcell = state.stemcell_at(wanted.cpi, wanted.stemcell);
+    let stemcell = state.stemcell_at(desired.cpi, desired.stemcell);
     let made_from = match stemcell {
         Some(known) => StemcellRef::Existing(known.id.clone()),
         None => {
-            plan.push(Step::CreateStemcell { cpi: wanted.cpi.map(str::to_owned) }, upload(state, wanted));
+            plan.push(Step::CreateStemcell { cpi: desired.cpi.map(str::to_owned) }, upload(state, desired));
             StemcellRef::New
         }
     };
@@ -108,8 +108,8 @@ fn recreate(
     delete_earlier_vms(state, plan);
     plan.push(Step::CreateVm(made_from), reason.clone());
     let current = state.current_disk();
-    let superseded = match wanted.disk {
-        Some(spec) => disk_steps(plan, state, spec, wanted, options)?,
+    let superseded = match desired.disk {
+        Some(spec) => disk_steps(plan, state, spec, desired, options)?,
         None => None,
     };
     plan.push(Step::DeployJobs, reason);
@@ -174,7 +174,7 @@ fn disk_steps(
     plan: &mut Plan,
     state: &State,
     spec: &DiskSpec,
-    wanted: &Wanted<'_>,
+    desired: &Desired<'_>,
     options: &Options,
 ) -> Result<Option<String>> {
     let Some(current) = state.current_disk() else {
@@ -186,7 +186,7 @@ fn disk_steps(
         plan.push(Step::UseDisk, "it is new");
         return Ok(None);
     };
-    if let Some(away) = stays_behind(current, wanted) {
+    if let Some(away) = stays_behind(current, desired) {
         if !options.recreate_persistent_disks {
             return Err(left_behind(current, &away));
         }
@@ -198,7 +198,7 @@ fn disk_steps(
     }
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
-    let Some(reason) = asked.or_else(|| disk_change(state, wanted)) else { return Ok(None) };
+    let Some(reason) = asked.or_else(|| disk_change(state, desired)) else { return Ok(None) };
     plan.push(Step::CreateDisk(spec.clone()), reason.clone());
     plan.push(Step::AttachDisk(DiskRef::New), reason);
     plan.push(Step::MigrateDisk, format!("from {} MiB to {} MiB", current.size, spec.size));
@@ -208,15 +208,15 @@ fn disk_steps(
 }
 
 /// Whether a disk cannot follow to where the VM is wanted: in words, from where to where that is.
-fn stays_behind(disk: &Disk, wanted: &Wanted<'_>) -> Option<String> {
-    if disk.cpi.as_deref() != wanted.cpi {
+fn stays_behind(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
+    if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
             cpi_label(disk.cpi.as_deref()),
-            cpi_label(wanted.cpi)
+            cpi_label(desired.cpi)
         ));
     }
-    match (disk.az.as_deref(), wanted.az) {
+    match (disk.az.as_deref(), desired.az) {
         (Some(from), Some(to)) if from != to => {
             Some(format!("the environment moves from AZ '{from}' to AZ '{to}'"))
         }
@@ -226,8 +226,8 @@ fn stays_behind(disk: &Disk, wanted: &Wanted<'_>) -> Option<String> {
 }
 
 /// The disk that a move would leave behind, whose data is lost then.
-pub fn loses<'s>(state: &'s State, wanted: &Wanted<'_>) -> Option<&'s Disk> {
-    state.current_disk().filter(|disk| wanted.disk.is_some() && stays_behind(disk, wanted).is_some())
+pub fn loses<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
+    state.current_disk().filter(|disk| desired.disk.is_some() && stays_behind(disk, desired).is_some())
 }
 
 fn left_behind(disk: &Disk, away: &str) -> Error {

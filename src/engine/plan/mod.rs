@@ -12,7 +12,7 @@ mod reasons;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use create::{Options, Strategy, Wanted, create, loses};
+pub use create::{Desired, Options, Strategy, create, loses};
 pub use delete::delete;
 pub use difference::{Alteration, Difference, Leaf, differences};
 
@@ -142,14 +142,14 @@ impl Step {
 }
 
 impl Plan {
-    /// The steps, told of this instance.
-    pub fn told(&self, instance: &str) -> Vec<AnnouncedStep> {
-        let told = |planned: &Planned| AnnouncedStep {
+    /// The steps as they are announced for this instance.
+    pub fn announced(&self, instance: &str) -> Vec<AnnouncedStep> {
+        let announced = |planned: &Planned| AnnouncedStep {
             step: planned.step.name().to_owned(),
             what: planned.step.describe(instance),
             reason: planned.reason.clone(),
         };
-        self.steps.iter().map(told).collect()
+        self.steps.iter().map(announced).collect()
     }
 
     /// How long it may take, by how long its steps usually take; none where one of them was never measured. Clearing

@@ -1,6 +1,6 @@
 //! Why a deploy is needed, and whether it takes a new VM.
 
-use super::create::{Options, Wanted};
+use super::create::{Desired, Options};
 use super::difference::{Difference, differences};
 use crate::state::{IdentityMatch, State, VmSpecPart};
 use artifact::Identity;
@@ -27,7 +27,7 @@ fn jobs(text: impl Into<String>) -> Reason {
 }
 
 /// Why a deploy is needed; nothing when nothing changed. The reasons for a new VM come first.
-pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> Vec<Reason> {
+pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
         reasons.push(vm("--recreate"));
@@ -47,29 +47,29 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
         let ready = state.vm().is_some_and(|vm| vm.ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
     }
-    let differences = known_differences(state, wanted);
-    if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != wanted.cpi) {
+    let differences = known_differences(state, desired);
+    if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(vm(format!(
             "it moves from {} to {}",
             cpi_label(on_record.cpi()),
-            cpi_label(wanted.cpi)
+            cpi_label(desired.cpi)
         )));
-    } else if let Some(reason) = stemcell_change(state, wanted) {
+    } else if let Some(reason) = stemcell_change(state, desired) {
         let stemcell = |path: &str| path.contains("/stemcell/") || path.starts_with("/stemcells/");
         reasons.push(vm(named(reason, differences.as_deref(), stemcell)));
     }
-    let manifest_changed = !unfinished && state.current_manifest_sha != wanted.manifest_sha;
+    let manifest_changed = !unfinished && state.current_manifest_sha != desired.manifest_sha;
     if manifest_changed {
         reasons.push(jobs(manifest_change(differences.as_deref())));
     }
     if !unfinished {
-        reasons.extend(release_changes(state, wanted.releases).map(jobs));
+        reasons.extend(release_changes(state, desired.releases).map(jobs));
     }
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
         reasons.extend(
-            vm_changes(state, wanted, differences.as_deref().unwrap_or_default()).into_iter().map(vm),
+            vm_changes(state, desired, differences.as_deref().unwrap_or_default()).into_iter().map(vm),
         );
-        reasons.extend(disk_change(state, wanted).map(vm));
+        reasons.extend(disk_change(state, desired).map(vm));
         reasons.extend(
             options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
         );
@@ -79,13 +79,13 @@ pub(super) fn reasons(state: &State, wanted: &Wanted<'_>, options: &Options) -> 
     reasons
 }
 
-fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
+fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     let current = state.current_stemcell();
-    let to = describe(wanted.stemcell);
+    let to = describe(desired.stemcell);
     let Some(current) = current else { return Some(format!("the stemcell changes to {to}")) };
-    match current.compare(wanted.stemcell) {
-        IdentityMatch::Same if current.cpi.as_deref() == wanted.cpi => None,
-        IdentityMatch::Same | IdentityMatch::OtherContent => Some(new_content("stemcell", wanted.stemcell)),
+    match current.compare(desired.stemcell) {
+        IdentityMatch::Same if current.cpi.as_deref() == desired.cpi => None,
+        IdentityMatch::Same | IdentityMatch::OtherContent => Some(new_content("stemcell", desired.stemcell)),
         IdentityMatch::Other => {
             Some(format!("the stemcell changes from {}/{} to {to}", current.name, current.version))
         }
@@ -93,12 +93,12 @@ fn stemcell_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
 }
 
 /// Why the stemcell is to be uploaded, while none on record is the one that is wanted.
-pub(super) fn upload(state: &State, wanted: &Wanted<'_>) -> String {
-    if state.has_other_content_at(wanted.cpi, wanted.stemcell) {
-        return new_content("stemcell", wanted.stemcell);
+pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
+    if state.has_other_content_at(desired.cpi, desired.stemcell) {
+        return new_content("stemcell", desired.stemcell);
     }
-    let place = wanted.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    format!("stemcell {} is not uploaded{place}", describe(wanted.stemcell))
+    let place = desired.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    format!("stemcell {} is not uploaded{place}", describe(desired.stemcell))
 }
 
 fn new_content(what: &str, identity: &Identity) -> String {
@@ -114,8 +114,8 @@ fn manifest_change(differences: Option<&[Difference]>) -> String {
 }
 
 /// What is not as it was deployed, where that is on record.
-fn known_differences(state: &State, wanted: &Wanted<'_>) -> Option<Vec<Difference>> {
-    state.monopile.manifest.as_ref().map(|known| differences(known, wanted.leaves))
+fn known_differences(state: &State, desired: &Desired<'_>) -> Option<Vec<Difference>> {
+    state.monopile.manifest.as_ref().map(|known| differences(known, desired.leaves))
 }
 
 /// A reason with those changes of the manifest that it comes from.
@@ -138,15 +138,15 @@ fn name<'d>(differences: impl ExactSizeIterator<Item = &'d Difference>) -> Strin
 }
 
 /// What of the VM itself is not as it was created.
-fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) -> Vec<String> {
+fn vm_changes(state: &State, desired: &Desired<'_>, differences: &[Difference]) -> Vec<String> {
     let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
         return vec!["it is not on record what the VM was made from".to_owned()];
     };
     made_of
-        .differences(wanted.ingredients)
+        .differences(desired.vm_spec)
         .into_iter()
-        .filter_map(|ingredient| {
-            let (what, concerns): (&str, fn(&str) -> bool) = match ingredient {
+        .filter_map(|part| {
+            let (what, concerns): (&str, fn(&str) -> bool) = match part {
                 VmSpecPart::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
                 VmSpecPart::CloudProperties => ("its cloud properties change", |path| {
                     path.starts_with("/resource_pools/") && path.contains("/cloud_properties")
@@ -163,7 +163,7 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
                     ("the way its agent is reached changes", |path| path.starts_with("/cloud_provider/"))
                 }
                 VmSpecPart::PersistentDisk => (
-                    match wanted.disk {
+                    match desired.disk {
                         Some(_) => "a persistent disk is wanted",
                         None => "no persistent disk is wanted any more",
                     },
@@ -177,10 +177,10 @@ fn vm_changes(state: &State, wanted: &Wanted<'_>, differences: &[Difference]) ->
 }
 
 /// Why the persistent disk on record cannot be the one that is wanted.
-pub(super) fn disk_change(state: &State, wanted: &Wanted<'_>) -> Option<String> {
-    let (current, spec) = (state.current_disk()?, wanted.disk?);
+pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String> {
+    let (current, spec) = (state.current_disk()?, desired.disk?);
     let because = |what: String, leaf: &str| {
-        let differences = known_differences(state, wanted);
+        let differences = known_differences(state, desired);
         let concerns = |path: &str| {
             path.contains("/persistent_disk") || (path.starts_with("/disk_pools/") && path.contains(leaf))
         };
@@ -198,9 +198,9 @@ pub(super) fn disk_change(state: &State, wanted: &Wanted<'_>) -> Option<String> 
 }
 
 /// Why the releases are not those deployed; the first reason is enough.
-fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
+fn release_changes(state: &State, desired: &[Identity]) -> Option<String> {
     let deployed: Vec<_> = state.current_releases().collect();
-    for release in wanted {
+    for release in desired {
         let known = deployed.iter().find(|known| known.name == release.name);
         match known {
             None => return Some(format!("release {} is new", describe(release))),
@@ -216,7 +216,7 @@ fn release_changes(state: &State, wanted: &[Identity]) -> Option<String> {
             Some(_) => {}
         }
     }
-    (deployed.len() > wanted.len()).then(|| "a release is no longer used".to_owned())
+    (deployed.len() > desired.len()).then(|| "a release is no longer used".to_owned())
 }
 
 pub(super) fn describe(identity: &Identity) -> String {

@@ -54,7 +54,7 @@ fn disk(cid: &str, size: u64) -> Disk {
     }
 }
 
-fn ingredients() -> VmSpec {
+fn vm_spec() -> VmSpec {
     VmSpec { cloud_properties: json!({"type": "small"}), persistent_disk: json!(true), ..VmSpec::default() }
 }
 
@@ -72,7 +72,7 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        made_of: Some(VmSpecDigests::of(&ingredients())),
+        made_of: Some(VmSpecDigests::of(&vm_spec())),
         ready: true,
     };
     let release = Release {
@@ -108,7 +108,7 @@ struct Case {
     releases: Vec<Identity>,
     disk: Option<DiskSpec>,
     leaves: Vec<Leaf>,
-    ingredients: VmSpec,
+    vm_spec: VmSpec,
     options: Options,
     cpi: Option<&'static str>,
     az: Option<&'static str>,
@@ -122,7 +122,7 @@ impl Default for Case {
             releases: vec![identity("hello", "1", 'b')],
             disk: Some(spec(1024)),
             leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
-            ingredients: ingredients(),
+            vm_spec: vm_spec(),
             options: Options::default(),
             cpi: None,
             az: None,
@@ -136,11 +136,11 @@ impl Case {
     }
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
-        let ingredients = VmSpec { az: json!(self.az), ..self.ingredients.clone() };
-        let wanted = Wanted {
+        let vm_spec = VmSpec { az: json!(self.az), ..self.vm_spec.clone() };
+        let wanted = Desired {
             manifest_sha: self.sha,
             leaves: &self.leaves,
-            ingredients: &ingredients,
+            vm_spec: &vm_spec,
             stemcell: &self.stemcell,
             releases: &self.releases,
             disk: self.disk.as_ref(),
@@ -236,9 +236,9 @@ fn what_the_vm_is_made_of_takes_a_new_one() {
         assert_eq!(plan.steps[at].reason, reason);
     };
     let made = |change: &dyn Fn(&mut VmSpec)| {
-        let mut ingredients = ingredients();
-        change(&mut ingredients);
-        Case { ingredients, ..other_port() }
+        let mut vm_spec = vm_spec();
+        change(&mut vm_spec);
+        Case { vm_spec, ..other_port() }
     };
     changed(
         Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() },
@@ -285,8 +285,8 @@ fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
 
 #[test]
 fn tags_are_set_again_and_cost_no_vm() {
-    let ingredients = VmSpec { tags: json!({"a": "b"}), ..ingredients() };
-    let plan = Case { ingredients, ..other_port() }.plan(&deployed());
+    let vm_spec = VmSpec { tags: json!({"a": "b"}), ..vm_spec() };
+    let plan = Case { vm_spec, ..other_port() }.plan(&deployed());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
 
@@ -366,7 +366,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            made_of: Some(VmSpecDigests::of(&ingredients())),
+            made_of: Some(VmSpecDigests::of(&vm_spec())),
             ready: false,
         }))
     };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
-use super::obtain::{self, Obtained, Unknown};
+use super::obtain::{self, IdentifyBy, Obtained};
 use crate::environment::Environment;
-use crate::plan::{Leaf, Wanted};
+use crate::plan::{Desired, Leaf};
 use crate::state::{State, VmSpec};
 use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
     pub(crate) cpis: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<Leaf>,
-    pub(crate) ingredients: VmSpec,
+    pub(crate) vm_spec: VmSpec,
     pub(crate) manifest_path: PathBuf,
     stemcell: Obtained,
     releases: Vec<Obtained>,
@@ -81,14 +81,14 @@ pub(crate) fn prepare(
     let (stemcell, releases) = obtain::all(
         environment,
         &deployment.stemcell,
-        Unknown::beside(state),
+        IdentifyBy::beside(state),
         &deployment.releases,
         &directory,
         stage,
     )?;
-    let (leaves, ingredients) = (leaves(environment, &loaded.root), ingredients(&deployment));
+    let (leaves, vm_spec) = (leaves(environment, &loaded.root), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
-    Ok(Prepared { deployment, cpis, manifest_sha, leaves, ingredients, manifest_path, stemcell, releases })
+    Ok(Prepared { deployment, cpis, manifest_sha, leaves, vm_spec, manifest_path, stemcell, releases })
 }
 
 /// The leaves of the manifest; secret is whatever must not be shown.
@@ -102,8 +102,8 @@ fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
         .collect()
 }
 
-/// What the VM is to be made from.
-fn ingredients(deployment: &Deployment) -> VmSpec {
+/// The description of the VM that decides whether a new one is needed.
+fn vm_spec(deployment: &Deployment) -> VmSpec {
     // Tags come into the environment on their way to the CPI; a VM can live with others.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
@@ -113,7 +113,7 @@ fn ingredients(deployment: &Deployment) -> VmSpec {
         }
     }
     let provider = &deployment.cloud_provider;
-    let told = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
+    let property = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
     VmSpec {
         az: json!(deployment.az_name()),
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
@@ -123,9 +123,9 @@ fn ingredients(deployment: &Deployment) -> VmSpec {
         agent: json!({
             "mbus": provider.mbus,
             "cert": provider.cert,
-            "agent": told("agent"),
-            "ntp": told("ntp"),
-            "blobstore": told("blobstore"),
+            "agent": property("agent"),
+            "ntp": property("ntp"),
+            "blobstore": property("blobstore"),
         }),
         persistent_disk: json!(deployment.disk.is_some()),
         tags: json!(deployment.tags),
@@ -192,7 +192,8 @@ pub(crate) fn open_stemcell(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    obtain::stemcell(environment, wanted, Unknown::Unpacked, directory, stage)?.stemcell(environment, stage)
+    obtain::stemcell(environment, wanted, IdentifyBy::Unpacking, directory, stage)?
+        .stemcell(environment, stage)
 }
 
 fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
@@ -213,12 +214,12 @@ impl Prepared {
         self.releases.iter().map(|release| release.identity.clone()).collect()
     }
 
-    /// What a plan is made for.
-    pub(crate) fn wanted<'p>(&'p self, releases: &'p [Identity]) -> Wanted<'p> {
-        Wanted {
+    /// The desired state, for a plan.
+    pub(crate) fn desired<'p>(&'p self, releases: &'p [Identity]) -> Desired<'p> {
+        Desired {
             manifest_sha: &self.manifest_sha,
             leaves: &self.leaves,
-            ingredients: &self.ingredients,
+            vm_spec: &self.vm_spec,
             stemcell: self.stemcell_identity(),
             releases,
             disk: self.deployment.disk.as_ref(),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::environment::{Environment, signals};
 use crate::state::State;
-use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
+use artifact::{Cache, Digest, Fetcher, Identity, ArtifactKind, Location, Source, Stemcell, stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
@@ -22,19 +22,19 @@ pub(crate) struct Obtained {
     pub(crate) unpacked: Option<Stemcell>,
 }
 
-/// What becomes of a stemcell that would have to be read for long to be identified.
+/// The way to identify a stemcell that must be read as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
-    /// It may turn out to be the one in use, so it is only read.
-    Identified,
-    /// It is needed in any case: what reads it verifies and unpacks it, too.
-    Unpacked,
+pub(crate) enum IdentifyBy {
+    /// It is read only, because it may be the one in use.
+    Reading,
+    /// It is verified and unpacked at once, because it is needed in any case.
+    Unpacking,
 }
 
-impl Unknown {
-    /// What a stemcell deserves that is wanted where this is the state: one that knows no stemcell needs any.
+impl IdentifyBy {
+    /// The way for a run on this state: one that has no stemcell on record needs any.
     pub(crate) fn beside(state: &State) -> Self {
-        if state.stemcells.is_empty() { Unknown::Unpacked } else { Unknown::Identified }
+        if state.stemcells.is_empty() { IdentifyBy::Unpacking } else { IdentifyBy::Reading }
     }
 }
 
@@ -66,15 +66,15 @@ fn unpack(
 pub(crate) fn all(
     environment: &Environment,
     stemcell: &ArtifactRef,
-    unknown: Unknown,
+    identify_by: IdentifyBy,
     releases: &[ReleaseRef],
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Obtained, Vec<Obtained>)> {
-    let stemcell = Wanted { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, unknown };
+    let stemcell = WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
     // The stemcell first: it is the largest.
-    let wanted: Vec<Wanted<'_>> =
-        std::iter::once(stemcell).chain(releases.iter().map(Wanted::release)).collect();
+    let wanted: Vec<WantedArtifact<'_>> =
+        std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
     let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
     // There is one for each that was wanted.
     let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
@@ -85,11 +85,11 @@ pub(crate) fn all(
 pub(crate) fn stemcell(
     environment: &Environment,
     stemcell: &ArtifactRef,
-    unknown: Unknown,
+    identify_by: IdentifyBy,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Obtained> {
-    Ok(all(environment, stemcell, unknown, &[], directory, stage)?.0)
+    Ok(all(environment, stemcell, identify_by, &[], directory, stage)?.0)
 }
 
 /// These releases of the manifest in `directory`, in their order.
@@ -99,17 +99,17 @@ pub(crate) fn releases(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<Obtained>> {
-    let wanted: Vec<Wanted<'_>> = releases.iter().map(Wanted::release).collect();
+    let wanted: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
     obtain(environment, &wanted, directory, stage)
 }
 
 /// An artifact of the manifest, before it is known to be on this machine.
-struct Wanted<'m> {
+struct WantedArtifact<'m> {
     kind: ArtifactKind,
     /// What `releases` calls it.
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
-    unknown: Unknown,
+    identify_by: IdentifyBy,
 }
 
 /// What it takes to obtain artifacts.
@@ -121,13 +121,13 @@ struct ObtainContext<'e> {
     stage: &'e Stage,
 }
 
-impl<'m> Wanted<'m> {
+impl<'m> WantedArtifact<'m> {
     fn release(release: &'m ReleaseRef) -> Self {
-        Wanted {
+        WantedArtifact {
             kind: ArtifactKind::Release,
             name: Some(&release.name),
             artifact: &release.artifact,
-            unknown: Unknown::Identified,
+            identify_by: IdentifyBy::Reading,
         }
     }
 
@@ -135,8 +135,8 @@ impl<'m> Wanted<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    fn obtain(&self, surroundings: &ObtainContext<'_>) -> Result<Obtained> {
-        let ObtainContext { environment, cache, fetcher, directory, stage } = surroundings;
+    fn obtain(&self, context: &ObtainContext<'_>) -> Result<Obtained> {
+        let ObtainContext { environment, cache, fetcher, directory, stage } = context;
         let home = environment.variables.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
         let location = Location::parse(&self.artifact.url, directory, home)?;
@@ -149,7 +149,8 @@ impl<'m> Wanted<'m> {
         };
         let what = self.what();
         let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
-        let at_once = self.unknown == Unknown::Unpacked && cache.takes_long(&source, expected.as_ref());
+        let at_once =
+            self.identify_by == IdentifyBy::Unpacking && cache.takes_long(&source, expected.as_ref());
         let unpacked = match at_once {
             true => {
                 let begun = SystemTime::now();
@@ -175,7 +176,7 @@ impl<'m> Wanted<'m> {
 /// stop; what they got stays for the next run.
 fn obtain(
     environment: &Environment,
-    wanted: &[Wanted<'_>],
+    wanted: &[WantedArtifact<'_>],
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<Obtained>> {
@@ -190,7 +191,7 @@ fn obtain(
     for secret in fetcher.secrets() {
         environment.redactor.add(secret);
     }
-    let surroundings = ObtainContext { environment, cache: &cache, fetcher: &fetcher, directory, stage };
+    let context = ObtainContext { environment, cache: &cache, fetcher: &fetcher, directory, stage };
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(wanted.len()));
     std::thread::scope(|scope| {
@@ -200,7 +201,7 @@ fn obtain(
                     && let index = next.fetch_add(1, Ordering::SeqCst)
                     && let Some(one) = wanted.get(index)
                 {
-                    let result = one.obtain(&surroundings);
+                    let result = one.obtain(&context);
                     let result = result.context(|| format!("{} cannot be used", one.what()));
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);

@@ -1,5 +1,7 @@
-//! What is on record, for an operator: to look at it, to compare it with the world, to make it, to drop parts of it
-//! on purpose.
+//! The records of a state, for the operator: shown, compared with the IaaS, imported, restored and forgotten.
+//!
+//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points: [`show()`],
+//! [`verify()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
 
 mod find;
 mod forget;

@@ -194,8 +194,8 @@ fn open_registry(
     intent: &Intent<Effect>,
     announced: bool,
 ) -> Option<ForCalls> {
-    let entrance = intent.registry.clone()?;
-    match ForCalls::start_again(entrance, store.journal().registry()) {
+    let endpoint = intent.registry.clone()?;
+    match ForCalls::start_again(endpoint, store.journal().registry()) {
         Ok(registry) => Some(registry),
         Err(error) => {
             if !announced {

@@ -25,9 +25,9 @@ impl ForCalls {
     }
 
     /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
-    pub(crate) fn start_again(entrance: RegistryEndpoint, content: Document) -> Result<Self> {
+    pub(crate) fn start_again(endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
         let runtime = runtime()?;
-        let registry = Registry::start_again(runtime.handle(), entrance, content)?;
+        let registry = Registry::start_again(runtime.handle(), endpoint, content)?;
         Ok(ForCalls { _registry: registry, _runtime: runtime })
     }
 }

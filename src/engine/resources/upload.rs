@@ -6,7 +6,7 @@ use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
 use crate::cpis::{self, check_formats};
 use crate::deploy::vm;
-use crate::effects::{AtOnce, Cloud, deletion};
+use crate::effects::{Cloud, ParallelEffect, deletion};
 use crate::environment::Environment;
 use crate::prepare::obtain;
 use crate::state::{Change, Handle, Kind, State, Stemcell, Store};
@@ -56,10 +56,10 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
         }
     }
 
-    let unknown = obtain::Unknown::beside(store.state());
+    let identify_by = obtain::IdentifyBy::beside(store.state());
     let obtaining = environment.reporter.stage("Obtaining the stemcell");
     let wanted = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
-    let obtained = obtain::stemcell(environment, &wanted, unknown, &request.directory, &obtaining)?;
+    let obtained = obtain::stemcell(environment, &wanted, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let all = targets.len();
@@ -249,14 +249,14 @@ fn upload(
     deployment: &Deployment,
     stage: &Stage,
 ) -> Result<Vec<Result<Handle>>> {
-    let calls: Vec<AtOnce> = cpis
+    let calls: Vec<ParallelEffect> = cpis
         .iter()
         .map(|cpi| {
             let (effect, arguments) = vm::upload(stemcell, deployment, cpi.as_deref(), true);
-            AtOnce { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
+            ParallelEffect { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();
-    let answers = cloud.effects_at_once(stage, WHY, &calls)?;
+    let answers = cloud.effects_in_parallel(stage, WHY, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Cid(cid) => Ok(Handle { cid, cpi: cpi.clone() }),
         other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),

@@ -15,10 +15,11 @@ use manifest::CpiEntry;
 /// See the module.
 pub(super) struct Entry<'a> {
     pub(super) cpi: &'a CpiEntry,
-    made_from: MadeFrom,
+    entry_kind: EntryKind,
 }
 
-enum MadeFrom {
+/// The way in which an entry makes a CPI.
+enum EntryKind {
     Executable(PathBuf),
     Job(jobs::Name),
     Builtin,
@@ -27,18 +28,18 @@ enum MadeFrom {
 impl<'a> Entry<'a> {
     /// Finds out what makes it.
     pub(super) fn find(cpi: &'a CpiEntry, parts: &Parts<'_>) -> Result<Self> {
-        Ok(Entry { cpi, made_from: made_from(cpi, parts)? })
+        Ok(Entry { cpi, entry_kind: entry_kind(cpi, parts)? })
     }
 
     /// Installs it, if that is needed, with what is its own below `root`.
     pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
         let CpiEntry { name, kind, properties, .. } = self.cpi;
         let provider = sources.parts.provider;
-        match &self.made_from {
-            MadeFrom::Executable(program) => {
+        match &self.entry_kind {
+            EntryKind::Executable(program) => {
                 Ok(sources.plain(program.clone(), Vec::new(), with_registry(properties, sources), root))
             }
-            MadeFrom::Builtin => {
+            EntryKind::Builtin => {
                 private_directory(root)?;
                 // Its properties are in the context alone, where they win.
                 let config = builtin_config(sources.environment, kind, provider, &Map::new());
@@ -48,7 +49,7 @@ impl<'a> Entry<'a> {
                 }
                 sources.builtin(kind, (root.join("cpi.json"), config), context, root)
             }
-            MadeFrom::Job(job) => {
+            EntryKind::Job(job) => {
                 let wanted = jobs::of_type(job, &sources.parts)?;
                 let mut located =
                     jobs::install(sources, &wanted, &self.job_properties(provider), root, stage)
@@ -83,7 +84,7 @@ fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<
     context
 }
 
-fn made_from(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<MadeFrom> {
+fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {
         let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);
@@ -96,11 +97,11 @@ fn made_from(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<MadeFrom> {
                 "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
             ));
         }
-        return Ok(MadeFrom::Executable(program));
+        return Ok(EntryKind::Executable(program));
     }
     match jobs::find_type(kind, parts) {
-        Some(job) => Ok(MadeFrom::Job(job)),
-        None if BuiltinCpi::named(kind).is_some() => Ok(MadeFrom::Builtin),
+        Some(job) => Ok(EntryKind::Job(job)),
+        None if BuiltinCpi::named(kind).is_some() => Ok(EntryKind::Builtin),
         None => {
             let searched: Vec<&str> = parts.releases.iter().map(|release| release.name.as_str()).collect();
             let searched = if searched.is_empty() { "there are none".into() } else { searched.join(", ") };
