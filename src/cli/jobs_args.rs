@@ -23,10 +23,14 @@ pub(super) struct JobsArgs {
 
 impl JobsArgs {
     /// What the library is asked for, and what it needs for that.
-    pub(super) fn begin(&self, session: &Session, command: &str) -> Result<(deploy::OnJobs, RunContext)> {
+    pub(super) fn begin(
+        &self,
+        session: &Session,
+        command: &str,
+    ) -> Result<(deploy::JobsRequest, RunContext)> {
         let (state, inputs) = self.vm.inputs()?;
         session.keep_log(command);
         let surroundings = self.vm.surroundings(session, state)?;
-        Ok((deploy::OnJobs { inputs, agent_timeout: self.agent_timeout }, surroundings))
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_timeout }, surroundings))
     }
 }

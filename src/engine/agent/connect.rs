@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::identity::Stranger;
+use super::identity::ForeignAgent;
 use super::{Agent, Endpoint};
 use crate::environment::{Environment, signals};
 use crate::state::State;
@@ -45,9 +45,9 @@ pub(crate) fn contact(
     let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && let Some(stranger) = Stranger::ask(&agent, expected)?
+        && let Some(foreign) = ForeignAgent::ask(&agent, expected)?
     {
-        return Err(stranger.error(&agent, state));
+        return Err(foreign.error(&agent, state));
     }
     waiting.finish();
     Ok(agent)

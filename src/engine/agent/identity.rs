@@ -10,11 +10,11 @@ use crate::state::{State, Suspect};
 use base::{Error, ErrorKind};
 
 /// An agent that is not the one expected.
-pub(crate) struct Stranger {
+pub(crate) struct ForeignAgent {
     id: String,
 }
 
-impl fmt::Display for Stranger {
+impl fmt::Display for ForeignAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id.is_empty() {
             true => f.write_str("it gives no id"),
@@ -23,11 +23,11 @@ impl fmt::Display for Stranger {
     }
 }
 
-impl Stranger {
+impl ForeignAgent {
     /// The agent whose `get_state` answered this, unless it has the expected id.
     pub(crate) fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
         let id = id(seen);
-        (id != expected).then(|| Stranger { id: id.to_owned() })
+        (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
 
     /// The agent that answers, unless it has the expected id.

@@ -5,7 +5,7 @@
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 //!
 //! Uses `environment` and `state`. Entry points: [`Agent`], the client; [`connect`] and [`contact`], the way of a run to
-//! the agent of the VM on record; [`Stranger`], an agent with another id than the one on record; [`LogArchive`].
+//! the agent of the VM on record; [`ForeignAgent`], an agent with another id than the one on record; [`LogArchive`].
 
 mod answer;
 mod client;
@@ -21,6 +21,6 @@ pub use client::{Agent, Backoff};
 pub(crate) use connect::{connect, contact, endpoint};
 pub use endpoint::Endpoint;
 pub use error::AgentError;
-pub(crate) use identity::Stranger;
+pub(crate) use identity::ForeignAgent;
 pub(crate) use log_archive::LogArchive;
 pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};

@@ -1,40 +1,44 @@
 //! A cheap look at the VM on record: is its agent there? One message to it, and no CPI process, while it answers.
 
 use super::request::AGENT_PATIENCE;
-use crate::agent::{Agent, AgentError, Endpoint, Stranger, connect};
+use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect};
 use crate::environment::Environment;
 use crate::state::State;
 use base::{Error, Result};
 
-/// What a look at the VM on record came to.
-pub(super) enum Seen {
+/// The result of asking the agent of the VM on record.
+pub(super) enum Liveness {
     /// Its agent answers, and says that its jobs are so.
     Alive {
         /// `running`, `stopped`, `failing`…
         jobs: String,
     },
-    /// It cannot be counted on. Whether the VM exists is then for the CPI to say.
-    Suspect(Error),
+    /// Its agent does not answer, or another one does. The CPI may know whether the VM exists.
+    Unreachable(Error),
 }
 
 /// Asks the agent of the VM on record who it is and how its jobs are; `None` when there is no VM.
-pub(super) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<Option<Seen>> {
+pub(super) fn look(
+    environment: &Environment,
+    endpoint: &Endpoint,
+    state: &State,
+) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
     let looking = environment.reporter.stage(format!("Looking whether VM '{cid}' is alive"));
     let agent = connect(environment, endpoint.clone(), state);
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
-        Err(error) => return Ok(Some(Seen::Suspect(error.into()))),
+        Err(error) => return Ok(Some(Liveness::Unreachable(error.into()))),
     };
     if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && let Some(stranger) = Stranger::in_answer(&seen, expected)
+        && let Some(foreign) = ForeignAgent::in_answer(&seen, expected)
     {
-        return Ok(Some(Seen::Suspect(stranger.error(&agent, state))));
+        return Ok(Some(Liveness::Unreachable(foreign.error(&agent, state))));
     }
     let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
     looking.finish();
-    Ok(Some(Seen::Alive { jobs }))
+    Ok(Some(Liveness::Alive { jobs }))
 }
 
 /// One message while the agent is well; some patience with one that may be starting again.

@@ -35,8 +35,8 @@ pub fn create_env(
         saved_plan.check(&plan_report)?;
     }
     environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
-    let suspect = draft.suspect.take();
-    if draft.plan.is_empty() && suspect.is_none() {
+    let unreachable = draft.unreachable.take();
+    if draft.plan.is_empty() && unreachable.is_none() {
         validating.finish();
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
@@ -78,7 +78,7 @@ pub fn create_env(
     let mut cloud = Cloud::new(environment, cpis, store);
 
     let mut plan = draft.plan.clone();
-    if let Some(error) = suspect {
+    if let Some(error) = unreachable {
         let vm = super::vm::handle(&cloud)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
         if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {

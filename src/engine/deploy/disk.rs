@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::run::Run;
 use super::vm;
-use crate::agent::{Agent, Stranger};
+use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::Method;
 use crate::effects::{Cloud, Effect};
 use crate::protocol::Contract;
@@ -115,9 +115,9 @@ pub(super) fn detach(
 fn wait_again(patience: Duration, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
     if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
-        && let Some(stranger) = Stranger::ask(agent, expected)?
+        && let Some(foreign) = ForeignAgent::ask(agent, expected)?
     {
-        return Err(stranger.error(agent, cloud.state()));
+        return Err(foreign.error(agent, cloud.state()));
     }
     Ok(())
 }

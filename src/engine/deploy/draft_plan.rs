@@ -1,6 +1,6 @@
 //! What a `create-env` is going to do, as far as that can be known without a CPI.
 
-use super::alive::{self, Seen};
+use super::alive::{self, Liveness};
 use super::request::CreateEnv;
 use crate::agent::{Endpoint, endpoint};
 use crate::environment::Environment;
@@ -16,8 +16,8 @@ pub(super) struct DraftPlan {
     pub(super) endpoint: Endpoint,
     pub(super) plan: Plan,
     options: Options,
-    /// Nothing is to be done, but the VM on record cannot be counted on.
-    pub(super) suspect: Option<Error>,
+    /// The reason why the agent of the VM on record cannot be reached, if nothing is to be done otherwise.
+    pub(super) unreachable: Option<Error>,
 }
 
 impl DraftPlan {
@@ -37,24 +37,24 @@ impl DraftPlan {
         let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
         suspects::look(environment, &endpoint, state)?;
         let plan = Plan::default();
-        let mut draft = DraftPlan { prepared, endpoint, plan, options, suspect: None };
+        let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };
         draft.plan(state)?;
         let looks = match draft.plan.deploys() {
             true => draft.plan.updates_in_place(),
             false => request.verify,
         };
         match looks.then(|| alive::look(environment, &draft.endpoint, state)).transpose()?.flatten() {
-            Some(Seen::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
+            Some(Liveness::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
                 environment.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
                 ));
             }
-            Some(Seen::Suspect(error)) if draft.plan.updates_in_place() => {
+            Some(Liveness::Unreachable(error)) if draft.plan.updates_in_place() => {
                 environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));
                 draft.options.agent_is_silent = Some(error.to_string());
                 draft.plan(state)?;
             }
-            Some(Seen::Suspect(error)) => draft.suspect = Some(error),
+            Some(Liveness::Unreachable(error)) => draft.unreachable = Some(error),
             _ => {}
         }
         Ok(draft)

@@ -228,7 +228,7 @@ impl PlanReport {
 fn action(draft: &DraftPlan, state: &State) -> Action {
     let plan = &draft.plan;
     match () {
-        () if draft.suspect.is_some() => Action::Examine,
+        () if draft.unreachable.is_some() => Action::Examine,
         () if plan.updates_in_place() => Action::UpdateInPlace,
         () if plan.makes_vm() && state.vm_cid().is_some() => Action::Recreate,
         () if plan.makes_vm() => Action::Create,

@@ -77,7 +77,7 @@ pub struct DeleteEnv {
 
 /// `stop-env`, `start-env` and `restart`: what is on a VM that stays.
 #[derive(Debug, Clone)]
-pub struct OnJobs {
+pub struct JobsRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.

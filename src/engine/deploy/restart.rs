@@ -1,20 +1,20 @@
 //! `restart`: stops the jobs and starts them again, in one go.
 
-use super::existing::Existing;
-use super::request::{OnJobs, Stopping};
+use super::reachable::ReachableEnvironment;
+use super::request::{JobsRequest, Stopping};
 use crate::agent::Before;
 use crate::environment::Environment;
 use base::Result;
 
 /// Restarts the jobs of the environment; returns one sentence that says what came of it.
-pub fn restart(on: &OnJobs, stopping: Stopping, environment: &Environment) -> Result<String> {
-    let existing = Existing::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
-    let jobs = existing.jobs(environment);
+pub fn restart(on: &JobsRequest, stopping: Stopping, environment: &Environment) -> Result<String> {
+    let reachable = ReachableEnvironment::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
+    let jobs = reachable.jobs(environment);
     let stage = environment.reporter.stage("Stopping");
     jobs.stop(stopping.drain(), Before::Stop, &stage)?;
     stage.finish();
     let starting = environment.reporter.stage("Starting");
-    jobs.start(existing.deployment.update_watch_time, &starting)
+    jobs.start(reachable.deployment.update_watch_time, &starting)
         .map_err(|error| error.with_hint("the jobs were stopped; start-env tries to start them again"))?;
     starting.finish();
     Ok("Restarted the jobs: all of them run".to_owned())

@@ -1,16 +1,16 @@
 //! `stop-env`: stops the jobs and leaves VM and disks as they are.
 
-use super::existing::Existing;
-use super::request::{OnJobs, Stopping};
+use super::reachable::ReachableEnvironment;
+use super::request::{JobsRequest, Stopping};
 use crate::agent::Before;
 use crate::environment::Environment;
 use base::Result;
 
 /// Stops the jobs of the environment; returns one sentence that says what came of it.
-pub fn stop_env(on: &OnJobs, stopping: Stopping, environment: &Environment) -> Result<String> {
-    let existing = Existing::reach(environment, &on.inputs, "stop-env", on.agent_timeout)?;
+pub fn stop_env(on: &JobsRequest, stopping: Stopping, environment: &Environment) -> Result<String> {
+    let reachable = ReachableEnvironment::reach(environment, &on.inputs, "stop-env", on.agent_timeout)?;
     let stage = environment.reporter.stage("Stopping");
-    existing.jobs(environment).stop(stopping.drain(), Before::Stop, &stage)?;
+    reachable.jobs(environment).stop(stopping.drain(), Before::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::run::{Run, Teardown};
-use crate::agent::{Agent, AgentError, Stranger};
+use crate::agent::{Agent, AgentError, ForeignAgent};
 use crate::cpi::Method;
 use crate::effects::{Cloud, Effect};
 use crate::jobs::Jobs;
@@ -108,8 +108,8 @@ pub(super) fn create(
         Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
-    if let Some(stranger) = Stranger::ask(agent, &agent_id)? {
-        return Err(stranger.error(agent, cloud.state()));
+    if let Some(foreign) = ForeignAgent::ask(agent, &agent_id)? {
+        return Err(foreign.error(agent, cloud.state()));
     }
     waiting.finish();
     Ok(())
@@ -190,9 +190,9 @@ pub(super) fn stop(
         }
     }
     if let Some(expected) = expected
-        && let Some(stranger) = Stranger::ask(agent, &expected)?
+        && let Some(foreign) = ForeignAgent::ask(agent, &expected)?
     {
-        waiting.skip(format!("the agent that answers is not the VM's own ({stranger}), so it is left alone"));
+        waiting.skip(format!("the agent that answers is not the VM's own ({foreign}), so it is left alone"));
         return Ok(());
     }
     waiting.finish();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentError, Endpoint, Stranger, connect, endpoint};
+use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpis::{self, Alone, Cpis, Presence};
 use crate::environment::Environment;
 use crate::history::{self, Run};
@@ -431,12 +431,12 @@ impl StatusCollector<'_> {
     }
 }
 
-/// What the agent tells; the id of a stranger in its place.
+/// What the agent tells; the id of a foreign agent in its place.
 fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
     if let Some(expected) = expected
-        && let Some(stranger) = Stranger::ask(agent, expected)?
+        && let Some(foreign) = ForeignAgent::ask(agent, expected)?
     {
-        return Ok(Err(stranger.to_string()));
+        return Ok(Err(foreign.to_string()));
     }
     agent.get_full_state().map(Ok)
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::lifecycle::Jobs;
 use super::packages::Packages;
 use super::render::RenderedJobs;
-use crate::agent::{Agent, Before, CompiledPackage, Stranger};
+use crate::agent::{Agent, Before, CompiledPackage, ForeignAgent};
 use crate::environment::Environment;
 use crate::state::State;
 use base::events::{Stage, Unit};
@@ -36,9 +36,9 @@ impl Applied {
     pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
         let seen = agent.get_state()?;
         if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-            && let Some(stranger) = Stranger::in_answer(&seen, expected)
+            && let Some(foreign) = ForeignAgent::in_answer(&seen, expected)
         {
-            return Err(stranger.error(agent, state));
+            return Err(foreign.error(agent, state));
         }
         Ok(Applied(seen))
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::agent::{AgentError, Stranger, connect, endpoint, identity};
+use crate::agent::{AgentError, ForeignAgent, connect, endpoint, identity};
 use crate::cpis::{self, Alone, Connection, Cpis, Presence};
 use crate::effects::Effect;
 use crate::environment::Environment;
@@ -137,11 +137,11 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let answer = agent
             .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
-            .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&agent, expected)));
+            .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&agent, expected)));
         let (status, detail) = match answer {
             Ok(None) => (Status::There, format!("answers at {}", agent.address())),
-            Ok(Some(stranger)) => {
-                (Status::Drifted, format!("another agent answers at {}: {stranger}", agent.address()))
+            Ok(Some(foreign)) => {
+                (Status::Drifted, format!("another agent answers at {}: {foreign}", agent.address()))
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => (Status::Drifted, error.to_string()),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::repair::Site;
 use super::{Problem, ProblemKind, Repair};
-use crate::agent::{AgentError, Stranger};
+use crate::agent::{AgentError, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::{Presence, of_cpi};
 use crate::state::{Disk, Handle, Kind};
@@ -74,7 +74,7 @@ fn agent(site: &Site<'_>, vm: &Handle, patience: Duration) -> Result<Result<Vec<
     let answer = site
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
-        .and_then(|()| expected.map_or(Ok(None), |expected| Stranger::ask(&site.agent, &expected)));
+        .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&site.agent, &expected)));
     let problem = |kind, description, repairs| Problem { kind, handle: vm.clone(), description, repairs };
     match answer {
         Ok(None) => {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{CloudCheck, Problem, Repair};
-use crate::agent::{Agent, Before, Endpoint, Stranger, connect, endpoint};
+use crate::agent::{Agent, Before, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpi::Method;
 use crate::cpis::{self, Alone, Cpis, of_cpi};
 use crate::deploy::disk;
@@ -148,7 +148,7 @@ impl<'a> Site<'a> {
     /// Nobody else's agent is told anything.
     fn check_own(&self) -> Result<()> {
         let Some(expected) = self.cloud.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
-        match Stranger::ask(&self.agent, expected)? {
+        match ForeignAgent::ask(&self.agent, expected)? {
             None => Ok(()),
             Some(other) => {
                 Err(Error::environment(format!("the agent that answers is not the VM's own: {other}")))

@@ -1,4 +1,4 @@
-//! The VM on record and its agent, for commands that only speak to what is there.
+//! The VM on record and its agent, for commands that speak to a running VM alone.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::state::Store;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
-/// An environment whose agent answers, locked.
-pub(super) struct Existing {
+/// A locked environment whose agent answers.
+pub(super) struct ReachableEnvironment {
     pub(super) deployment: Deployment,
     agent: Agent,
     instance: String,
     _store: Store,
 }
 
-impl Existing {
+impl ReachableEnvironment {
     /// Finds the VM on record and waits until its own agent answers.
     pub(super) fn reach(
         environment: &Environment,
@@ -43,7 +43,12 @@ impl Existing {
         let state = store.state();
         let agent = contact(environment, endpoint, state, patience)?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
-        Ok(Existing { deployment, agent, instance: format!("instance '{instance}'"), _store: store })
+        Ok(ReachableEnvironment {
+            deployment,
+            agent,
+            instance: format!("instance '{instance}'"),
+            _store: store,
+        })
     }
 
     /// The jobs on it.
