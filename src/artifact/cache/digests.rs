@@ -52,17 +52,17 @@ impl Cache {
         {
             return Ok(known.digest.clone());
         }
-        let started = SystemTime::now();
+        let begun = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
-        self.learn(&stamp, started, &digest, None);
+        self.learn(&stamp, begun, &digest, None);
         Ok(digest)
     }
 
-    /// Stores the digest of a file that was read from `started` on and had this stamp then.
+    /// Stores the digest of a file that was read from `begun` on and had this stamp then.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
-    pub(super) fn learn(&self, stamp: &Stamp, started: SystemTime, digest: &Digest, artifact: Option<Named>) {
-        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, started) {
+    pub(super) fn learn(&self, stamp: &Stamp, begun: SystemTime, digest: &Digest, artifact: Option<Named>) {
+        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, begun) {
             let known = self.recall(stamp);
             let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.and(&known.digest));
             if let Ok(digest) = all {

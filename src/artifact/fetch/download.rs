@@ -1,7 +1,7 @@
-//! One URL to one file: status checked before anything else, hashed in passing, tried again and resumed.
+//! Downloads one URL to one file: checks the status, hashes while writing, retries and resumes.
 //!
-//! TLS is rustls with aws-lc. Servers are verified against the certificates of the operating system and not
-//! against a list in this binary.
+//! TLS is rustls with aws-lc. Servers are verified against the certificate authorities of the operating
+//! system, not against a list in this binary.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,38 +25,42 @@ use base::events::{Stage, Unit};
 use base::{Error, Result};
 use net::tls_roots;
 
-/// Pauses before further attempts. They begin again when an attempt got further than the one before.
+/// Pauses between attempts. They start again from the first when an attempt receives more than all before.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
-/// Attempts in all, for a server that breaks off again and again.
+/// Largest number of attempts, for a server that breaks every transfer.
 const ATTEMPTS: usize = 100;
-/// The longest pause that a server can ask for.
+/// Longest pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// How long to wait for an answer to begin.
+/// Timeout until the answer begins.
 const ANSWER: Duration = Duration::from_secs(60);
+/// Hint for a download that failed although it was retried.
+const RUN_AGAIN: &str = "check the network and the proxy variables, and run the command again. The download \
+                         continues where it stopped";
 
-/// What an attempt came to.
+/// A failed attempt.
 enum Failure {
-    /// Trying again may help: no connection, a broken one, a server that says it is overloaded.
-    Passing(Error, Option<Duration>),
-    /// Trying again will not help.
+    /// A retry may help: no connection, a broken one, an overloaded server. With the pause that the server
+    /// requests.
+    Temporary(Error, Option<Duration>),
+    /// A retry cannot help.
     Final(Error),
 }
 
-/// What came of an attempt that got the whole body.
+/// An attempt that completed the body.
 struct Complete {
-    /// None if the body was put together from several attempts.
+    /// Digest of the body. `None` if it was resumed, so that this attempt did not read all of it.
     digest: Option<Digest>,
 }
 
-/// The HTTP client of downloads, which gets its connections from `dialer`.
+/// Creates the HTTP client for downloads, with connections from `dialer`.
 pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
     let config =
         config().redirect_auth_headers(RedirectAuthHeaders::SameHost).max_idle_connections(0).build();
     ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
 }
 
-/// What every HTTP client here has in common that goes the way a [`Dialer`] knows.
+/// Returns the configuration that is common to all HTTP clients with connections from a [`Dialer`].
 pub(super) fn config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
         tls_roots::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
@@ -69,7 +73,7 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
         .http_status_as_error(false)
         .timeout_recv_response(Some(ANSWER))
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
-        // The dialer knows the proxies; ureq must not look for them in the environment.
+        // The dialer handles proxies. Without this, ureq reads them from the environment.
         .proxy(None)
 }
 
@@ -83,23 +87,24 @@ pub(super) struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Downloads into `file`, which is at `body` and may hold the beginning already. Returns the digest,
-    /// SHA-256 and the function of the expected one, which was checked. A file that is wrong is removed; one
-    /// that is incomplete stays, for the next run.
+    /// Downloads into `file`, whose path is `body` and which may already contain the beginning.
+    ///
+    /// Returns the checked digest by SHA-256 and by the strongest function of the expected digest. Removes a
+    /// file with a wrong digest, and leaves an incomplete one for the next run.
     pub(super) fn run(&self, file: &File, body: &Path) -> Result<Digest> {
         let result = self.fetch(file, body);
         match &result {
             Err(Failure::Final(_)) => remove(body),
-            // Only the beginning of a body has a tag.
+            // The tag is only needed for an incomplete body.
             Ok(_) => drop(fs::remove_file(tag_path(body))),
-            Err(Failure::Passing(..)) => {
+            Err(Failure::Temporary(..)) => {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                     remove(body);
                 }
             }
         }
         result.map_err(|failure| match failure {
-            Failure::Passing(error, _) | Failure::Final(error) => error,
+            Failure::Temporary(error, _) | Failure::Final(error) => error,
         })
     }
 
@@ -107,10 +112,10 @@ impl Download<'_> {
         let reading = |error| Failure::Final(Error::io(format!("reading '{}'", body.display()), error));
         let mut pauses = PAUSES.iter();
         let mut best = 0;
-        let mut afresh = false;
+        let mut restarted = false;
         for _ in 0..ATTEMPTS {
-            // What there is stays for the next run.
-            (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+            // An interruption is `Temporary`, so that the next run can resume.
+            (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
             match self.attempt(file, body) {
                 Ok(complete) => {
                     let resumed = complete.digest.is_none();
@@ -121,25 +126,28 @@ impl Download<'_> {
                     let name = format!("'{}'", self.url);
                     match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
                         Ok(()) => return Ok(digest),
-                        // The beginning was perhaps of another version.
-                        Err(_) if resumed && !afresh => {
-                            afresh = true;
+                        // The beginning may be that of another version of the file.
+                        Err(_) if resumed && !restarted => {
+                            restarted = true;
                             file.set_len(0).map_err(reading)?;
-                            self.stage.log_line("what was resumed is not what is expected; starting afresh");
+                            self.stage
+                                .log_line("the resumed file has the wrong digest; downloading all of it");
                         }
                         Err(error) => return Err(Failure::Final(error)),
                     }
                 }
                 Err(Failure::Final(error)) => return Err(Failure::Final(error)),
-                Err(Failure::Passing(error, asked)) => {
-                    (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
-                    let got = file.metadata().map_err(reading)?.len();
-                    if got > best {
-                        best = got;
+                Err(Failure::Temporary(error, requested)) => {
+                    (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
+                    let received = file.metadata().map_err(reading)?.len();
+                    if received > best {
+                        best = received;
                         pauses = PAUSES.iter();
                     }
-                    let Some(pause) = pauses.next() else { return Err(Failure::Passing(error, None)) };
-                    let pause = asked.map_or(*pause, |asked| asked.clamp(*pause, MAX_PAUSE));
+                    let Some(pause) = pauses.next() else {
+                        return Err(Failure::Temporary(error.with_hint(RUN_AGAIN), None));
+                    };
+                    let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
                     self.stage.log_line(format!(
                         "{}; trying again in {} ms",
                         error.chain().join(": "),
@@ -150,7 +158,8 @@ impl Download<'_> {
             }
         }
         let error = Error::environment(format!("downloading '{}' failed", self.url));
-        Err(Failure::Passing(error.with_source(format!("it broke off {ATTEMPTS} times")), None))
+        let error = error.with_source(format!("the transfer failed {ATTEMPTS} times"));
+        Err(Failure::Temporary(error.with_hint(RUN_AGAIN), None))
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {
@@ -159,11 +168,11 @@ impl Download<'_> {
         algorithms
     }
 
-    /// Sleeps, but not through a signal.
+    /// Sleeps. Returns early with an error if the run is interrupted.
     fn pause(&self, pause: Duration) -> Result<(), Failure> {
         let end = Instant::now() + pause;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+            (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
         Ok(())
@@ -177,21 +186,23 @@ impl Download<'_> {
         let writing = |error| Failure::Final(Error::io(format!("writing '{}'", body.display()), error));
         let have = file.metadata().map_err(writing)?.len();
         let tag = read_tag(body).filter(|_| have > 0);
-        // Without a tag only the expected digest can tell whether the parts belong together.
+        // Parts of different versions are detected by the tag or by the expected digest. Without both, the
+        // download starts again.
         let resume = have > 0 && (tag.is_some() || self.expected.is_some());
-        let mut response = self.ask(resume.then_some(have), tag.as_deref())?;
+        let mut response = self.request(resume.then_some(have), tag.as_deref())?;
         let (start, total) = match response.status() {
             StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
                 Some((start, total)) if start == have => (start, total),
                 _ => {
                     file.set_len(0).map_err(writing)?;
-                    let error = self.failed("the server answered with another part than was asked for");
-                    return Err(Failure::Passing(error, None));
+                    let error = self.failed("the server sent another part of the file than requested");
+                    return Err(Failure::Temporary(error, None));
                 }
             },
             StatusCode::RANGE_NOT_SATISFIABLE if resume => {
                 file.set_len(0).map_err(writing)?;
-                return Err(Failure::Passing(self.failed("the server has no more of it"), None));
+                let error = self.failed("the file on the server is shorter than the part already received");
+                return Err(Failure::Temporary(error, None));
             }
             StatusCode::OK => {
                 file.set_len(0).map_err(writing)?;
@@ -206,12 +217,12 @@ impl Download<'_> {
         writer.seek(SeekFrom::Start(start)).map_err(writing)?;
         let mut reader = response.body_mut().as_reader();
         let mut buffer = vec![0; 128 << 10];
-        let (mut done, mut told) = (start, Instant::now());
+        let (mut done, mut reported) = (start, Instant::now());
         self.stage.progress(done, total, Unit::Bytes);
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result.map_err(|error| Failure::Passing(self.failed(error), None))?,
+                result => result.map_err(|error| Failure::Temporary(self.failed(error), None))?,
             };
             if count == 0 {
                 break;
@@ -222,24 +233,26 @@ impl Download<'_> {
             writer.write_all(&buffer[..count]).map_err(writing)?;
             done += count as u64;
             if done > limit {
-                return Err(Failure::Final(self.failed(format!("it is larger than {limit} bytes"))));
+                return Err(Failure::Final(self.failed(format!("the file is larger than {limit} bytes"))));
             }
-            if told.elapsed() >= Duration::from_millis(100) {
-                told = Instant::now();
+            if reported.elapsed() >= Duration::from_millis(100) {
+                reported = Instant::now();
                 self.stage.progress(done, total, Unit::Bytes);
-                (self.interrupted)().map_err(|error| Failure::Passing(error, None))?;
+                (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
             }
         }
         if let Some(total) = total.filter(|total| *total != done) {
             let reason = format!("the connection ended after {done} of {total} bytes");
-            return Err(Failure::Passing(self.failed(reason), None));
+            return Err(Failure::Temporary(self.failed(reason), None));
         }
         self.stage.progress(done, total, Unit::Bytes);
         file.sync_all().map_err(writing)?;
         Ok(Complete { digest: hasher.map(Hasher::finish) })
     }
 
-    fn ask(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, Failure> {
+    /// Sends the request. `from` is the first byte wanted, and `tag` the entity tag that the file must still
+    /// have.
+    fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, Failure> {
         let address = self.url.without_user();
         let mut request = self.agent.get(&address);
         if let Some((user, password)) = self.url.user() {
@@ -252,14 +265,14 @@ impl Download<'_> {
             }
         }
         request.call().map_err(|error| {
-            let passing = match &error {
-                // Refused by a proxy, or a key that cannot be used.
+            let temporary = match &error {
+                // Proxies that refuse and unusable keys are reported as PermissionDenied.
                 ureq::Error::Io(error) => error.kind() != io::ErrorKind::PermissionDenied,
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
             let error = self.failed(without_secrets(&error.to_string()));
-            if passing { Failure::Passing(error, None) } else { Failure::Final(error) }
+            if temporary { Failure::Temporary(error, None) } else { Failure::Final(error) }
         })
     }
 
@@ -267,15 +280,17 @@ impl Download<'_> {
         let error = self.failed(format!("the server answered {status}"));
         match status.as_u16() {
             408 | 425 | 429 | 500..=599 => {
-                Failure::Passing(error, number(headers, "retry-after").map(Duration::from_secs))
+                Failure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
             }
-            401 | 403 => Failure::Final(error.with_hint("check the credentials in the URL")),
-            _ => Failure::Final(error.with_hint("check the URL")),
+            401 | 403 => Failure::Final(
+                error.with_hint("check the credentials in the URL: https://USER:PASSWORD@HOST/PATH"),
+            ),
+            _ => Failure::Final(error.with_hint(format!("check the URL: curl -IL '{}'", self.url))),
         }
     }
 }
 
-/// Error texts may quote URLs, and those may carry signatures.
+/// Shortens URLs in an error text, because they may contain passwords and signatures.
 fn without_secrets(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("http") {
         Some(at) if word[at..].contains("://") => format!("{}{}", &word[..at], HttpUrl::new(&word[at..])),
@@ -288,7 +303,7 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// `Content-Range: bytes 7-20/21`: the first byte, and how many there are in all.
+/// Returns the first byte and the total number of bytes from `Content-Range: bytes 7-20/21`.
 fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get("content-range")?.to_str().ok()?;
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
@@ -296,7 +311,7 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     Some((start.trim().parse().ok()?, total.trim().parse().ok()))
 }
 
-/// Where the entity tag of an incomplete body is kept, which says whether the rest still fits.
+/// Returns the path of the entity tag of an incomplete body. The rest fits if the server still has that tag.
 fn tag_path(body: &Path) -> PathBuf {
     body.with_extension("etag")
 }
@@ -307,14 +322,14 @@ fn read_tag(body: &Path) -> Option<String> {
 
 fn write_tag(body: &Path, headers: &HeaderMap) {
     let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
-    // A weak tag does not promise the same bytes.
-    let kept = if tag.starts_with('"') && tag.len() < 1024 {
+    // Files with the same weak tag (`W/"…"`) may differ in their bytes.
+    let written = if tag.starts_with('"') && tag.len() < 1024 {
         fs::write(tag_path(body), tag)
     } else {
         fs::remove_file(tag_path(body))
     };
-    // Without it the next attempt relies on the digest alone.
-    let _ = kept;
+    // Without a tag the next attempt relies on the digest alone.
+    let _ = written;
 }
 
 fn remove(body: &Path) {
@@ -334,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_range_says_where_it_begins() {
+    fn a_content_range_gives_start_and_total() {
         let of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("content-range", text.parse().unwrap());

@@ -1,8 +1,8 @@
-//! Brings artifacts to this machine: `http://` and `https://` URLs are downloaded into the [`Cache`], once.
+//! Downloads artifacts from `http://` and `https://` URLs into the [`Cache`], each once.
 //!
-//! A [`Fetcher`] serves a whole run, from several threads at once. Requests go the way the proxy variables
-//! say; a broken transfer is resumed, by this run or the next, and verified as a whole afterwards. Nothing is
-//! used whose digest is not the expected one, wherever it comes from.
+//! A [`Fetcher`] serves a whole run and several threads. Requests use the proxies of the environment
+//! variables. A broken transfer is resumed, by this run or the next one, and then verified as a whole. A file
+//! is used only if it has the expected digest.
 
 mod download;
 mod proxy;
@@ -30,35 +30,39 @@ use wire::{Dialer, Unresolved};
 
 pub use relay::relay;
 
-/// An HTTP client for requests that are small, many, and not to be redirected. It goes the way that `variables` (an
-/// environment) say, and gives each request `patience`. Also returns what must not be shown: passwords of proxies.
-pub fn client(variables: &[(String, String)], patience: Duration) -> Result<(ureq::Agent, Vec<String>)> {
+/// Creates an HTTP client for many small requests. It does not follow redirects.
+///
+/// `variables` are environment variables, from which it takes its proxies. `timeout` is for a whole request.
+/// Also returns the passwords of the proxies, which must be redacted. An error names the variable that is not
+/// valid.
+pub fn client(variables: &[(String, String)], timeout: Duration) -> Result<(ureq::Agent, Vec<String>)> {
     let proxies = Proxies::from_variables(variables)?;
     let secrets = proxies.secrets();
     let dialer = Dialer::new(proxies, Arc::new(|| Ok(())));
-    let config = download::config().timeout_global(Some(patience)).max_redirects(0);
+    let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
     Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved), secrets))
 }
 
-/// Answers with an error when the run is to stop.
+/// Returns an error if the run was interrupted.
 pub type Interrupted = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// How often to look whether another process is done with the same download.
+/// Interval between attempts to lock a download that another process holds.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Downloads artifacts into a cache.
 pub struct Fetcher<'c> {
     cache: &'c Cache,
     dialer: Dialer,
-    /// Made for the first download: reading whom the operating system trusts takes a run longer than all the rest.
+    /// Created for the first download, because loading the system's certificate authorities takes long.
     agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
     interrupted: Interrupted,
 }
 
 impl<'c> Fetcher<'c> {
-    /// A fetcher that fills `cache` and goes the way that `variables` (an environment) say.
+    /// Creates a fetcher that fills `cache` and takes its proxies from the environment variables `variables`.
+    /// An error names the variable that is not valid.
     pub fn new(cache: &'c Cache, variables: &[(String, String)], interrupted: Interrupted) -> Result<Self> {
         let proxies = Proxies::from_variables(variables)?;
         let secrets = proxies.secrets();
@@ -66,14 +70,16 @@ impl<'c> Fetcher<'c> {
         Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupted })
     }
 
-    /// What must not be shown: passwords of proxies.
+    /// Returns the passwords of the proxies, which must be redacted.
     pub fn secrets(&self) -> &[String] {
         &self.secrets
     }
 
-    /// Makes sure that the artifact is on this machine. A remote one is downloaded, unless the cache has it,
-    /// under a stage of its own that names `what` ("release 'bosh'"), and is what `expected` says. A local one
-    /// is only looked at: [`Cache::identify`] checks it.
+    /// Returns the artifact as a file or directory on this machine.
+    ///
+    /// Downloads a remote artifact unless the cache has it, and checks its digest against `expected`. The
+    /// stage of a download names `what` ("release 'bosh'"). [`Cache::identify`] checks the digest of a local
+    /// artifact.
     pub fn obtain(
         &self,
         location: &Location,
@@ -94,7 +100,7 @@ impl<'c> Fetcher<'c> {
         what: &str,
         reporter: &Reporter,
     ) -> Result<PathBuf> {
-        if let Some(path) = self.kept(expected)? {
+        if let Some(path) = self.cached(expected)? {
             return Ok(path);
         }
         let stage = reporter.stage(format!("Downloading {what}"));
@@ -104,14 +110,14 @@ impl<'c> Fetcher<'c> {
             expected.map(ToString::to_string).unwrap_or_default()
         ))?;
         let file = self.lock(&body, &stage)?;
-        // Another process may have fetched it while this one waited.
-        if let Some(path) = self.kept(expected)? {
+        // Another process may have downloaded it while this one waited for the lock.
+        if let Some(path) = self.cached(expected)? {
             let _ = fs::remove_file(&body);
             stage.skip("another run has downloaded it");
             return Ok(path);
         }
         if let Some(path) = expected.and_then(|expected| self.cache.find(expected)) {
-            stage.log_line(format!("'{}' is damaged and is fetched again", path.display()));
+            stage.log_line(format!("'{}' is damaged; downloading it again", path.display()));
             self.cache.discard(&path);
         }
         let agent = self.agent.get_or_init(|| download::agent(self.dialer.clone()));
@@ -122,8 +128,8 @@ impl<'c> Fetcher<'c> {
         Ok(path)
     }
 
-    /// The file with this digest that the cache has, verified.
-    fn kept(&self, expected: Option<&Digest>) -> Result<Option<PathBuf>> {
+    /// Returns the verified file with this digest from the cache.
+    fn cached(&self, expected: Option<&Digest>) -> Result<Option<PathBuf>> {
         let Some(expected) = expected else { return Ok(None) };
         let Some(path) = self.cache.find(expected) else { return Ok(None) };
         let wanted = [Algorithm::Sha256, expected.strongest()];
@@ -133,31 +139,31 @@ impl<'c> Fetcher<'c> {
                 Ok(Some(path))
             }
             Ok(_) => Ok(None),
-            // Pruned a moment ago, perhaps.
+            // Another process may have removed it.
             Err(_) if !path.exists() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens the file that is to be downloaded, when no other process is at it.
+    /// Opens and locks the file of an unfinished download. Waits while another process holds the lock.
     fn lock(&self, body: &Path, stage: &Stage) -> Result<File> {
         let failed = |error| Error::io(format!("opening '{}'", body.display()), error);
-        let mut told = false;
+        let mut announced = false;
         loop {
             let mut options = File::options();
             let file =
                 options.read(true).write(true).create(true).truncate(false).open(body).map_err(failed)?;
             match file.try_lock() {
-                // The one before may have moved the file away.
+                // The previous holder of the lock may have moved the file into the cache.
                 Ok(()) if same_file(&file, body) => return Ok(file),
                 Ok(()) => continue,
-                // Without locks, digests still keep what is wrong out.
+                // On a file system without locks, the digest still detects a damaged file.
                 Err(TryLockError::Error(_)) => return Ok(file),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !told {
-                told = true;
-                stage.log_line("another run is downloading it; waiting");
+            if !announced {
+                announced = true;
+                stage.log_line("waiting for another run that downloads the same file");
             }
             (self.interrupted)()?;
             std::thread::sleep(POLL);

@@ -1,13 +1,13 @@
-//! Which way a request goes: the proxy variables.
+//! Selects the proxy of a request from the environment variables.
 //!
-//! - `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case, as Go's `httpproxy` reads them:
-//!   a request to this machine itself never goes through them.
-//! - `BOSH_ALL_PROXY` is the way to everything, the HTTP proxies included: `socks5://[USER:PASSWORD@]HOST:PORT`,
-//!   or `ssh+socks5://[USER@]HOST:PORT?private-key=PATH`, which goes through a jumpbox (docs-bosh
-//!   `cli-env-vars.md`, `cli-tunnel.md`).
+//! - `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case, are read as in Go's `httpproxy`:
+//!   a request to this machine itself never uses these proxies.
+//! - `BOSH_ALL_PROXY` is for all connections, also those to the HTTP proxies. It is
+//!   `socks5://[USER:PASSWORD@]HOST:PORT`, or `ssh+socks5://[USER@]HOST:PORT?private-key=PATH` for a jumpbox
+//!   (docs-bosh `cli-env-vars.md`, `cli-tunnel.md`).
 //!
-//! In `NO_PROXY` an entry is a host (with the hosts below it), `.domain` (only those below it), an address, a
-//! network such as `10.0.0.0/8`, or `*`; each may end in `:PORT`.
+//! An entry of `NO_PROXY` is a host (also for the hosts below it), `.domain` (only for the hosts below it),
+//! an address, a network such as `10.0.0.0/8`, or `*`. Each may end in `:PORT`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use base::{Error, Result};
 /// User and password of a proxy.
 pub(super) type Credentials = (String, String);
 
-/// A proxy's address. Shows itself without credentials.
+/// A proxy's address. Displays without credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Proxy {
     pub(super) host: String,
@@ -41,19 +41,19 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// How connections are made.
+/// The route of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,
     Socks5(Proxy),
-    /// Through the machine that this SSH server runs on.
+    /// Through a jumpbox, the machine of this SSH server.
     Ssh {
         server: Proxy,
         private_key: PathBuf,
     },
 }
 
-/// What the variables say.
+/// The proxies and exceptions from the environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proxies {
     http: Option<Proxy>,
@@ -73,14 +73,14 @@ enum ExceptedHost {
     Any,
     Address(IpAddr),
     Network(ipnet::IpNet),
-    /// The name and everything below it.
+    /// The host of this name and those below it.
     Name(String),
-    /// Only what is below it; without the leading dot.
+    /// Only the hosts below this domain, which has no leading dot.
     Below(String),
 }
 
 impl Proxies {
-    /// Reads the variables; an error names the one that is wrong.
+    /// Reads the variables. An error names the one that is not valid.
     pub(super) fn from_variables(variables: &[(String, String)]) -> Result<Self> {
         let get = |names: [&'static str; 2]| {
             names.into_iter().find_map(|name| {
@@ -102,24 +102,24 @@ impl Proxies {
         })
     }
 
-    /// The way that a URL as of `BOSH_ALL_PROXY` says, to everything.
+    /// Uses the proxy `url`, in the form of `BOSH_ALL_PROXY`, for all connections.
     pub(super) fn through(url: &str) -> Result<Self> {
         let all = all_proxy("the SOCKS proxy", url)?;
         Ok(Proxies { http: None, https: None, all, exceptions: Vec::new() })
     }
 
-    /// The HTTP proxy that a request to this host goes to.
+    /// Returns the HTTP proxy for a request to this host.
     pub(super) fn http(&self, tls: bool, host: &str, port: u16) -> Option<&Proxy> {
         let proxy = if tls { self.https.as_ref() } else { self.http.as_ref() };
         proxy.filter(|_| !is_this_machine(host) && !self.excepted(host, port))
     }
 
-    /// How to connect to this host.
+    /// Returns the route to this host.
     pub(super) fn way(&self, host: &str, port: u16) -> &Way {
         if self.excepted(host, port) { &Way::Direct } else { &self.all }
     }
 
-    /// What must not be shown.
+    /// Returns the passwords, which must be redacted.
     pub(super) fn secrets(&self) -> Vec<String> {
         let all = match &self.all {
             Way::Direct => None,
@@ -140,7 +140,7 @@ fn http_proxy(name: &str, value: &str) -> Result<Proxy> {
     let url = parse(name, &with_scheme)?;
     match url.scheme() {
         "http" => proxy(name, &url, 80),
-        other => Err(Error::invalid(format!("{name} names a '{other}://' proxy, which is not supported"))
+        other => Err(Error::invalid(format!("{name} has the unsupported scheme '{other}://'"))
             .with_hint("use http://[USER:PASSWORD@]HOST:PORT, or BOSH_ALL_PROXY=socks5://HOST:PORT")),
     }
 }
@@ -153,7 +153,7 @@ fn all_proxy(name: &str, value: &str) -> Result<Way> {
             let key =
                 url.query_pairs().find(|(key, _)| key == "private-key").map(|(_, path)| path.into_owned());
             let private_key = key.filter(|path| !path.is_empty()).ok_or_else(|| {
-                Error::invalid(format!("{name} has no private-key"))
+                Error::invalid(format!("{name} has no `private-key`"))
                     .with_hint("write ssh+socks5://USER@HOST:PORT?private-key=PATH")
             })?;
             let mut server = proxy(name, &url, 22)?;
@@ -162,25 +162,31 @@ fn all_proxy(name: &str, value: &str) -> Result<Way> {
             }
             Ok(Way::Ssh { server, private_key: PathBuf::from(private_key) })
         }
-        other => Err(Error::invalid(format!("{name} names a '{other}://' proxy, which is not supported"))
+        other => Err(Error::invalid(format!("{name} has the unsupported scheme '{other}://'"))
             .with_hint("use socks5://HOST:PORT or ssh+socks5://USER@HOST:PORT?private-key=PATH")),
     }
 }
 
 fn parse(name: &str, value: &str) -> Result<Url> {
-    // The value is not shown: it may hold a password.
-    Url::parse(value.trim()).map_err(|error| Error::invalid(format!("{name} is no URL")).with_source(error))
+    // The value may contain a password, and is not part of the error.
+    Url::parse(value.trim()).map_err(|error| {
+        Error::invalid(format!("{name} is not a valid URL"))
+            .with_source(error)
+            .with_hint("write SCHEME://[USER:PASSWORD@]HOST:PORT, with special characters percent-encoded")
+    })
 }
 
 fn proxy(name: &str, url: &Url, default_port: u16) -> Result<Proxy> {
     let host = url.host_str().filter(|host| !host.is_empty());
-    let host = host.ok_or_else(|| Error::invalid(format!("{name} names no host")))?;
+    let host = host.ok_or_else(|| {
+        Error::invalid(format!("{name} has no host")).with_hint("write SCHEME://[USER:PASSWORD@]HOST:PORT")
+    })?;
     let credentials = (!url.username().is_empty())
         .then(|| (percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())));
     Ok(Proxy { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
 }
 
-/// Without the brackets of an IPv6 address and the dot of a complete name.
+/// Removes the brackets of an IPv6 address and the trailing dot of a name.
 fn bare(host: &str) -> &str {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     inner.strip_suffix('.').unwrap_or(inner)
@@ -219,7 +225,7 @@ impl Exception {
         Some(Exception { host, port })
     }
 
-    /// `host` is bare and in lower case.
+    /// Returns true for a host in this exception. `host` is in lower case and has passed through [`bare`].
     fn matches(&self, host: &str, port: u16) -> bool {
         let below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
         let fits = match &self.host {
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_its_variable_in_either_case() {
+    fn each_scheme_has_a_variable_in_upper_and_lower_case() {
         let set = proxies(&[("HTTP_PROXY", "http://p:3128"), ("https_proxy", "q")]).unwrap();
         assert_eq!(shown(set.http(false, "a.com", 80)), "p:3128");
         assert_eq!(shown(set.http(true, "a.com", 443)), "q:80");
@@ -308,8 +314,8 @@ mod tests {
         let Way::Ssh { server, private_key } = ssh.way("a.com", 80) else { panic!("{ssh:?}") };
         assert_eq!((server.to_string().as_str(), private_key.to_str()), ("j:2222", Some("/k ey")));
         assert_eq!(server.credentials, Some(("me".into(), String::new())));
-        let nobody = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://j?private-key=k")]).unwrap();
-        let Way::Ssh { server, .. } = nobody.way("a.com", 80) else { panic!("{nobody:?}") };
+        let no_user = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://j?private-key=k")]).unwrap();
+        let Way::Ssh { server, .. } = no_user.way("a.com", 80) else { panic!("{no_user:?}") };
         assert_eq!((server.port, server.credentials.as_ref().unwrap().0.as_str()), (22, "jumpbox"));
     }
 

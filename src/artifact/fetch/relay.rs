@@ -1,5 +1,4 @@
-//! A connection through a proxy for a program that wants it on its standard input and output, as ssh wants its
-//! `ProxyCommand`.
+//! A connection through a proxy on the standard input and output of a program, for the `ProxyCommand` of ssh.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -9,11 +8,11 @@ use super::proxy::Proxies;
 use super::wire::Dialer;
 use base::{Error, Result};
 
-/// What stands for no timeout: who speaks through here knows when to give up.
+/// Timeout of reads and writes, in effect none: ssh has timeouts of its own.
 const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Connects to `host` through the proxy at `url`, which is as `BOSH_ALL_PROXY` has it, and copies both ways until one
-/// side ends.
+/// Connects to `host` through the proxy `url`, and copies in both directions until the connection ends. `url`
+/// has the form of `BOSH_ALL_PROXY`.
 pub fn relay(
     url: &str,
     host: &str,
@@ -25,17 +24,17 @@ pub fn relay(
     let failed = |error| Error::io(format!("connecting to {host}:{port}"), error);
     let mut stream = dialer.dial(host, port).map_err(failed)?;
     stream.set_timeouts(YEAR, YEAR).map_err(failed)?;
-    let mut there = stream.another().map_err(failed)?;
-    // It ends with this program: what is read when the other side has gone is of no use.
+    let mut remote = stream.another().map_err(failed)?;
+    // The thread is not joined. It may wait for input when the connection has ended.
     std::thread::Builder::new()
         .name("relay".into())
-        .spawn(move || copy(&mut input, &mut there))
+        .spawn(move || copy(&mut input, &mut remote))
         .map_err(|error| Error::io("starting a thread", error))?;
     copy(&mut stream, &mut output)
         .map_err(|error| Error::io(format!("the connection to {host}:{port}"), error))
 }
 
-/// Copies what comes as it comes.
+/// Copies until the end, and flushes after each read.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 32 * 1024];
     loop {

@@ -1,4 +1,4 @@
-//! The client's side of SOCKS 5 (RFC 1928) with user and password (RFC 1929). Names are resolved by the proxy.
+//! A SOCKS 5 client (RFC 1928) with user and password (RFC 1929). The proxy resolves host names.
 
 use std::io::{self, Read, Write};
 
@@ -8,7 +8,8 @@ const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 
-/// Asks the proxy at the other end of `stream` for a connection to `host`; afterwards the stream is that.
+/// Asks the proxy at the other end of `stream` for a connection to `host`. On success `stream` leads to
+/// `host`. An error of kind `PermissionDenied` is permanent.
 pub(super) fn connect(
     stream: &mut (impl Read + Write + ?Sized),
     host: &str,
@@ -38,8 +39,8 @@ pub(super) fn connect(
                 return Err(refused("the SOCKS proxy refuses user and password"));
             }
         }
-        (_, None) => return Err(refused("the SOCKS proxy wants a user and password")),
-        (_, Some(_)) => return Err(refused("the SOCKS proxy takes no user and password")),
+        (_, None) => return Err(refused("the SOCKS proxy requires a user and a password")),
+        (_, Some(_)) => return Err(refused("the SOCKS proxy does not support user and password")),
     }
     let mut request = vec![VERSION, 1, 0];
     match host.parse() {
@@ -62,7 +63,7 @@ pub(super) fn connect(
     if status != 0 {
         return Err(failure(status));
     }
-    // The address the proxy uses is of no interest, but it must be out of the way.
+    // The proxy's own address follows. It must be read, but is not used.
     let rest = match kind {
         1 => 4,
         4 => 16,
@@ -70,7 +71,7 @@ pub(super) fn connect(
             let [length] = take(stream)?;
             usize::from(length)
         }
-        _ => return Err(refused("the SOCKS proxy's answer cannot be understood")),
+        _ => return Err(refused("the answer of the SOCKS proxy is not valid")),
     };
     stream.read_exact(&mut vec![0; rest + 2])
 }
@@ -82,10 +83,11 @@ fn take<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<[u8; N]
 }
 
 fn length(text: &str) -> io::Result<u8> {
-    u8::try_from(text.len()).map_err(|_| refused("SOCKS 5 takes at most 255 bytes of name, user or password"))
+    u8::try_from(text.len())
+        .map_err(|_| refused("host, user and password may have at most 255 bytes each in SOCKS 5"))
 }
 
-/// A failure that another attempt does not change.
+/// Returns an error for a failure that a retry cannot change.
 fn refused(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
@@ -95,9 +97,9 @@ fn failure(status: u8) -> io::Error {
         2 => (io::ErrorKind::PermissionDenied, "does not allow the connection"),
         3 => (io::ErrorKind::NetworkUnreachable, "cannot reach the network"),
         4 => (io::ErrorKind::HostUnreachable, "cannot reach the host"),
-        5 => (io::ErrorKind::ConnectionRefused, "was refused the connection"),
-        6 => (io::ErrorKind::TimedOut, "waited too long for the host"),
-        7 | 8 => (io::ErrorKind::PermissionDenied, "cannot make such a connection"),
+        5 => (io::ErrorKind::ConnectionRefused, "reports that the host refused the connection"),
+        6 => (io::ErrorKind::TimedOut, "reports that the host did not answer in time"),
+        7 | 8 => (io::ErrorKind::PermissionDenied, "does not support this type of connection"),
         _ => (io::ErrorKind::Other, "failed to connect"),
     };
     io::Error::new(kind, format!("the SOCKS proxy {text}"))
@@ -107,7 +109,7 @@ fn failure(status: u8) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A stream that yields prepared bytes and keeps what is written.
+    /// A stream that returns prepared bytes and records the bytes written to it.
     struct Script(io::Cursor<Vec<u8>>, Vec<u8>);
 
     impl Read for Script {
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_left_to_the_proxy_and_nothing_is_read_too_much() {
+    fn a_name_is_sent_unresolved_and_only_the_answer_is_read() {
         let answer = [5, 0, 5, 0, 0, 1, 1, 2, 3, 4, 0, 80, b'H'];
         let (result, sent, read) = talk(&answer, "a.com", None);
         result.unwrap();
@@ -147,19 +149,19 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_are_given_when_asked_for() {
-        let who = ("me".to_owned(), "pw".to_owned());
-        let (result, sent, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&who));
+    fn user_and_password_are_sent_when_required() {
+        let login = ("me".to_owned(), "pw".to_owned());
+        let (result, sent, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&login));
         result.unwrap();
         assert_eq!(&sent[..11], b"\x05\x02\x00\x02\x01\x02me\x02pw");
-        let (result, _, _) = talk(&[5, 2, 1, 1], "a", Some(&who));
+        let (result, _, _) = talk(&[5, 2, 1, 1], "a", Some(&login));
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         let (result, _, _) = talk(&[5, 0xff], "a", None);
-        assert!(result.unwrap_err().to_string().contains("wants a user"));
+        assert!(result.unwrap_err().to_string().contains("requires a user"));
     }
 
     #[test]
-    fn failures_are_told_apart() {
+    fn failures_have_different_kinds() {
         let (result, _, _) = talk(&[5, 0, 5, 5, 0, 1], "a", None);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(talk(b"HTTP/1.1 400", "a", None).0.is_err());

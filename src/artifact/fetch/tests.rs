@@ -7,16 +7,16 @@ use crate::tarballs::{sha1, sha256, sha512};
 use base::ErrorKind;
 use base::events::{Event, Sink};
 
-/// A cache of its own for one test, and what was said.
+/// A cache for one test, with the events of its downloads.
 struct World {
     directory: tempfile::TempDir,
     variables: Vec<(String, String)>,
-    heard: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<Event>>>,
 }
 
-struct Ear(Arc<Mutex<Vec<Event>>>);
+struct Recorder(Arc<Mutex<Vec<Event>>>);
 
-impl Sink for Ear {
+impl Sink for Recorder {
     fn emit(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
@@ -24,7 +24,7 @@ impl Sink for Ear {
 
 impl World {
     fn new() -> Self {
-        World { directory: tempfile::tempdir().unwrap(), variables: Vec::new(), heard: Arc::default() }
+        World { directory: tempfile::tempdir().unwrap(), variables: Vec::new(), events: Arc::default() }
     }
 
     fn with(name: &str, value: impl Into<String>) -> Self {
@@ -45,7 +45,7 @@ impl World {
         let fetcher = Fetcher::new(&cache, &self.variables, Arc::new(interrupted))?;
         let location = Location::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
-        let reporter = Reporter::new(Arc::new(Ear(Arc::clone(&self.heard))));
+        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
         fetcher.obtain(&location, expected.as_ref(), "release 'x'", &reporter)
     }
 
@@ -53,7 +53,7 @@ impl World {
         self.obtain_unless(url, expected, || Ok(())).map(|source| fs::read(source.path).unwrap())
     }
 
-    /// Names of the files in a part of the cache.
+    /// Returns the names of the files in a directory of the cache.
     fn files(&self, part: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root().join(part)).into_iter().flatten();
         let mut names: Vec<String> =
@@ -62,8 +62,8 @@ impl World {
         names
     }
 
-    fn heard(&self) -> String {
-        format!("{:?}", self.heard.lock().unwrap())
+    fn log(&self) -> String {
+        format!("{:?}", self.events.lock().unwrap())
     }
 }
 
@@ -72,7 +72,7 @@ fn text(error: &Error) -> String {
 }
 
 #[test]
-fn a_download_is_verified_and_kept() {
+fn a_download_is_verified_and_cached() {
     let world = World::new();
     let server = Server::of_file(b"content");
     let url = server.url("/x.tgz");
@@ -85,13 +85,13 @@ fn a_download_is_verified_and_kept() {
     assert_eq!(
         requests.len(),
         2,
-        "the first and, because SHA-1 was not computed then, the second: {requests:?}"
+        "one for SHA-256, and one for SHA-1, which was not computed before: {requests:?}"
     );
     assert_eq!(requests[0].line, "GET /x.tgz HTTP/1.1");
     assert!(world.files("partial").is_empty());
     assert_eq!(world.files("downloads").len(), 2);
-    assert!(world.heard().contains("Downloading release 'x'") && world.heard().contains("StageProgress"));
-    // Another place with the same content is not asked at all.
+    assert!(world.log().contains("Downloading release 'x'") && world.log().contains("StageProgress"));
+    // A file with the same digest is taken from the cache, without a request to its URL.
     assert_eq!(world.obtain("http://nowhere.invalid/y.tgz", Some(&sha1(b"content"))).unwrap(), b"content");
 }
 
@@ -107,7 +107,7 @@ fn a_wrong_digest_leaves_no_file() {
 }
 
 #[test]
-fn the_status_comes_before_the_digest_and_is_not_asked_again() {
+fn an_error_status_is_reported_at_once_and_not_retried() {
     for (status, hint) in [("404 Not Found", "check the URL"), ("401 Unauthorized", "credentials")] {
         let world = World::new();
         let server = Server::start(move |_, _| answer(status, &[], b"<html>"));
@@ -143,11 +143,11 @@ fn a_broken_transfer_is_resumed_and_verified_as_a_whole() {
     assert_eq!(requests[1].header("range"), None);
     assert!(0 < from(2) && from(2) < from(3), "{requests:?}");
     assert_eq!(requests[2].header("if-range"), Some("\"v1\""));
-    assert!(world.heard().contains("trying again"), "{}", world.heard());
+    assert!(world.log().contains("trying again"), "{}", world.log());
 }
 
 #[test]
-fn what_a_run_left_is_resumed_by_the_next() {
+fn an_unfinished_download_is_resumed_by_the_next_run() {
     let world = World::new();
     let content = vec![7; 500_000];
     let body = content.clone();
@@ -173,7 +173,7 @@ fn what_a_run_left_is_resumed_by_the_next() {
 }
 
 #[test]
-fn a_beginning_of_another_version_is_dropped() {
+fn the_beginning_of_another_version_is_discarded() {
     for honest in [true, false] {
         let world = World::new();
         let (old, new) = (vec![1; 300_000], vec![2; 300_000]);
@@ -184,7 +184,7 @@ fn a_beginning_of_another_version_is_dropped() {
                 broken.truncate(200_000);
                 broken
             }
-            // One that does not tell versions apart hands out the rest.
+            // A server with the same tag for both versions sends the rest of the new one.
             _ if honest => part(request, &new, "\"new\""),
             _ => part(request, &new, "\"old\""),
         });
@@ -195,7 +195,7 @@ fn a_beginning_of_another_version_is_dropped() {
 }
 
 #[test]
-fn a_damaged_file_in_the_cache_is_fetched_again() {
+fn a_damaged_file_in_the_cache_is_downloaded_again() {
     let world = World::new();
     let server = Server::of_file(b"content");
     let expected = sha256(b"content");
@@ -203,11 +203,11 @@ fn a_damaged_file_in_the_cache_is_fetched_again() {
     fs::write(&path, b"c0ntent").unwrap();
     assert_eq!(world.obtain(&server.url("/x.tgz"), Some(&expected)).unwrap(), b"content");
     assert_eq!(server.requests().len(), 2);
-    assert!(world.heard().contains("is damaged"), "{}", world.heard());
+    assert!(world.log().contains("is damaged"), "{}", world.log());
 }
 
 #[test]
-fn several_at_once_download_once() {
+fn a_file_wanted_by_several_threads_is_downloaded_once() {
     let world = World::new();
     let server = Server::start(|request, _| {
         std::thread::sleep(Duration::from_millis(300));
@@ -223,12 +223,12 @@ fn several_at_once_download_once() {
 }
 
 #[test]
-fn credentials_are_sent_and_not_shown() {
+fn credentials_are_sent_but_not_displayed() {
     let world = World::new();
     let server = Server::start(|_, _| answer("403 Forbidden", &[], b""));
     let url = format!("http://user:s3cr%65t@127.0.0.1:{}/x.tgz?token=t0ken", server.port());
     let error = world.obtain(&url, None).unwrap_err();
-    let shown = text(&error) + &world.heard();
+    let shown = text(&error) + &world.log();
     assert!(!shown.contains("s3cret") && !shown.contains("s3cr%65t") && !shown.contains("t0ken"), "{shown}");
     assert!(shown.contains("credentials"), "{shown}");
     let requests = server.requests();
@@ -238,7 +238,7 @@ fn credentials_are_sent_and_not_shown() {
 }
 
 #[test]
-fn a_redirect_is_followed_but_credentials_stay_with_their_host() {
+fn a_redirect_to_another_host_gets_no_credentials() {
     let world = World::new();
     let there = Server::of_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", there.port());
@@ -247,24 +247,24 @@ fn a_redirect_is_followed_but_credentials_stay_with_their_host() {
     assert_eq!(world.obtain(&url, Some(&sha256(b"content"))).unwrap(), b"content");
     assert!(here.requests()[0].header("authorization").is_some());
     assert!(there.requests()[0].header("authorization").is_none());
-    assert!(!world.heard().contains("s3cret"));
+    assert!(!world.log().contains("s3cret"));
 }
 
 #[test]
-fn nobody_there_is_an_environment_error_that_names_the_url() {
+fn a_refused_connection_is_retried_until_interrupted() {
     let world = World::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
-    let stop = |heard: Arc<Mutex<Vec<Event>>>| {
-        move || match format!("{:?}", heard.lock().unwrap()).contains("trying again in 1000 ms") {
+    let stop = |events: Arc<Mutex<Vec<Event>>>| {
+        move || match format!("{:?}", events.lock().unwrap()).contains("trying again in 1000 ms") {
             true => Err(Error::new(ErrorKind::Interrupted(15), "interrupted")),
             false => Ok(()),
         }
     };
-    // A signal ends the waiting.
-    let error = world.obtain_unless(&url, None, stop(Arc::clone(&world.heard))).unwrap_err();
+    // A signal ends the pause between two attempts.
+    let error = world.obtain_unless(&url, None, stop(Arc::clone(&world.events))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted(15));
-    assert!(world.heard().contains(&format!("downloading '{url}' failed")), "{}", world.heard());
+    assert!(world.log().contains(&format!("downloading '{url}' failed")), "{}", world.log());
 }
 
 #[test]
@@ -288,18 +288,18 @@ fn an_https_proxy_is_asked_for_a_tunnel() {
     let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
     let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
-    let heard = Arc::clone(&world.heard);
-    let stop = move || match format!("{:?}", heard.lock().unwrap()).contains("trying again") {
+    let events = Arc::clone(&world.events);
+    let stop = move || match format!("{:?}", events.lock().unwrap()).contains("trying again") {
         true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
         false => Ok(()),
     };
-    // Its certificate is nobody's: it must be refused, through a proxy as well.
+    // The server's certificate is not trusted. It must be refused through a proxy, too.
     let error = world.obtain_unless(&url, None, stop).unwrap_err();
     assert_eq!(proxy.targets()[0], format!("CONNECT releases.test:{}", server.port()));
     assert!(
-        (text(&error) + &world.heard()).to_lowercase().contains("certificate"),
+        (text(&error) + &world.log()).to_lowercase().contains("certificate"),
         "{error:?} {}",
-        world.heard()
+        world.log()
     );
     assert!(server.requests().is_empty());
 }
@@ -316,12 +316,12 @@ fn a_socks_proxy_resolves_names_and_checks_passwords() {
     let wrong = World::with("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
     let error = wrong.obtain(&url, None).unwrap_err();
     assert!(text(&error).contains("refuses user and password"), "{error:?}");
-    assert!(!(text(&error) + &wrong.heard()).contains("wr0ng"));
+    assert!(!(text(&error) + &wrong.log()).contains("wr0ng"));
     assert_eq!(proxy.targets().len(), 1);
 }
 
 #[test]
-fn a_jumpbox_key_that_is_not_there_is_said_at_once() {
+fn a_missing_private_key_of_a_jumpbox_is_an_error_without_retries() {
     let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
     assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");

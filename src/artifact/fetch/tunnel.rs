@@ -1,7 +1,7 @@
-//! Connections through a jumpbox: one SSH session, one `direct-tcpip` channel for each connection.
+//! Connections through a jumpbox: one SSH session, with one `direct-tcpip` channel for each connection.
 //!
-//! The jumpbox's host key is accepted as it is: `BOSH_ALL_PROXY` has no place for it. What is downloaded is
-//! protected by its digest, and by TLS for `https://`.
+//! Any host key of the jumpbox is accepted, because `BOSH_ALL_PROXY` cannot name one. Downloads are protected
+//! by their digests, and by TLS for `https://`.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use net::ssh::{self, Key, Server, Session};
 
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// An SSH session that connections can be made through.
+/// An SSH session with a jumpbox.
 pub(super) struct Tunnel {
     runtime: Runtime,
     session: Session,
@@ -25,7 +25,8 @@ impl Tunnel {
     /// Logs in to the jumpbox.
     pub(super) fn open(server: &Proxy, private_key: &Path) -> io::Result<Self> {
         let unusable = |kind, why: String| {
-            io::Error::new(kind, format!("the private key '{}' cannot be used: {why}", private_key.display()))
+            let path = private_key.display();
+            io::Error::new(kind, format!("the private key '{path}' cannot be used: {why}"))
         };
         let text = std::fs::read_to_string(private_key)
             .map_err(|error| unusable(error.kind(), error.to_string()))?;
@@ -50,18 +51,21 @@ impl Tunnel {
             match tokio::time::timeout(CONNECT, ssh::connect(&server)).await {
                 Ok(Ok(session)) => Ok(session),
                 Ok(Err(error)) => Err(io::Error::new(error.kind(), format!("the jumpbox: {error}"))),
-                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the jumpbox does not answer")),
+                Err(_) => {
+                    let text = format!("the jumpbox did not answer within {} seconds", CONNECT.as_secs());
+                    Err(io::Error::new(io::ErrorKind::TimedOut, text))
+                }
             }
         })?;
         Ok(Tunnel { runtime, session })
     }
 
-    /// Whether the session has ended.
+    /// Returns true if the session has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.session.handle.is_closed()
     }
 
-    /// A connection from the jumpbox to `host`.
+    /// Opens a connection from the jumpbox to `host`.
     pub(super) fn connect(&self, host: &str, port: u16) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
@@ -75,14 +79,16 @@ impl Tunnel {
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 Err(_) => {
-                    let text = format!("the jumpbox could not connect to {host}:{port} in time");
+                    let seconds = CONNECT.as_secs();
+                    let text =
+                        format!("the jumpbox did not connect to {host}:{port} within {seconds} seconds");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
             };
             let mut theirs = tokio::net::UnixStream::from_std(theirs)?;
             tokio::spawn(async move {
                 let mut channel = channel.into_stream();
-                // Whichever side ends it: the other one sees the end of its stream.
+                // When one side ends, both streams are dropped, so that the other side sees the end.
                 let _ = tokio::io::copy_bidirectional(&mut channel, &mut theirs).await;
             });
             Ok(())

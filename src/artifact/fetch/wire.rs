@@ -1,7 +1,7 @@
-//! How ureq gets its connections: directly, through an HTTP proxy, a SOCKS proxy or a jumpbox.
+//! Connections for ureq: direct, or through an HTTP proxy, a SOCKS proxy or a jumpbox.
 //!
-//! ureq's own proxies are not used: they cannot be stacked, and ask HTTP proxies for tunnels to plain HTTP
-//! servers, which many refuse. Each request has a connection of its own.
+//! ureq's own proxies are not used. They cannot be combined, and they ask HTTP proxies for tunnels to plain
+//! HTTP servers, which many proxies refuse. Each request has a connection of its own.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -23,20 +23,20 @@ use super::socks5;
 use super::tunnel::Tunnel;
 use base::encoding::basic_authorization;
 
-/// How long to wait for one address to accept a connection, and for proxies to make theirs.
+/// Timeout for connecting to one address, and for each answer of a proxy.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long a transfer may stand still.
+/// Timeout of a transfer during which no bytes arrive.
 const STALL: Duration = Duration::from_secs(60);
-/// How long a signal may go unnoticed meanwhile.
+/// Interval between checks for an interruption while waiting for bytes.
 const SLICE: Duration = Duration::from_millis(500);
-/// The longest answer of a proxy to CONNECT.
+/// Longest accepted answer of a proxy to CONNECT, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 
-/// A connection, whatever it is made of.
+/// A connection of any kind.
 pub(super) trait Stream: Read + Write + Send + Sync {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()>;
 
-    /// Another handle on the same connection.
+    /// Returns another handle of the same connection.
     fn another(&self) -> io::Result<Box<dyn Stream>>;
 }
 
@@ -63,14 +63,15 @@ impl Stream for std::os::unix::net::UnixStream {
     }
 }
 
-/// Makes connections as the proxy variables say.
+/// Opens connections through the proxies of the environment variables. Cheap to clone; clones share the
+/// session with the jumpbox.
 #[derive(Clone)]
 pub(super) struct Dialer(Arc<Inner>);
 
 struct Inner {
     proxies: Proxies,
     interrupted: Interrupted,
-    /// The session with the jumpbox, once there is one.
+    /// The session with the jumpbox, opened for the first connection.
     #[cfg(unix)]
     tunnel: Mutex<Option<Arc<Tunnel>>>,
 }
@@ -91,7 +92,7 @@ impl Dialer {
         }))
     }
 
-    /// The way that the variables say leads there.
+    /// Opens a connection to `host`. An error of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
         match self.0.proxies.way(host, port) {
             Way::Direct => Ok(Box::new(direct(host, port)?)),
@@ -118,7 +119,7 @@ impl Dialer {
             }
             #[cfg(not(unix))]
             Way::Ssh { .. } => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, "ssh+socks5:// works on Unix alone"))
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "ssh+socks5:// works only on Unix"))
             }
         }
     }
@@ -138,7 +139,7 @@ fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address")))
 }
 
-/// Says which hop failed; the kind stays.
+/// Adds the name of the hop that failed. The kind stays.
 fn about(error: io::Error, hop: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{hop}: {error}"))
 }
@@ -177,14 +178,14 @@ impl Connector<()> for Dialer {
     }
 }
 
-/// CONNECT: afterwards the stream leads to `target`.
+/// Sends CONNECT to an HTTP proxy. On success `stream` leads to `target`.
 fn ask_for_tunnel(stream: &mut dyn Stream, target: &str, proxy: &Proxy) -> io::Result<()> {
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
     request.push_str(&authorization(proxy.credentials.as_ref()));
     request.push_str("\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    // Byte by byte, because what follows the answer belongs to the target.
+    // Reads single bytes, because the bytes after the answer belong to the target.
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
@@ -198,7 +199,7 @@ fn ask_for_tunnel(stream: &mut dyn Stream, target: &str, proxy: &Proxy) -> io::R
     match line.split_whitespace().nth(1).and_then(|status| status.parse::<u16>().ok()) {
         Some(200..=299) => Ok(()),
         Some(407) => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it wants another user or password (407)"))
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it does not accept user and password (407)"))
         }
         Some(status @ 400..=499) => {
             Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it answered CONNECT with {status}")))
@@ -214,16 +215,17 @@ fn authorization(credentials: Option<&Credentials>) -> String {
     })
 }
 
-/// A connection as ureq sees it.
+/// A connection with ureq's buffers.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     buffers: LazyBuffers,
-    /// What the next request must be given on its way to an HTTP proxy.
+    /// The change to the head of the request if it goes to an HTTP proxy.
     prefix: Option<Absolute>,
     interrupted: Interrupted,
 }
 
-/// A request line for an HTTP proxy names the whole URL.
+/// Rewrites the head of a request for an HTTP proxy: the request line gets the whole URL, and the proxy's
+/// credentials are added.
 struct Absolute {
     origin: String,
     proxy: Proxy,
@@ -231,7 +233,7 @@ struct Absolute {
 
 impl Absolute {
     fn rewrite(&self, head: &[u8]) -> io::Result<Vec<u8>> {
-        let broken = || io::Error::other("the request cannot be given to the HTTP proxy");
+        let broken = || io::Error::other("the request has no valid head for the HTTP proxy");
         let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(broken)? + 2;
         let target = head[..line_end].iter().position(|byte| *byte == b' ').ok_or_else(broken)? + 1;
         let authorization = authorization(self.proxy.credentials.as_ref());
@@ -252,7 +254,7 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// The time that is left for an operation.
+/// Returns the time left for an operation, at most [`STALL`].
 fn left(timeout: &NextTimeout) -> Duration {
     timeout.not_zero().map_or(STALL, |left| (*left).min(STALL))
 }
@@ -264,7 +266,7 @@ fn timed_out(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
         }
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ureq::Error::Io(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("nothing came for {} seconds", STALL.as_secs()),
+            format!("no data arrived for {} seconds", STALL.as_secs()),
         )),
         _ => ureq::Error::Io(error),
     }
@@ -299,7 +301,7 @@ impl Transport for Wire {
                         && Instant::now() < end =>
                 {
                     if (self.interrupted)().is_err() {
-                        // Whoever waits for this asks the same question and gives the answer.
+                        // `Download` calls `interrupted` again and returns its error instead of this one.
                         return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted").into());
                     }
                 }
@@ -311,12 +313,12 @@ impl Transport for Wire {
     }
 
     fn is_open(&mut self) -> bool {
-        // Never used for another request.
+        // A connection serves only one request.
         false
     }
 }
 
-/// Resolves nothing: where there is a proxy, it is the one that knows the host.
+/// A resolver that returns a dummy address. The [`Dialer`] or a proxy resolves the host.
 #[derive(Debug)]
 pub(super) struct Unresolved;
 
@@ -333,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_for_a_proxy_names_the_whole_url() {
+    fn a_request_to_a_proxy_has_the_whole_url() {
         let proxy = Proxy { host: "p".into(), port: 1, credentials: Some(("u".into(), "p".into())) };
         let absolute = Absolute { origin: "http://a.com:81".into(), proxy };
         let head = absolute.rewrite(b"GET /x?y HTTP/1.1\r\nHost: a.com:81\r\n\r\n").unwrap();
