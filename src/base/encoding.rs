@@ -1,5 +1,4 @@
-//! Forms in which values are exchanged: percent-encoding, Basic authorization, sorted JSON, RFC 3339; and the
-//! shortening of foreign text.
+//! Encodings: percent-encoding, Basic authorization, sorted JSON, RFC 3339. Also shortens text from outside.
 
 use std::borrow::Cow;
 
@@ -8,22 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The text that a part of a URL stands for; what is no escape stays.
+/// Decodes the percent-encoding of a part of a URL. Invalid escapes stay unchanged.
 pub fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The value of an `Authorization` header (RFC 7617).
+/// Returns the value of an `Authorization` header (RFC 7617).
 pub fn basic_authorization(user: &str, password: &str) -> String {
     basic_authorization_of(&format!("{user}:{password}"))
 }
 
-/// The same, of `user:password`.
+/// Returns the value of an `Authorization` header for `user:password`.
 pub fn basic_authorization_of(credentials: &str) -> String {
     format!("Basic {}", STANDARD.encode(credentials))
 }
 
-/// Text of others that a person can read: some put whole documents into their messages.
+/// Shortens text to at most `limit` bytes and `…`, for messages from outside that contain whole documents.
 pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     match text.get(..text.floor_char_boundary(limit)) {
         Some(start) if start.len() < text.len() => Cow::Owned(format!("{start}…")),
@@ -31,7 +30,7 @@ pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// JSON whose mappings are in the order of their keys, so that equal values have equal texts.
+/// Returns JSON text with the keys of objects in order, so that equal values have equal texts.
 pub fn sorted_json(value: &serde_json::Value) -> String {
     use serde_json::Value;
     fn sorted(value: &Value) -> Value {
@@ -48,12 +47,12 @@ pub fn sorted_json(value: &serde_json::Value) -> String {
     sorted(value).to_string()
 }
 
-/// Now, RFC 3339 in UTC, to the second.
+/// Returns the current time in UTC in the form of RFC 3339, to the second.
 pub fn now() -> String {
     rfc3339(OffsetDateTime::now_utc())
 }
 
-/// RFC 3339 to the second.
+/// Returns a time in the form of RFC 3339, to the second.
 pub fn rfc3339(time: OffsetDateTime) -> String {
     time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
 }
@@ -63,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_decoding_leaves_alone_what_is_none() {
+    fn invalid_escapes_stay_unchanged() {
         for (text, decoded) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
             assert_eq!(percent_decode(text), decoded);
         }
     }
 
     #[test]
-    fn as_others_write_it() {
+    fn encodings_match_their_standards() {
         // The example of RFC 7617.
         assert_eq!(basic_authorization("Aladdin", "open sesame"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
         assert_eq!(rfc3339(OffsetDateTime::UNIX_EPOCH), "1970-01-01T00:00:00Z");

@@ -1,7 +1,8 @@
-//! Encryption at rest, with [age](https://age-encryption.org/v1): what is kept in a repository can be read by whoever has
-//! an identity, and by nobody else.
+//! Encryption at rest with [age](https://age-encryption.org/v1), so that only holders of an identity can read
+//! a state that is kept in a repository.
 //!
-//! What is sealed is text (armored), so that a repository takes it for such, and is recognised by its first line.
+//! Encrypted documents are armored, so that a repository handles them as text. The first line identifies
+//! them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -15,15 +16,16 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Result};
 
-/// How armored files begin, and binary ones.
+/// The first bytes of armored and of binary files.
 const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
 
-/// To whom is sealed, and by whose identity sealed things are opened. Nobody, unless somebody is named.
+/// The recipients for whom documents are encrypted, and the identities that decrypt them. Both lists may be
+/// empty.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Encryption {
-    /// `age1…`
+    /// Public keys, `age1…`. If there are none, documents are written in plain text.
     recipients: Vec<String>,
-    /// The texts of identity files. They are for this process alone.
+    /// The texts of identity files. They are never serialized.
     #[serde(skip)]
     identities: Vec<String>,
 }
@@ -34,14 +36,14 @@ impl fmt::Debug for Encryption {
     }
 }
 
-/// How something is kept that was read.
+/// The form of a stored document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredForm {
-    /// In plain.
+    /// Plain text.
     Plain,
-    /// Sealed, but to others than those to whom it would be written now, as far as is known.
+    /// Encrypted for recipients that are others than the current ones, or not known.
     ToOthers,
-    /// Sealed to those to whom it would be written now.
+    /// Encrypted for the current recipients.
     AsWanted,
 }
 
@@ -49,8 +51,11 @@ fn is_encrypted(bytes: &[u8]) -> bool {
     BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
 }
 
-/// Says in what is sealed to which recipients that was, which age itself tells nobody: so that a change of them is
-/// noticed where nothing else has changed. Whoever opens it passes over what he does not know.
+/// A hash of the recipients in the header of an encrypted document, so that a change of the recipients is
+/// noticed.
+///
+/// age itself does not record recipients. The hash is a stanza of an unknown type, which other programs
+/// ignore.
 struct Mark(String);
 
 const MARK: &str = "monopile-recipients";
@@ -64,11 +69,11 @@ impl Mark {
         Mark(hex::encode(digest.finalize()))
     }
 
-    /// That of something sealed.
+    /// Reads the mark of an encrypted document. Returns `None` if it has none, as those of other programs.
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut file = Vec::new();
         ArmoredReader::new(bytes).read_to_end(&mut file).ok()?;
-        // Its header is lines of text; the last one begins so.
+        // The header consists of lines of text. Its last line begins with `---`.
         let mut lines = file.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
         let beginning = format!("-> {MARK} ");
         lines.find_map(|line| {
@@ -85,27 +90,26 @@ impl Recipient for Mark {
 }
 
 impl Encryption {
-    /// Seals to these recipients (`age1…`), and opens by these identities (texts of identity files, each with the name of
-    /// its file).
+    /// Encrypts for `recipients` (`age1…`), and decrypts with `identities` (name and text of identity files).
+    ///
+    /// A text that is not valid is a usage error, which names the recipient or the file.
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
         for recipient in &recipients {
             parse(recipient).map_err(|why| {
-                Error::usage(format!("'{recipient}' is no recipient: {why}"))
-                    .with_hint("a recipient begins with age1; `age-keygen` makes one, with its identity")
+                Error::usage(format!("'{recipient}' is not an age recipient: {why}"))
+                    .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
             })?;
         }
         for (name, text) in &identities {
             let wrong = |why: String| {
-                Error::usage(format!("'{name}' is no file of identities: {why}"))
-                    .with_hint("`age-keygen -o FILE` makes one; a line of it begins with AGE-SECRET-KEY-1")
+                Error::usage(format!("'{name}' is not an age identity file: {why}"))
+                    .with_hint("make one with `age-keygen -o FILE`: a line begins with AGE-SECRET-KEY-1")
             };
             if is_encrypted(text.as_bytes()) {
-                return Err(wrong(
-                    "it is encrypted with a passphrase, which nobody can be asked for here".into(),
-                ));
+                return Err(wrong("it is encrypted with a passphrase, which is not supported".into()));
             }
-            // The parser's words may quote a line.
-            let parsed = identities_in(text).map_err(|_| wrong("a line of it is no identity".into()))?;
+            // The parser's error is dropped, because it may quote a line.
+            let parsed = identities_in(text).map_err(|_| wrong("a line of it is not an identity".into()))?;
             if parsed.is_empty() {
                 return Err(wrong("it is empty".into()));
             }
@@ -113,12 +117,12 @@ impl Encryption {
         Ok(Encryption { recipients, identities: identities.into_iter().map(|(_, text)| text).collect() })
     }
 
-    /// Whether what is written is sealed.
+    /// Returns true if documents are written encrypted.
     pub fn seals(&self) -> bool {
         !self.recipients.is_empty()
     }
 
-    /// How this is kept.
+    /// Returns the form of a stored document.
     pub fn kept(&self, bytes: &[u8]) -> StoredForm {
         match is_encrypted(bytes) {
             false => StoredForm::Plain,
@@ -129,12 +133,12 @@ impl Encryption {
         }
     }
 
-    /// What must not be shown.
+    /// Returns the private keys, which must be redacted.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.identities.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("AGE-"))
     }
 
-    /// What is to be written in the place of `bytes`.
+    /// Encrypts a document for the recipients. Returns it unchanged if there are none.
     pub fn seal(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if !self.seals() {
             return Ok(bytes.to_vec());
@@ -150,7 +154,9 @@ impl Encryption {
         writer.finish()?.finish()
     }
 
-    /// What was sealed; what was not is as it is. The kind of the error is `InvalidInput` where another identity may help.
+    /// Decrypts a document. Returns a plain one unchanged.
+    ///
+    /// The kind of the error is `InvalidInput` if the header is damaged or if no identity fits.
     pub fn open(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         if !is_encrypted(&bytes) {
             return Ok(bytes);
@@ -158,16 +164,16 @@ impl Encryption {
         let unreadable = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
         if self.identities.is_empty() {
             return Err(unreadable(
-                "it is encrypted with age: name a file with an identity with --identity FILE, or MONOPILE_IDENTITY",
+                "it is encrypted with age: give an identity with --identity FILE or MONOPILE_IDENTITY",
             ));
         }
         let identities: Vec<Box<dyn Identity>> =
             self.identities.iter().filter_map(|text| identities_in(text).ok()).flatten().collect();
         let damaged = |error: age::DecryptError| match error {
             age::DecryptError::NoMatchingKeys => {
-                unreadable("it is encrypted with age, and not to the identity that is given (--identity)")
+                unreadable("it is encrypted with age, but not for the identity given (--identity FILE)")
             }
-            other => unreadable(&format!("it is encrypted with age, and damaged: {other}")),
+            other => unreadable(&format!("it is encrypted with age, but damaged: {other}")),
         };
         let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(damaged)?;
         let identities = identities.iter().map(|identity| &**identity);
@@ -190,7 +196,7 @@ mod tests {
     use super::*;
     use age::secrecy::ExposeSecret;
 
-    /// A recipient and its identity file.
+    /// Returns a recipient with the name and text of its identity file.
     fn pair() -> (String, (String, String)) {
         let identity = x25519::Identity::generate();
         let text = format!("# created: today\n{}\n", identity.to_string().expose_secret());
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_recipient_opens_what_was_sealed_and_nobody_else() {
+    fn only_recipients_can_decrypt() {
         let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
         let to_both = Encryption::new(vec![one, two], Vec::new()).unwrap();
         let sealed = to_both.seal(b"a secret").unwrap();
@@ -216,14 +222,14 @@ mod tests {
             assert_eq!(opening.open(b"plain".to_vec()).unwrap(), b"plain");
         }
         let error = Encryption::new(Vec::new(), vec![third]).unwrap().open(sealed.clone()).unwrap_err();
-        assert!(error.to_string().contains("not to the identity"), "{error}");
+        assert!(error.to_string().contains("not for the identity"), "{error}");
         let error = to_both.open(sealed).unwrap_err();
         assert!(error.to_string().contains("--identity"), "{error}");
         assert_eq!(Encryption::default().seal(b"x").unwrap(), b"x");
     }
 
     #[test]
-    fn to_whom_it_was_sealed_is_known() {
+    fn a_change_of_recipients_is_noticed() {
         let ((one, _), (two, _)) = (pair(), pair());
         let to = |recipients: &[&String]| {
             Encryption::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
@@ -245,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found() {
+    fn damage_is_an_error() {
         let (recipient, identity) = pair();
         let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
         let sealed = encryption.seal(&[b'x'; 500]).unwrap();
@@ -258,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recipient_or_identity_is_told_and_not_quoted() {
+    fn errors_of_identities_name_the_file_and_do_not_quote_it() {
         let error = Encryption::new(vec!["age1x".into()], Vec::new()).unwrap_err();
-        assert!(error.to_string().contains("'age1x' is no recipient"), "{error}");
+        assert!(error.to_string().contains("'age1x' is not an age recipient"), "{error}");
         for (text, part) in [
             ("AGE-SECRET-KEY-1WRONG", "a line"),
             ("# nothing\n", "empty"),

@@ -1,19 +1,21 @@
-//! The one error type that crosses module borders: a kind (which becomes the exit code), a message,
-//! a cause chain, and hints that say what to do next.
+//! The error type of all crates: a kind, which decides the exit code, a message, a chain of causes, and
+//! hints.
 //!
-//! Modules whose callers must tell cases apart have an enum of their own and convert it here.
+//! A module whose callers must distinguish cases has an enum of its own, and converts it to this type.
 
-use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::{fmt, fs, io};
 
 use crate::exit_code;
 
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure this is. Each kind has one documented exit code.
+/// The kind of a failure. Each kind has one exit code, see [`exit_code::TABLE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The world did not do as asked: CPI, agent, VM, file system. Exit code 1.
+    /// The environment failed: CPI, agent, VM, file system. Exit code 1.
     Environment,
     /// The command line is wrong. Exit code 2.
     Usage,
@@ -23,14 +25,14 @@ pub enum ErrorKind {
     Locked,
     /// The agent cannot be reached. Exit code 5.
     AgentUnreachable,
-    /// The world is not as the state says. Exit code 6.
+    /// The cloud is not as the state says. Exit code 6.
     Drift,
-    /// Interrupted by this signal number, state saved. Exit code 128 + signal.
+    /// A signal of this number interrupted the run. The state is saved. Exit code 128 + signal.
     Interrupted(u8),
 }
 
 impl ErrorKind {
-    /// The process exit code that stands for this kind.
+    /// Returns the exit code of this kind.
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::Environment => exit_code::ENVIRONMENT,
@@ -44,7 +46,7 @@ impl ErrorKind {
     }
 }
 
-/// A failure as a person reads it: what failed, why, and what to do next.
+/// A failure with its message, its causes, and hints for the operator.
 pub struct Error {
     inner: Box<Inner>,
 }
@@ -57,53 +59,77 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { inner: Box::new(Inner { kind, message: message.into(), source: None, hints: Vec::new() }) }
     }
 
-    /// The world did not do as asked (exit code 1).
+    /// Creates an [`ErrorKind::Environment`] error (exit code 1).
     pub fn environment(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Environment, message)
     }
 
-    /// The command line is wrong (exit code 2).
+    /// Creates an [`ErrorKind::Usage`] error (exit code 2).
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, message)
     }
 
-    /// The input is wrong (exit code 3).
+    /// Creates an [`ErrorKind::InvalidInput`] error (exit code 3).
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// An I/O failure while doing `what` (a gerund: "reading '/x/y'"). Exit code 1, unless it is an error of this type in
-    /// the form of one, which keeps its kind.
-    pub fn io(what: impl fmt::Display, source: std::io::Error) -> Self {
-        let kind = within(&source).map_or(ErrorKind::Environment, Error::kind);
+    /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
+    ///
+    /// The kind is [`ErrorKind::Environment`] (exit code 1). If the I/O error contains an error of this type,
+    /// kind and hints are taken from there.
+    pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
+        let kind = error_inside(&source).map_or(ErrorKind::Environment, Error::kind);
         Self::new(kind, format!("{what} failed")).with_source(source)
     }
 
-    /// The cause, shown under the message. What it says to do next stays, where it is an error of this type in the form
-    /// of an I/O failure.
+    /// Sets the cause, which is shown below the message. If it is an I/O error that contains an error of this
+    /// type, the hints of that error are added.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
-        if let Some(error) = source.downcast_ref().and_then(within) {
+        if let Some(error) = source.downcast_ref().and_then(error_inside) {
             self.inner.hints.extend_from_slice(error.hints());
         }
         self.inner.source = Some(source);
         self
     }
 
-    /// What to do next, shown after the causes.
+    /// Adds a hint for the operator, which is shown after the causes.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hints.push(hint.into());
         self
     }
 
-    /// A hint at the name that was probably meant by `name`, or else the one that `otherwise` gives.
+    /// Adds a hint if the cause is a missing permission: owner and mode of `path`, and commands that help.
+    ///
+    /// If `path` does not exist, the hint is about its directory. `option` is the flag that selects another
+    /// path, such as "--state FILE".
+    #[must_use]
+    pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
+        let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
+        if cause.is_none_or(|cause| cause.kind() != io::ErrorKind::PermissionDenied) {
+            return self;
+        }
+        // A file that does not exist cannot be created in its directory. A bare name is in `.`.
+        let named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+        let found = named.chain([Path::new(".")]).find_map(|path| Some((path, fs::metadata(path).ok()?)));
+        let Some((path, metadata)) = found else { return self };
+        let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
+        self.with_hint(format!(
+            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user, choose another path with \
+             {option}, or take it over: sudo chown \"$(id -u)\" '{path}'"
+        ))
+    }
+
+    /// Adds a hint with the nearest of the `known` names, or else the hint that `otherwise` returns. See
+    /// [`nearest`].
     #[must_use]
     pub fn with_nearest<'a>(
         self,
@@ -117,7 +143,7 @@ impl Error {
         }
     }
 
-    /// Wraps this error in an outer message; kind and hints stay.
+    /// Wraps this error in an outer message. Kind and hints stay.
     #[must_use]
     pub fn context(mut self, message: impl Into<String>) -> Self {
         let hints = std::mem::take(&mut self.inner.hints);
@@ -127,23 +153,23 @@ impl Error {
         }
     }
 
-    /// The kind, which decides the exit code.
+    /// Returns the kind, which decides the exit code.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// What to do next, in order.
+    /// Returns the hints in the order in which they were added.
     pub fn hints(&self) -> &[String] {
         &self.inner.hints
     }
 
-    /// The message and each cause below it, outermost first.
+    /// Returns the message and the text of each cause, outermost first.
     pub fn chain(&self) -> Vec<String> {
         let mut lines = vec![self.inner.message.clone()];
         let mut next = std::error::Error::source(self);
         while let Some(cause) = next {
             let text = cause.to_string();
-            // Some libraries repeat their cause in their own text: once is enough.
+            // Some libraries repeat the text of a cause in their own text. It is left out then.
             if !lines.last().is_some_and(|last| last.ends_with(&text)) {
                 lines.push(text);
             }
@@ -163,8 +189,8 @@ impl From<yaml::Error> for Error {
     }
 }
 
-/// The error of this type that an I/O failure was made of.
-fn within(error: &std::io::Error) -> Option<&Error> {
+/// Returns the error of this type inside an I/O error.
+fn error_inside(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
@@ -188,7 +214,7 @@ impl std::error::Error for Error {
 
 /// Adds context to the error of a result.
 pub trait ResultExt<T> {
-    /// Wraps the error in an outer message made by `message`.
+    /// Wraps the error in the outer message that `message` returns.
     fn context<M: Into<String>>(self, message: impl FnOnce() -> M) -> Result<T>;
 }
 
@@ -198,8 +224,10 @@ impl<T> ResultExt<T> for Result<T> {
     }
 }
 
-/// The name that was probably meant by `name`: the one of `known` that is so near, letter case apart, that a
-/// typing error explains the difference. The first by alphabet of several that are equally near.
+/// Returns the name in `known` that differs from `name` only by a typing error; letter case is ignored.
+///
+/// The edit distance may be a third of the length, but at least 1. Of several equally near names the first in
+/// alphabetical order is returned.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();
@@ -208,7 +236,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|candidate| *candidate != name)
         .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| {
-            // All of it mistyped is another name, not an error.
+            // A name in which every letter differs is not a typing error.
             *distance <= (candidate.chars().count().max(length) / 3).max(1) && *distance < length
         })
         .min()
@@ -220,16 +248,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_the_form_of_an_io_failure_it_keeps_kind_and_hints() {
+    fn an_error_inside_an_io_error_keeps_kind_and_hints() {
         let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_hint("look");
-        let failed = Error::io("writing 'x'", std::io::Error::other(lost)).with_hint("then run it again");
+        let failed = Error::io("writing 'x'", io::Error::other(lost)).with_hint("then run it again");
         assert_eq!(failed.kind(), ErrorKind::Locked);
         assert_eq!(failed.hints(), ["look", "then run it again"]);
         assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
     }
 
     #[test]
-    fn only_what_is_near_is_meant() {
+    fn a_missing_permission_gets_a_hint_about_the_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("missing/file");
+        let failed =
+            |kind: io::ErrorKind| Error::io("writing 'x'", kind.into()).with_owner_hint(&path, "--to FILE");
+        let hints = failed(io::ErrorKind::PermissionDenied).hints().concat();
+        let owner = fs::metadata(dir.path()).unwrap().uid();
+        assert!(hints.contains(&format!("'{}' belongs to user {owner}", dir.path().display())), "{hints}");
+        assert!(hints.contains("--to FILE") && hints.contains("sudo chown"), "{hints}");
+        assert!(failed(io::ErrorKind::StorageFull).hints().is_empty());
+    }
+
+    #[test]
+    fn only_near_names_are_suggested() {
         assert_eq!(nearest("regoin", ["region", "origin"]), Some("region"));
         assert_eq!(nearest("Region", ["zone", "region"]), Some("region"));
         assert_eq!(nearest("a", ["b"]), None);

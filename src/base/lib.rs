@@ -2,8 +2,8 @@
 //!
 //! Uses only `yaml`, whose errors it converts.
 //!
-//! Entry points: [`Error`], whose [`ErrorKind`] decides the exit code; [`events::Reporter`], the one way to
-//! report what happens; [`redact::Redactor`], the secrets of a run; [`files::durable`], files that survive a
+//! Entry points: [`Error`], whose [`ErrorKind`] decides the exit code; [`events::Reporter`], the only way to
+//! report progress; [`redact::Redactor`], the secrets of a run; [`files::durable`], files that survive a
 //! crash.
 
 pub mod encoding;

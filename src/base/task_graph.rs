@@ -1,40 +1,43 @@
-//! Runs tasks that wait for each other on a few threads: a task starts as soon as those before it are done and a
-//! thread of its lane is free. Of those that could start, the one with the highest priority does.
+//! Runs a graph of tasks on a few threads. A task starts as soon as its dependencies are done and a thread of
+//! its lane is free. Of several ready tasks the one with the highest priority starts first.
 
 use std::collections::BinaryHeap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, Result};
 
-/// One task.
+/// A task of the graph.
 #[derive(Debug, Clone, Default)]
 pub struct Task {
-    /// Numbers of the tasks that must be done before.
+    /// Numbers of the tasks that must be done before it.
     pub after: Vec<usize>,
-    /// Higher goes first.
+    /// Ready tasks with a higher priority start first.
     pub priority: u64,
-    /// Which threads it runs on: those that wait for the network must not be held up by those that wait for a
-    /// compiler, nor the other way round.
+    /// The group of threads on which it runs.
     pub lane: Lane,
 }
 
-/// A group of threads.
+/// A group of threads. Transfers and compilations have separate threads, so that neither has to wait for the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lane {
-    /// Moving bytes.
+    /// Downloads and uploads.
     #[default]
     Transfer,
-    /// Waiting for work done elsewhere.
+    /// Work of another process or machine, such as compiling a package.
     Work,
 }
 
 const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 
+/// The progress of all tasks.
 struct Board {
-    /// How many tasks each task still waits for.
+    /// For each task, the number of its dependencies that are not done.
     waits_for: Vec<usize>,
-    /// Per lane: priority, and the number counted backwards, so that among equals the first goes first.
+    /// For each lane, priority and number of its ready tasks. Of tasks with the same priority, the lowest
+    /// number is first.
     ready: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
+    /// Number of tasks that are not done.
     left: usize,
     problem: Option<Error>,
 }
@@ -45,15 +48,17 @@ impl Board {
     }
 }
 
-/// Runs all tasks by number on up to `threads` threads per lane. After a failure nothing new starts, what runs is waited
-/// for, and the first error is returned.
+/// Calls `work` with the number of each task, on up to `threads` threads per lane.
+///
+/// After a failure no further task starts. Returns the first error when the running tasks have ended. A
+/// dependency cycle and a dependency on a task that does not exist are errors.
 pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let mut followers = vec![Vec::new(); tasks.len()];
     for (number, task) in tasks.iter().enumerate() {
         for before in &task.after {
             followers
                 .get_mut(*before)
-                .ok_or_else(|| Error::environment("a task waits for one that does not exist"))?
+                .ok_or_else(|| Error::environment(format!("task {number} depends on a missing task")))?
                 .push(number);
         }
     }
@@ -84,12 +89,12 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
     match board.problem {
         Some(problem) => Err(problem),
-        None if board.left > 0 => Err(Error::environment("tasks wait for each other")),
+        None if board.left > 0 => Err(Error::environment("the tasks have a dependency cycle")),
         None => Ok(()),
     }
 }
 
-/// The next task to start; none when there will be none any more.
+/// Waits for a ready task of the lane and returns its number. Returns `None` when no more tasks will start.
 fn next(mut board: MutexGuard<'_, Board>, changed: &Condvar, lane: Lane) -> Option<usize> {
     loop {
         if board.problem.is_some() || board.left == 0 {
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_start_when_those_before_are_done_and_the_important_ones_first() {
+    fn tasks_start_after_their_dependencies_and_by_priority() {
         let tasks = [task(&[], 1), task(&[0], 0), task(&[], 9), task(&[2], 5), task(&[1, 3], 0)];
         let order = Mutex::new(Vec::new());
         run(&tasks, 1, &|number| {
@@ -139,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_tasks_run_at_once_but_not_more_than_allowed() {
+    fn independent_tasks_run_in_parallel_up_to_the_limit() {
         let tasks = vec![Task::default(); 12];
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         run(&tasks, 3, &|_| {
@@ -153,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_task_holds_up_only_what_needs_it() {
-        // 0 is slow and 1 needs it; 2, 3, 4 are a chain that must not wait for them as levels would.
+    fn a_slow_task_delays_only_its_dependents() {
+        // Task 0 is slow and task 1 depends on it. The chain 2, 3, 4 must not wait for them.
         let tasks = [task(&[], 0), task(&[0], 0), task(&[], 0), task(&[2], 0), task(&[3], 0)];
         let done = Mutex::new(Vec::new());
         run(&tasks, 2, &|number| {
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lanes_do_not_hold_each_other_up() {
+    fn lanes_do_not_wait_for_each_other() {
         let slow = Task { lane: Lane::Work, ..Task::default() };
         let tasks = [slow.clone(), slow, Task::default(), Task::default()];
         let done = Mutex::new(Vec::new());
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_nothing_new_starts() {
+    fn after_a_failure_no_further_task_starts() {
         let started = AtomicUsize::new(0);
         let error = run(&[task(&[], 1), task(&[0], 0), task(&[], 0)], 1, &|_| {
             started.fetch_add(1, Ordering::SeqCst);
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_done() {
+    fn an_empty_graph_succeeds() {
         run(&[], 4, &|_| Ok(())).unwrap();
     }
 }

@@ -1,9 +1,9 @@
-//! Durations, sizes and text from outside, in the form in which people read them.
+//! Formats durations, sizes and text from outside for people.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// `0.3 s`, `42 s`, `3 min 05 s`, `1 h 02 min`.
+/// Formats a duration: `0.3 s`, `42 s`, `3 min 05 s`, `1 h 02 min`.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -14,7 +14,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// `512 B`, `3.4 MiB`.
+/// Formats a size: `512 B`, `3.4 MiB`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -30,8 +30,8 @@ pub fn bytes(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-/// Text from outside (a CPI's log, an agent's message) without escape sequences and control characters, which
-/// could repaint the terminal. Line breaks and tabs stay.
+/// Removes escape sequences and control characters from text from outside, such as a CPI's log, so that it
+/// cannot control the terminal. Line breaks and tabs stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let harmless = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
     if text.chars().all(harmless) {
@@ -66,7 +66,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(output)
 }
 
-/// As [`clean`], on one line.
+/// Like [`clean`], but returns a single line.
 pub fn clean_line(text: &str) -> String {
     clean(text).trim_end().replace(['\n', '\t'], " ")
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_formatted() {
         let shown: Vec<String> = [0.04, 9.96, 10.0, 59.9, 60.0, 3725.0]
             .iter()
             .map(|s| duration(Duration::from_secs_f64(*s)))
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_are_formatted() {
         let shown: Vec<String> = [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 40].map(bytes).into();
         assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 TiB"]);
     }
 
     #[test]
-    fn foreign_text_cannot_drive_the_terminal() {
+    fn clean_text_cannot_control_the_terminal() {
         assert_eq!(clean("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(clean("\x1b[2J\x1b[31mred\x1b[0m\x07"), "red");
         assert_eq!(clean("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b\u{9b}31m"), "ab31m");

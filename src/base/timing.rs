@@ -1,23 +1,23 @@
-//! Where the time of a run goes: a stopwatch that every part of the library marks what it waits for on.
+//! Measures the time of a run by activity.
 //!
-//! Every moment of a run counts once. Where several threads do different things at the same moment, it counts
-//! for the first of them in the order of [`Activity`], so that the parts always add up to the whole.
+//! Every moment of a run counts once, so that the parts add up to the total. If several threads have
+//! different activities at the same moment, it counts for the first activity in the order of [`Activity`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// What a run can be waiting for. Anything else is its own work.
+/// An activity during which a run waits. All other time is the run's own work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// A process of the CPI runs.
     Cpi,
-    /// A request to the agent is under way.
+    /// A request to the agent is in progress.
     Agent,
-    /// The agent works on a task; this is the time between two looks at it.
+    /// The agent works on a task. This is the time between two `get_task` messages.
     AgentTask,
-    /// A pause: until a VM has booted, until jobs run, until a drain is over, before a call is tried again.
+    /// A pause: for the boot of a VM, the start of jobs, a drain, or before a retry.
     Waiting,
 }
 
@@ -32,37 +32,37 @@ pub struct Clock {
 
 #[derive(Debug)]
 struct Ledger {
-    /// Up to when everything is accounted for.
+    /// The time up to which `spent` is complete.
     settled: Instant,
-    /// How many threads are at each activity.
+    /// Number of threads in each activity.
     active: [u32; ACTIVITIES],
     spent: [Duration; ACTIVITIES + 1],
     counts: Counts,
 }
 
-/// What a run asked of others.
+/// Counts of a run's calls and transfers, and the duration of its compilation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Processes of the CPI.
+    /// Calls of a CPI.
     pub cpi_calls: u64,
-    /// Messages to the agent, `get_task` among them.
+    /// Messages to the agent, including `get_task`.
     pub agent_messages: u64,
     /// `compile_package` messages to the agent.
     pub compilations: u64,
     /// Bytes of blobs sent to the agent.
     pub bytes_sent: u64,
-    /// Bytes of blobs that came from the agent.
+    /// Bytes of blobs received from the agent.
     pub bytes_received: u64,
-    /// How long it took until all packages were on the VM, in milliseconds.
+    /// Time until all packages were on the VM, in milliseconds.
     pub packages_ms: u64,
-    /// How long that would have taken if nothing had waited for a free thread, in milliseconds.
+    /// The same time with an unlimited number of threads, in milliseconds.
     pub packages_critical_path_ms: u64,
 }
 
-/// How long a run took, in parts that add up to the whole, and what it did.
+/// Duration of a run, in parts that add up to the total, and its counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Timings {
-    /// All of it.
+    /// Total.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub total: Duration,
     /// CPI calls.
@@ -71,21 +71,21 @@ pub struct Timings {
     /// Requests to the agent.
     #[serde(rename = "agent_ms", serialize_with = "milliseconds")]
     pub agent: Duration,
-    /// Between two looks at a task of the agent.
+    /// Time between two `get_task` messages to the agent.
     #[serde(rename = "agent_task_ms", serialize_with = "milliseconds")]
     pub agent_task: Duration,
     /// Pauses.
     #[serde(rename = "waiting_ms", serialize_with = "milliseconds")]
     pub waiting: Duration,
-    /// What is left: this program's own work.
+    /// The rest: monopile's own work.
     #[serde(rename = "own_ms", serialize_with = "milliseconds")]
     pub own: Duration,
-    /// What was asked of others.
+    /// Calls and transfers.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// An activity under way; it ends when this is dropped.
+/// An activity in progress. Dropping it ends the activity.
 #[derive(Debug)]
 pub struct Spending<'c> {
     clock: &'c Clock,
@@ -93,7 +93,7 @@ pub struct Spending<'c> {
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Starts a clock.
     pub fn start() -> Self {
         let ledger = Ledger {
             settled: Instant::now(),
@@ -104,7 +104,7 @@ impl Clock {
         Clock { ledger: Arc::new(Mutex::new(ledger)) }
     }
 
-    /// Counts the time from now on for this activity, until the result is dropped.
+    /// Starts an activity, which lasts until the result is dropped.
     pub fn spend(&self, activity: Activity) -> Spending<'_> {
         let mut ledger = self.lock();
         ledger.settle(Instant::now());
@@ -112,18 +112,18 @@ impl Clock {
         Spending { clock: self, activity }
     }
 
-    /// Sleeps, and counts it as waiting.
+    /// Sleeps, and counts the time as [`Activity::Waiting`].
     pub fn sleep(&self, duration: Duration) {
         let _waiting = self.spend(Activity::Waiting);
         std::thread::sleep(duration);
     }
 
-    /// Counts something that was asked of others.
+    /// Changes the counts.
     pub fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }
 
-    /// The time up to now.
+    /// Returns the durations up to now.
     pub fn timings(&self) -> Timings {
         let mut ledger = self.lock();
         ledger.settle(Instant::now());

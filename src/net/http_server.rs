@@ -1,4 +1,4 @@
-//! What the servers here share: who may come in, and how a connection is served.
+//! The common part of the HTTP servers: authorization, and serving one connection.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-/// The one `Authorization` header that is right, as its digest.
+/// The SHA-256 of the accepted `Authorization` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login(#[serde(with = "base64_text")] [u8; 32]);
 
 impl Login {
-    /// From the header's value; see [`base::encoding::basic_authorization`].
+    /// Creates a login from the value of the header, as [`base::encoding::basic_authorization`] returns it.
     pub fn new(authorization: &str) -> Self {
         Login(Sha256::digest(authorization).into())
     }
 
-    /// Whether a request carries it. Compared by digest, so that the time it takes does not show how much was right,
-    /// nor how long what was wanted is.
+    /// Returns true if a request has the accepted header. Comparing digests in constant time reveals neither
+    /// the matching part of a guess nor the length of the password.
     pub fn is_in(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(given)).is_ok()
     }
 }
 
-/// Bytes as a word of text.
+/// Serializes the digest as base64.
 mod base64_text {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -47,21 +47,21 @@ mod base64_text {
     }
 }
 
-/// How long a client is heard out that is still sending what nobody wants to read any more.
+/// Time to read the rest of a request after its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Serves HTTP/1 on a stream until it ends. A request's headers must be here within `patience`, which is also how long
-/// an idle connection stays; `whose` is for the log.
+/// Serves HTTP/1 on a stream until it ends. `timeout_headers` is the timeout for the headers of a request and
+/// for an idle connection. `server` names the server in the log.
 ///
-/// A client whose request was answered before all of it was read (a wrong password, a body that is too large) is heard
-/// out for a moment: a socket that is closed with something unread takes the answer back.
-pub async fn serve_connection<S>(stream: S, app: Router, patience: Duration, whose: &str)
+/// A request may be answered before all of it was read, for example if its password is wrong. The rest is
+/// then read for up to [`LINGER`], because closing a socket with unread data can discard the answer.
+pub async fn serve_connection<S>(stream: S, app: Router, timeout_headers: Duration, server: &str)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(timeout_headers)
         .max_buf_size(64 * 1024)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
         .without_shutdown()
@@ -73,7 +73,7 @@ where
                 let _ = timeout(LINGER, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
             }
         }
-        Err(error) => tracing::debug!(%error, "a connection to the {whose} ended"),
+        Err(error) => tracing::debug!(%error, "a connection to the {server} failed"),
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_reaches_those_who_are_still_sending() {
+    fn an_answer_reaches_a_client_that_is_still_sending() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();

@@ -1,5 +1,5 @@
-//! Connections that more than one crate needs: SSH as a client, serving HTTP, and the certificate authorities
-//! to trust.
+//! Network code that more than one crate needs: an SSH client, an HTTP server, and trusted certificate
+//! authorities.
 //!
 //! Uses only `base`.
 //!

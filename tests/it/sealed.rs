@@ -63,7 +63,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
     assert!(show(&identity).success().stdout.contains("vm-"));
     hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
     let refused = show(&["--identity", "other.txt"]).failure(3);
-    assert!(refused.stderr.contains("not to the identity"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
 
     // Whoever can read it does not therefore write it in plain.
     let before = hello.world.read("state.json");
@@ -159,11 +159,11 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
     hello.world.write("empty", "# nobody\n");
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
     for (flags, part) in [
-        (["--encrypt-to", "age1nobody"], "'age1nobody' is no recipient"),
+        (["--encrypt-to", "age1nobody"], "'age1nobody' is not an age recipient"),
         (["--encrypt-to", "missing"], "cannot be read from 'missing'"),
         (["--encrypt-to", "empty"], "names no recipient"),
         (["--identity", "missing"], "cannot be read from 'missing'"),
-        (["--identity", "key.txt"], "no file of identities"),
+        (["--identity", "key.txt"], "not an age identity file"),
     ] {
         let refused = hello.create(&flags).failure(2);
         assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
@@ -221,7 +221,7 @@ fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
     nothing(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
     let refused = show("key.txt").failure(3);
-    assert!(refused.stderr.contains("not to the identity"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
     assert!(show("other.txt").success().stdout.contains("vm-"));
     let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "other.txt"]));
     assert!(versions.success().stdout.contains("stemcell-"));

@@ -42,7 +42,8 @@ impl Cache {
     /// pruned.
     pub fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root)
-            .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))?;
+            .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))
+            .map_err(|error| error.with_owner_hint(root, "--cache-dir DIR"))?;
         let lock = open_lock(root)?;
         // On a file system without locks, pruning fails and the cache works without one.
         let lock = lock.lock_shared().is_ok().then_some(lock);
@@ -68,6 +69,7 @@ fn open_lock(root: &Path) -> Result<Locked> {
         .open(&path)
         .map(Locked::from)
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
+        .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))
 }
 
 /// Takes the exclusive lock of the cache. An error if another run uses the cache.

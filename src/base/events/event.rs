@@ -20,19 +20,19 @@ pub struct AnnouncedStep {
 /// Identifies a stage within one run.
 pub type StageId = u64;
 
-/// One thing that happened.
+/// A fact that a run reports. `docs/events.md` describes the JSON form.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A stage began.
+    /// A stage started.
     StageStarted {
         /// The stage.
         id: StageId,
-        /// The stage it belongs to.
+        /// The enclosing stage. `None` at the top level.
         parent: Option<StageId>,
-        /// What it does, as a gerund.
+        /// Its title, a gerund such as "Creating VM".
         name: String,
-        /// How long it usually takes, where that is known.
+        /// Its usual duration. `None` if not known.
         #[serde(
             rename = "usual_ms",
             skip_serializing_if = "Option::is_none",
@@ -40,18 +40,18 @@ pub enum Event {
         )]
         usual: Option<Duration>,
     },
-    /// A stage has come this far.
+    /// A stage made progress.
     StageProgress {
         /// The stage.
         id: StageId,
-        /// How much is done.
+        /// The amount done so far.
         done: u64,
-        /// How much there is, where known.
+        /// The amount in total. `None` if not known.
         total: Option<u64>,
-        /// What is counted.
+        /// The unit of both amounts.
         unit: Unit,
     },
-    /// The newest log line of what a stage waits for (CPI, packaging script).
+    /// The newest log line of the process for which a stage waits (CPI, packaging script).
     StageLog {
         /// The stage.
         id: StageId,
@@ -62,108 +62,108 @@ pub enum Event {
     StageFinished {
         /// The stage.
         id: StageId,
-        /// How.
+        /// The outcome.
         #[serde(flatten)]
         outcome: Outcome,
-        /// After how long.
+        /// The duration of the stage.
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
         elapsed: Duration,
     },
-    /// The steps are clear now. A later plan takes the place of an earlier one.
+    /// A plan was made. It replaces an earlier plan of the run.
     Planned {
-        /// What they come to.
+        /// A summary of the plan.
         headline: String,
-        /// The steps in their order; none if nothing is to be done.
+        /// The steps in their order. Empty if there is nothing to do.
         steps: Vec<AnnouncedStep>,
     },
-    /// A step of the plan begins.
+    /// A step of the plan started.
     StepBegun {
-        /// Which, from 1.
+        /// Number of the step, from 1.
         number: usize,
-        /// How many there are.
+        /// Number of steps in the plan.
         count: usize,
-        /// What steps of its kind are called.
+        /// The name of its kind: `create_vm`.
         step: &'static str,
-        /// What it does, for a person.
+        /// A description for people.
         what: String,
-        /// Why it is taken.
+        /// The reason for it.
         reason: String,
     },
-    /// Neither a stage nor a failure, but worth knowing.
+    /// Information that is neither a stage nor a failure.
     Note {
         /// The sentence.
         text: String,
     },
-    /// The run goes on, but somebody should look.
+    /// The run continues, but the operator should check something.
     Warning {
         /// The sentence.
         text: String,
     },
-    /// The run is over.
+    /// The run ended.
     RunFinished {
-        /// Whether it did what was asked.
+        /// True if the run succeeded.
         success: bool,
-        /// One sentence that says what came of it.
+        /// The result in one sentence.
         summary: String,
-        /// After how long.
+        /// The duration of the run.
         #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
         elapsed: Duration,
-        /// The error's message and causes, outermost first; empty on success.
+        /// The error's message and causes, outermost first. Empty on success.
         errors: Vec<String>,
-        /// What to do next.
+        /// Hints for the operator.
         hints: Vec<String>,
-        /// The process's exit code.
+        /// The exit code of the process.
         exit_code: u8,
-        /// Where the time went, for commands that call a CPI or an agent.
+        /// Durations by activity. Only commands that call a CPI or an agent have them.
         #[serde(skip_serializing_if = "Option::is_none")]
         timings: Option<Box<Timings>>,
-        /// The log of the run, for commands that keep one.
+        /// Path of the run log. Only commands that write one have it.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<String>,
-        /// What was done, for commands that keep a log.
+        /// The steps and stages of the run. Only commands with a run log have it.
         #[serde(skip_serializing_if = "Option::is_none")]
         report: Option<Box<Report>>,
     },
 }
 
-/// What a run did.
+/// The steps and stages of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The steps of the plan that were taken, in their order.
+    /// The steps of the plan that were started, in their order.
     pub steps: Vec<StepTaken>,
-    /// How many steps of the plan were not begun.
+    /// Number of steps of the plan that were not started.
     pub steps_left: usize,
-    /// The stages and those right below them, in the order in which they began.
+    /// The stages at the top level and those directly below, in the order in which they started.
     pub stages: Vec<StageTaken>,
-    /// The state file.
+    /// Path of the state file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
-/// A step of the plan that was begun.
+/// A step of the plan that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepTaken {
-    /// What it does, for a person.
+    /// A description for people.
     pub what: String,
-    /// Why it was taken.
+    /// The reason for it.
     pub reason: String,
-    /// Whether it did its work.
+    /// True if the step succeeded.
     pub done: bool,
 }
 
 /// A stage that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StageTaken {
-    /// What it does.
+    /// Its title.
     pub name: String,
-    /// How many stages it is inside of.
+    /// Number of enclosing stages.
     pub depth: usize,
     /// `done`, `skipped` or `failed`.
     pub outcome: &'static str,
-    /// How long it took.
+    /// Its duration.
     #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
     pub elapsed: Duration,
-    /// How long it usually takes, where that is known.
+    /// Its usual duration. `None` if not known.
     #[serde(
         rename = "usual_ms",
         skip_serializing_if = "Option::is_none",
@@ -172,33 +172,33 @@ pub struct StageTaken {
     pub usual: Option<Duration>,
 }
 
-/// What a stage's progress counts.
+/// The unit of a stage's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Bytes of a file or a transfer.
     Bytes,
-    /// Things: packages, templates, disks.
+    /// Packages, templates, disks.
     Items,
 }
 
-/// How a stage ended.
+/// The outcome of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It did its work.
+    /// The stage succeeded.
     Done,
-    /// There was nothing to do.
+    /// The stage had nothing to do.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It failed; the error follows.
+    /// The stage failed. The error is in [`Event::RunFinished`].
     Failed,
 }
 
 impl Outcome {
-    /// In one word: `done`, `skipped` or `failed`.
+    /// Returns `done`, `skipped` or `failed`.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Done => "done",

@@ -1,10 +1,10 @@
-//! How long stages usually take, and how long they took in this run.
+//! Durations of stages by kind: the usual ones, and those of this run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Of one run. Cheap to clone; clones share it.
+/// The durations of one run. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Habits(Arc<Mutex<Known>>);
 
@@ -27,7 +27,8 @@ impl Habits {
         self.lock().usual.get(kind).copied()
     }
 
-    /// A stage of this kind was done. Of several, the one that took longest counts.
+    /// Records the duration of a stage that succeeded. Of several stages of a kind, the longest duration is
+    /// kept.
     pub(super) fn note(&self, kind: String, elapsed: Duration) {
         let mut known = self.lock();
         let took = known.took.entry(kind).or_default();

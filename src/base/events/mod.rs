@@ -1,4 +1,4 @@
-//! Events: the one way in which a run reports what happens. The crates below `ui` emit them through a
+//! Events, the only way in which a run reports its work. The crates below `ui` emit them through a
 //! [`Reporter`]; the renderers of `ui` are its [`Sink`]s.
 
 mod event;
@@ -18,7 +18,7 @@ pub trait Sink: Send + Sync {
     fn emit(&self, event: &Event);
 }
 
-/// Emits events: the only way in which library code reports anything. Cheap to clone; clones share the sink.
+/// Emits events. Cheap to clone; clones share the sink.
 #[derive(Clone)]
 pub struct Reporter {
     sink: Arc<dyn Sink>,
@@ -53,20 +53,22 @@ impl Reporter {
         self.emit(Event::Planned { headline: headline.into(), steps });
     }
 
-    /// Begins a stage ("creating VM"). It counts as failed unless it is finished or skipped.
+    /// Starts a stage ("Creating VM"). It counts as failed unless it is finished or skipped.
     pub fn stage(&self, name: impl Into<String>) -> Stage {
         self.begin(None, name.into(), None)
     }
 
-    /// As [`Self::stage`], of a kind that takes about as long from run to run: how long is measured, and how long it
-    /// usually takes is said, where that is known. The kind names no CID and no version, and holds no secret.
+    /// Like [`Self::stage`], for a kind of stage whose duration is similar in every run.
+    ///
+    /// Records the duration, and reports the usual one if it is known. `kind` must not contain a CID, a
+    /// version or a secret.
     pub fn timed(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
         let kind = kind.into();
         let usual = self.habits.usual(&kind);
         self.begin(Some(kind), name.into(), usual)
     }
 
-    /// As [`Self::stage`], and the caller knows how long it usually takes.
+    /// Like [`Self::stage`], with a usual duration that the caller knows.
     pub fn expected(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
         self.begin(None, name.into(), usual)
     }
@@ -83,12 +85,12 @@ impl Reporter {
         }
     }
 
-    /// Makes known how long stages of these kinds usually take.
+    /// Sets the usual durations of these kinds of stages.
     pub fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
         self.habits.expect(usual);
     }
 
-    /// Returns the time that the finished stages of each kind took.
+    /// Returns the durations of the finished stages in this run, by kind.
     pub fn took(&self) -> BTreeMap<String, Duration> {
         self.habits.took()
     }
@@ -105,7 +107,7 @@ impl Reporter {
     }
 }
 
-/// A stage under way. Dropping it without [`Stage::finish`] or [`Stage::skip`] reports it as failed.
+/// A running stage. Dropping it without [`Stage::finish`] or [`Stage::skip`] reports it as failed.
 pub struct Stage {
     reporter: Reporter,
     id: StageId,
@@ -115,7 +117,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A reporter whose stages are children of this one.
+    /// Returns a reporter whose stages are children of this one.
     pub fn reporter(&self) -> &Reporter {
         &self.reporter
     }

@@ -1,7 +1,7 @@
-//! Durable writes: a file is either what it was or what it was to become, never anything between.
+//! Durable and atomic writes: after a crash a file has either its old content or its new one.
 //!
-//! [`write_atomically`] for a file of one's own; [`Replacement`] where something has to happen between the
-//! writing and the renaming. [`sweep_temporaries`] clears up after a writer that was killed.
+//! Use [`write_atomically`], or [`Replacement`] if something must happen between writing and renaming.
+//! [`sweep_temporaries`] removes the temporary files of a killed writer.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,13 +9,16 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Replaces `path` by `bytes`, mode 0600: a temporary file in the same directory is written and synced,
-/// renamed over it, and the directory is synced.
+/// Replaces the content of `path` with `bytes`, and sets the mode 0600.
+///
+/// Writes and syncs a temporary file in the same directory, renames it to `path`, and syncs the directory.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Replacement::write(path, bytes, 0o600)?.put_in_place().map(drop)
 }
 
-/// Rewrites a file of text, mode 0600, where `change` makes something else of it; of a very long one the end.
+/// Applies `change` to a text file and writes the result with mode 0600, unless it is the same.
+///
+/// Of a file longer than 64 MiB only the end is kept. Does nothing if the file does not exist.
 pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
     const LIMIT: u64 = 64 << 20;
     let mut file = match File::open(path) {
@@ -31,14 +34,14 @@ pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
     if skipped == 0 && changed == text { Ok(()) } else { write_atomically(path, changed.as_bytes()) }
 }
 
-/// A file written and synced beside the one it is to replace. Dropped, it goes.
+/// A temporary file that is written and synced beside the file to replace. Dropping it removes it.
 pub struct Replacement {
     temporary: tempfile::NamedTempFile,
     path: PathBuf,
 }
 
 impl Replacement {
-    /// Writes what is to stand at `path`, with this mode.
+    /// Writes the new content and mode of `path` to a temporary file.
     pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
         let mut temporary = tempfile::Builder::new()
             .prefix(&temporary_prefix(path))
@@ -47,19 +50,19 @@ impl Replacement {
             .tempfile_in(parent(path))?;
         temporary.write_all(bytes)?;
         if mode != 0o600 {
-            // Set, not asked for at the opening: whatever the umask.
+            // Set after the creation, because the umask applies to the mode of new files.
             temporary.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
         }
         temporary.as_file().sync_all()?;
         Ok(Replacement { temporary, path: path.to_owned() })
     }
 
-    /// The file, to lock it.
+    /// Returns the temporary file, so that the caller can lock it.
     pub fn file(&self) -> &File {
         self.temporary.as_file()
     }
 
-    /// Renames it over the old file; durable when this returns.
+    /// Renames the temporary file to the final path and syncs the directory.
     pub fn put_in_place(self) -> io::Result<File> {
         let file = self.temporary.persist(&self.path).map_err(|error| error.error)?;
         sync_parent(&self.path)?;
@@ -69,7 +72,7 @@ impl Replacement {
 
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// What the names of temporary files for `path` begin with, so that they can be told from those of others.
+/// Returns the prefix of the names of temporary files for `path`.
 fn temporary_prefix(path: &Path) -> OsString {
     let mut prefix = OsString::from(".");
     prefix.push(path.file_name().unwrap_or_default());
@@ -77,8 +80,8 @@ fn temporary_prefix(path: &Path) -> OsString {
     prefix
 }
 
-/// A fixed name for a temporary file beside `path` that is swept like the others; `purpose`, without a dot,
-/// tells them apart.
+/// Returns a fixed path for a temporary file beside `path`, which [`sweep_temporaries`] removes, too.
+/// `purpose` is a part of its name and must not contain a dot.
 pub fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
     let mut name = temporary_prefix(path);
     name.push(purpose);
@@ -86,7 +89,8 @@ pub fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
     parent(path).join(name)
 }
 
-/// Removes what writers of `path` that were killed left behind. Whoever calls this must be its only writer.
+/// Removes the temporary files for `path`, which killed writers leave behind. The caller must be the only
+/// writer of `path`.
 pub fn sweep_temporaries(path: &Path) -> io::Result<()> {
     let prefix = temporary_prefix(path);
     for entry in fs::read_dir(parent(path))? {
@@ -96,7 +100,7 @@ pub fn sweep_temporaries(path: &Path) -> io::Result<()> {
             .as_encoded_bytes()
             .strip_prefix(prefix.as_encoded_bytes())
             .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX.as_bytes()));
-        // With a dot in it it is of a file whose name only begins like this one's.
+        // A dot in this part means that the temporary file belongs to a longer file name.
         if random.is_some_and(|random| !random.contains(&b'.')) {
             fs::remove_file(entry.path())?;
         }
@@ -104,17 +108,17 @@ pub fn sweep_temporaries(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes names created in, renamed within or removed from `directory` durable.
+/// Syncs a directory, which makes created, renamed and removed names in it durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Makes the creation, renaming or removal of `path` durable.
+/// Syncs the directory of `path`, which makes the creation, renaming or removal of `path` durable.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     sync_directory(parent(path))
 }
 
-/// Removes a file if it is there and makes that durable.
+/// Removes a file and syncs its directory. Does nothing if the file does not exist.
 pub fn remove_durably(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Ok(()) => sync_parent(path),
@@ -123,8 +127,10 @@ pub fn remove_durably(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The files in `directory` whose names have this extension and begin with a time, newest first; none when there is no
-/// such directory.
+/// Lists the files in `directory` with this extension in descending order of their names. Empty if there is
+/// no such directory.
+///
+/// The names must begin with a time, so that the newest file comes first.
 pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -138,12 +144,12 @@ pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf
     Ok(paths)
 }
 
-/// Creates a file for a program of ours to write into; it must not exist yet. Mode 0600.
+/// Creates a file with mode 0600 and opens it for writing. Fails if it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The directory a file lies in; `.` for a bare name.
+/// Returns the directory of a file; `.` for a bare name.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -153,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_gets_its_mode_and_leaves_nothing_beside_it() {
+    fn a_replaced_file_has_its_mode_and_no_temporary_file_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         write_atomically(&path, b"one").unwrap();
@@ -167,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_rewritten_where_it_changes() {
+    fn a_text_is_rewritten_only_if_it_changes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         rewrite(&path, &|_| String::new()).unwrap();
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_to_become_this_very_file_is_swept() {
+    fn only_temporary_files_for_this_path_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         for name in [".a.yml.Xy3.tmp", ".a.yml.old.Xy3.tmp", ".b.yml.Xy3.tmp", "a.yml.Xy3.tmp"] {
             fs::write(dir.path().join(name), "").unwrap();

@@ -1,12 +1,12 @@
-//! Locked files that are free again when they are dropped.
+//! File locks that are released on drop.
 
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
 
-/// A file that may be locked (`flock`), and is locked no more once this is dropped.
+/// A file that may be locked (`flock`). Dropping it releases the lock.
 ///
-/// Closing alone would not do: a lock belongs to the opened file, and a child that another thread is just starting,
-/// or that was given the file, has it open as well.
+/// Closing the file is not enough. The lock ends when all duplicates of the descriptor are closed, and a
+/// child process may have one, even if another thread starts it.
 #[derive(Debug)]
 pub struct Locked(File);
 
@@ -33,7 +33,7 @@ impl DerefMut for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
-            tracing::debug!(%error, "a lock cannot be released");
+            tracing::debug!(%error, "cannot release a file lock");
         }
     }
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_free_although_somebody_else_has_it_open() {
+    fn dropping_releases_the_lock_although_a_duplicate_is_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let locked = Locked::from(File::create(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Files that survive a crash, locks that end with their holder, and the removal of whole trees.
+//! Durable files, file locks that are released on drop, and removal of directory trees.
 
 pub mod durable;
 mod locked;

@@ -1,17 +1,18 @@
-//! Removing whole trees.
+//! Removes directory trees, also read-only ones.
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Removes a file or a tree, links not followed; also one with directories whose maker forbade it, as Go's module
-/// cache and overlayfs do. What is not there is no error.
+/// Removes a file, a link or a directory tree. Does not follow links. Succeeds if `path` does not exist.
+///
+/// Also removes trees with read-only directories, such as Go's module cache and overlayfs.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                open_up(path)?;
+                make_writable(path)?;
                 fs::remove_dir_all(path)
             }
             outcome => outcome,
@@ -25,8 +26,8 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner all rights on every directory of a tree. Each is opened up before it is read.
-fn open_up(root: &Path) -> io::Result<()> {
+/// Sets the mode 0700 on every directory of a tree, before the directory is read.
+fn make_writable(root: &Path) -> io::Result<()> {
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
         fs::set_permissions(&directory, Permissions::from_mode(0o700))?;
@@ -46,7 +47,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn read_only_trees_are_removed_too() {
+    fn read_only_trees_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let tree = directory.path().join("tree");
         fs::create_dir_all(tree.join("a/b")).unwrap();
@@ -54,8 +55,9 @@ mod tests {
         for path in ["a/b", "a", ""] {
             fs::set_permissions(tree.join(path), Permissions::from_mode(0o000)).unwrap();
         }
-        // For the superuser nothing is forbidden, so that this part is tried on its own as well.
-        open_up(&tree).unwrap();
+        // `remove_tree` does not need this function when the test runs as root, so it is also called
+        // directly.
+        make_writable(&tree).unwrap();
         assert_eq!(fs::metadata(tree.join("a/b")).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(tree.join("a/b"), Permissions::from_mode(0o500)).unwrap();
         remove_tree(&tree).unwrap();
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_removed_and_not_followed() {
+    fn links_are_removed_but_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let outside = directory.path().join("outside");
         fs::create_dir(&outside).unwrap();
@@ -72,7 +74,7 @@ mod tests {
         let tree = directory.path().join("tree");
         fs::create_dir(&tree).unwrap();
         symlink(&outside, tree.join("link")).unwrap();
-        open_up(&tree).unwrap();
+        make_writable(&tree).unwrap();
         remove_tree(&tree).unwrap();
         symlink("/nowhere", directory.path().join("dangling")).unwrap();
         remove_tree(&directory.path().join("dangling")).unwrap();

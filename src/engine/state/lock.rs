@@ -1,5 +1,5 @@
-//! One run at a time: an OS lock on `<state>.lock` that dies with its holder, or a lease where several machines share
-//! the state.
+//! One run at a time: an OS lock on `<state>.lock` that dies with its holder, or a lease where several
+//! machines share the state.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -92,11 +92,13 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock at `path`. While another run holds it, `held` hears the error that says who, and passes it on
-    /// or returns to have it tried again.
+    /// Takes the lock at `path`. While another run holds it, `held` hears the error that says who, and passes
+    /// it on or returns to have it tried again.
     pub(super) fn take(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let path = path.to_owned();
-        let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
+        let failed = |error| {
+            Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, "--state FILE")
+        };
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -1,74 +1,74 @@
-//! Why there is no session: each step on the way to one fails with an error of its own.
+//! Errors of SSH sessions. Each step of connecting has an error of its own.
 
 use std::io;
 
-/// A step that failed.
+/// The step that failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SshError {
-    /// The host name stands for no address.
+    /// The host name has no address.
     #[error("the host name '{host}' does not resolve (DNS): {problem}")]
     Dns {
-        /// The name.
+        /// The host name.
         host: String,
-        /// The resolver's words.
+        /// The error of the resolver.
         problem: String,
     },
-    /// Nobody takes the connection.
+    /// The TCP connection failed.
     #[error("{address} cannot be reached: TCP: {problem}")]
     Tcp {
         /// Host and port.
         address: String,
-        /// The system's words.
+        /// The error of the operating system.
         problem: String,
     },
-    /// Whoever took the connection does not agree on how to go on.
-    #[error("{address} took the connection, but the SSH handshake failed: {problem}")]
+    /// The handshake or the login failed for another reason than the credentials.
+    #[error("{address} accepted the connection, but the SSH handshake failed: {problem}")]
     Handshake {
         /// Host and port.
         address: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
-    /// It is another machine than before, or somebody in between.
+    /// The server has another host key than before. It is another machine, or the connection is intercepted.
     #[error("the host key of {address} has changed: it was {known} and is {seen}")]
     HostKeyChanged {
         /// Host and port.
         address: String,
         /// The fingerprint on record.
         known: String,
-        /// The fingerprint that was shown.
+        /// The fingerprint of the server's key.
         seen: String,
     },
-    /// The server does not let us in.
+    /// The server refuses the login.
     #[error("{address} does not accept {credentials} for the user '{user}'")]
     Refused {
         /// Host and port.
         address: String,
-        /// Who wanted in.
+        /// The user.
         user: String,
-        /// With what: "the private key", "the password".
+        /// The credentials: "the private key", "the password".
         credentials: &'static str,
     },
-    /// The server lets us in, but does not listen for us.
-    #[error("{address} refuses to forward its port {port} to here")]
+    /// The server accepts the login, but refuses to forward a port.
+    #[error("{address} refuses to forward its port {port} to this machine")]
     ForwardingRefused {
         /// Host and port.
         address: String,
-        /// The port that was to be forwarded.
+        /// The port on the server.
         port: u16,
     },
-    /// A session that was there is not there any more.
+    /// An open session ended.
     #[error("the connection to {address} was lost: {problem}")]
     Lost {
         /// Host and port.
         address: String,
-        /// What is known of why.
+        /// The cause, as far as known.
         problem: String,
     },
 }
 
 impl SshError {
-    /// The kind that fits best where only I/O errors are spoken.
+    /// Returns the closest kind of I/O error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             SshError::Dns { .. } => io::ErrorKind::NotFound,

@@ -1,14 +1,14 @@
-//! Private keys: RSA, ECDSA and Ed25519, as OpenSSH, PKCS#1, PKCS#8 and SEC1 write them, with or without a
+//! Private keys: RSA, ECDSA and Ed25519, in the formats OpenSSH, PKCS#1, PKCS#8 and SEC1, with or without a
 //! passphrase.
 
 use std::sync::Arc;
 
 use russh::keys::{Error as RusshError, PrivateKey, decode_secret_key};
 
-/// No private key is larger, in bytes.
+/// Largest accepted private key in bytes.
 const LIMIT: usize = 64 * 1024;
 
-/// A private key, ready for use. Shows nothing of itself.
+/// A parsed private key. Its `Debug` form does not contain the key.
 #[derive(Clone)]
 pub struct Key(pub(super) Arc<PrivateKey>);
 
@@ -18,42 +18,42 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Why a text is no usable key. None of it repeats the text.
+/// The reason that a text is not a usable key. Does not quote the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It has a passphrase, and none was given.
+    /// The key has a passphrase, but none was given.
     #[error("it is protected by a passphrase")]
     Encrypted,
-    /// The passphrase given is not the key's.
+    /// The passphrase is wrong.
     #[error("the passphrase is wrong")]
     WrongPassphrase,
-    /// It is encrypted in a way that is not understood here.
+    /// The key is encrypted with an unsupported cipher.
     #[error("it is encrypted with {0}, which is not supported")]
     Cipher(String),
-    /// It is something else, or damaged.
-    #[error("it is no private key in OpenSSH or PEM form: {0}")]
+    /// The text is not a private key, or damaged.
+    #[error("it is not a private key in OpenSSH or PEM format: {0}")]
     Unreadable(String),
 }
 
 impl Key {
-    /// Reads a key's text.
+    /// Parses the text of a key file. A passphrase for an unencrypted key is ignored.
     pub fn parse(text: &str, passphrase: Option<&str>) -> Result<Self, KeyError> {
         if text.len() > LIMIT {
             return Err(KeyError::Unreadable(format!("it has more than {} KiB", LIMIT / 1024)));
         }
-        // Keys that went through YAML blocks or copy and paste may be indented or have other line ends.
+        // A key from a YAML block or from copy and paste may be indented or have other line ends.
         let text: String = text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
         let legacy = legacy_cipher(&text);
         if let Some(cipher) = &legacy
             && (cipher != "AES-128-CBC" || !text.contains("-----BEGIN RSA PRIVATE KEY-----"))
         {
-            return Err(KeyError::Cipher(format!("{cipher} in the old PEM form")));
+            return Err(KeyError::Cipher(format!("{cipher} in the old PEM format")));
         }
         let encrypted = legacy.is_some() || text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----");
         if encrypted && passphrase.is_none() {
             return Err(KeyError::Encrypted);
         }
-        // A passphrase that is not needed would turn a plain PKCS#8 key into an encrypted one that fails.
+        // With a passphrase, russh reads every PKCS#8 key as an encrypted one, and fails for a plain key.
         let plain = || decode_secret_key(&text, None);
         let decoded = match passphrase {
             Some(passphrase) if encrypted => decode_secret_key(&text, Some(passphrase)),
@@ -66,14 +66,14 @@ impl Key {
         match decoded {
             Ok(key) => Ok(Key(Arc::new(key))),
             Err(RusshError::KeyIsEncrypted) => Err(KeyError::Encrypted),
-            // A wrong passphrase shows as garbage where the key should be.
+            // With a wrong passphrase the key decrypts to garbage, which is reported as a malformed key.
             Err(_) if passphrase.is_some() => Err(KeyError::WrongPassphrase),
             Err(error) => Err(KeyError::Unreadable(error.to_string())),
         }
     }
 }
 
-/// The cipher that an encrypted key in the form of old OpenSSL names in its header (RFC 1421).
+/// Returns the cipher from the header of an encrypted key in the format of old OpenSSL (RFC 1421).
 fn legacy_cipher(text: &str) -> Option<String> {
     let header = text.lines().find_map(|line| line.strip_prefix("DEK-Info:"))?;
     Some(header.split(',').next().unwrap_or_default().trim().to_owned())
@@ -85,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    /// The text of a key that a program made.
-    fn made(script: &str) -> String {
+    /// Runs a script that writes a key to the file `k`, and returns the text of that file.
+    fn generate(script: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let output =
             Command::new("bash").args(["-ec", script]).current_dir(dir.path()).output().expect("bash");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_and_form_is_read_with_and_without_a_passphrase() {
+    fn every_type_and_format_is_parsed_with_and_without_a_passphrase() {
         let pkcs8 = "openssl pkcs8 -topk8";
         for (script, encrypted) in [
             ("ssh-keygen -q -t ed25519 -N '' -f k".to_owned(), false),
@@ -115,7 +115,7 @@ mod tests {
             ("openssl ecparam -genkey -noout -name prime256v1 -out k".to_owned(), false),
             ("openssl ecparam -genkey -noout -name secp384r1 -out k".to_owned(), false),
         ] {
-            let text = made(&script);
+            let text = generate(&script);
             if encrypted {
                 assert_eq!(Key::parse(&text, None).unwrap_err(), KeyError::Encrypted, "{script}");
                 assert_eq!(
@@ -133,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_without_repeating_it() {
+    fn errors_do_not_quote_the_text() {
         for text in ["", "s3cret", "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----\n"]
         {
             let error = Key::parse(text, None).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");
         }
         assert!(Key::parse(&"x".repeat(LIMIT + 1), None).is_err());
-        let old = made("openssl genrsa -traditional -aes256 -passout pass:secret -out k 2048");
+        let old = generate("openssl genrsa -traditional -aes256 -passout pass:secret -out k 2048");
         assert_eq!(
             Key::parse(&old, Some("secret")).unwrap_err(),
-            KeyError::Cipher("AES-256-CBC in the old PEM form".into())
+            KeyError::Cipher("AES-256-CBC in the old PEM format".into())
         );
     }
 }

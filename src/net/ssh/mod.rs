@@ -1,7 +1,8 @@
-//! SSH as a client: private keys in every form people keep them in, and sessions.
+//! An SSH client: private keys in all common formats, and sessions.
 //!
-//! A session serves a jumpbox (`artifact::fetch`) or the reverse tunnel to a VM (`engine::registry::tunnel`); both are
-//! async and bring a runtime of their own.
+//! A session is used for a jumpbox (`artifact::fetch`) or for the reverse tunnel to a VM
+//! (`engine::registry::tunnel`). Sessions are async, and each of these modules has a tokio runtime of its
+//! own.
 
 mod error;
 mod key;

@@ -1,4 +1,4 @@
-//! From a host name to a session that is logged in.
+//! Connects to an SSH server and logs in.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use tokio::time::timeout;
 use super::error::SshError;
 use super::key::Key;
 
-/// How long each of DNS, TCP, handshake and login may take.
+/// Timeout for each of DNS, TCP, handshake and login.
 const STEP: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How often a server may ask a question before it counts as endless.
+/// Largest number of rounds of keyboard-interactive questions in one login.
 const QUESTIONS: u32 = 8;
 
-/// A connection that came in at a forwarded port.
+/// A connection to a forwarded port.
 pub type Forwarded = Channel<Msg>;
 
-/// Where to log in, and as whom.
+/// A server and the login on it.
 #[derive(Clone)]
 pub struct Server {
     /// Host name or address.
@@ -32,28 +32,30 @@ pub struct Server {
     pub port: u16,
     /// User to log in as.
     pub user: String,
-    /// Tried first.
+    /// Private key, tried first.
     pub key: Option<Key>,
-    /// Tried next, as password and as the answer to whatever the server asks.
+    /// Password, tried after the key. Also the answer to keyboard-interactive questions.
     pub password: Option<String>,
-    /// The host key that must be shown, in OpenSSH's notation; any, if there is none.
+    /// The host key that the server must have, in the format of OpenSSH. `None` accepts any.
     pub host_key: Option<String>,
-    /// Gets the connections that come in at forwarded ports.
+    /// Receives the connections to forwarded ports.
     pub forwarded: Option<mpsc::Sender<Forwarded>>,
 }
 
-/// A session that is logged in.
+/// An authenticated session.
 pub struct Session {
-    /// The session of the SSH library; channels are opened through it.
+    /// The handle of russh, for opening channels.
     pub handle: Handle<Client>,
-    /// The server's host key in OpenSSH's notation; none where it shows a certificate.
+    /// The server's host key in the format of OpenSSH. `None` if it has a certificate.
     pub host_key: Option<String>,
     address: String,
 }
 
-/// What russh tells us of a session.
+/// The callbacks of russh for a session.
 pub struct Client {
+    /// The host key of the server.
     shown: Arc<Mutex<Option<PublicKey>>>,
+    /// The host key that the server must have.
     known: Option<PublicKey>,
     forwarded: Option<mpsc::Sender<Forwarded>>,
 }
@@ -78,7 +80,8 @@ impl client::Handler for Client {
         reply: ChannelOpenHandle,
         _session: &mut client::Session,
     ) -> Result<(), russh::Error> {
-        // Dropped, the reply is a refusal: of what nobody asked for, and of too many at once.
+        // Dropping `reply` refuses the connection: if no ports are forwarded, or if too many connections
+        // wait.
         if let Some(forwarded) = &self.forwarded
             && let Ok(place) = forwarded.try_reserve()
         {
@@ -90,7 +93,7 @@ impl client::Handler for Client {
 }
 
 impl Session {
-    /// Has the server listen on a port of its loopback interface.
+    /// Asks the server to listen on a port of its loopback interface and to forward connections to it.
     pub async fn forward(&self, port: u16) -> Result<(), SshError> {
         let asking = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
         match timeout(STEP, asking).await {
@@ -99,11 +102,11 @@ impl Session {
                 Err(SshError::ForwardingRefused { address: self.address.clone(), port })
             }
             Ok(Err(error)) => Err(self.lost(error.to_string())),
-            Err(_) => Err(self.lost("it does not answer".to_owned())),
+            Err(_) => Err(self.lost("the server does not answer".to_owned())),
         }
     }
 
-    /// Waits until the session has ended.
+    /// Waits for the end of the session and returns its cause.
     pub async fn ended(&mut self) -> SshError {
         let problem = match (&mut self.handle).await {
             Ok(()) => "the server closed it".to_owned(),
@@ -117,7 +120,7 @@ impl Session {
     }
 }
 
-/// Connects and logs in.
+/// Connects to `server`, checks its host key, and logs in.
 pub async fn connect(server: &Server) -> Result<Session, SshError> {
     let address = format!("{}:{}", server.host, server.port);
     let stream = reach(server, &address).await?;
@@ -126,13 +129,14 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
     let known = match &server.host_key {
         Some(text) => Some(
             PublicKey::from_openssh(text)
-                .map_err(|error| handshake(format!("the host key on record is none: {error}")))?,
+                .map_err(|error| handshake(format!("the host key on record is not valid: {error}")))?,
         ),
         None => None,
     };
     let mut config = client::Config { keepalive_interval: Some(KEEPALIVE), ..client::Config::default() };
     if let Some(known) = &known {
-        // A server has several keys; asked for the known kind first, it shows the same one again.
+        // A server may have several host keys. Preferring the known algorithm makes it use the same key
+        // again.
         let mut kinds = config.preferred.key.to_vec();
         kinds.sort_by_key(|kind| !same_kind(kind, &known.algorithm()));
         config.preferred.key = Cow::Owned(kinds);
@@ -156,11 +160,13 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
     let mut handle = match outcome {
         Ok(Ok(handle)) => handle,
         Ok(Err(error)) => return Err(handshake(error.to_string())),
-        Err(_) => return Err(handshake("it does not go on".to_owned())),
+        Err(_) => return Err(handshake(format!("no answer within {} seconds", STEP.as_secs()))),
     };
     match timeout(STEP, log_in(&mut handle, server, &address)).await {
         Ok(outcome) => outcome?,
-        Err(_) => return Err(handshake("it does not answer the login".to_owned())),
+        Err(_) => {
+            return Err(handshake(format!("no answer to the login within {} seconds", STEP.as_secs())));
+        }
     }
     if let Some(key) = &shown {
         tracing::debug!(address, fingerprint = %key.fingerprint(HashAlg::Sha256), "logged in by SSH");
@@ -168,7 +174,7 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
     Ok(Session { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
 }
 
-/// An RSA key signs in several ways, which are one kind.
+/// Returns true for equal algorithms. RSA is equal to itself with any hash function.
 fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bool {
     one == other || (one.clone().is_rsa() && other.clone().is_rsa())
 }
@@ -181,11 +187,11 @@ async fn reach(server: &Server, address: &str) -> Result<TcpStream, SshError> {
         Ok(Err(error)) => return Err(dns(error.to_string())),
         Err(_) => return Err(dns("no answer in time".to_owned())),
     };
-    let mut last = dns("it stands for no address".to_owned());
+    let mut last = dns("it has no address".to_owned());
     for candidate in found {
         match timeout(STEP, TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => {
-                // Settings are small and waited for.
+                // Small messages must not wait for more data.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -199,7 +205,7 @@ async fn reach(server: &Server, address: &str) -> Result<TcpStream, SshError> {
 async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> Result<(), SshError> {
     let failed = |error: russh::Error| SshError::Handshake {
         address: address.to_owned(),
-        problem: format!("the login broke off: {error}"),
+        problem: format!("the login failed: {error}"),
     };
     let user = server.user.as_str();
     if let Some(Key(key)) = &server.key {
@@ -231,8 +237,11 @@ async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> 
     Err(SshError::Refused { address: address.to_owned(), user: server.user.clone(), credentials })
 }
 
-/// How an RSA key may sign: as the server says, which may allow less than it lists; where it says nothing, SHA-2
-/// and then what servers older than RFC 8332 know. Other keys sign in one way.
+/// Returns the hash functions with which to try an RSA key, and one `None` for other keys.
+///
+/// If the server announces its functions, the best one is tried. After SHA-512 also SHA-256 is tried, because
+/// a server may accept less than it announces. Servers older than RFC 8332 announce nothing, and get SHA-256
+/// and SHA-1.
 async fn hashes(handle: &Handle<Client>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
     if !rsa {
         return Ok(vec![None]);
@@ -244,7 +253,7 @@ async fn hashes(handle: &Handle<Client>, rsa: bool) -> Result<Vec<Option<HashAlg
     })
 }
 
-/// Gives the password as the answer to each question, as many servers ask for it.
+/// Logs in with keyboard-interactive authentication. The password is the answer to each question.
 async fn answer_questions(
     handle: &mut Handle<Client>,
     user: &str,
