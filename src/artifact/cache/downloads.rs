@@ -14,13 +14,13 @@ use base::{Error, Result};
 
 /// The record beside a download.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct DownloadRecord {
     /// The URL of its last download, without credentials.
     pub(super) url: String,
     pub(super) digest: Digest,
 }
 
-impl About {
+impl DownloadRecord {
     pub(super) fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
@@ -39,7 +39,9 @@ impl Cache {
         let entries = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
         entries
             .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-            .filter(|path| About::read(path).is_some_and(|about| about.digest.hex(algorithm) == Some(digits)))
+            .filter(|path| {
+                DownloadRecord::read(path).is_some_and(|about| about.digest.hex(algorithm) == Some(digits))
+            })
             .map(|path| path.with_extension("tgz"))
             .find(|path| path.is_file())
     }
@@ -58,11 +60,11 @@ impl Cache {
         let path = self.directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
         let about_path = path.with_extension("json");
         // The same content may be recorded with another hash function.
-        let digest = match About::read(&about_path) {
+        let digest = match DownloadRecord::read(&about_path) {
             Some(before) => digest.and(&before.digest)?,
             None => digest.clone(),
         };
-        let about = serde_json::to_vec(&About { url: url.to_owned(), digest: digest.clone() })
+        let about = serde_json::to_vec(&DownloadRecord { url: url.to_owned(), digest: digest.clone() })
             .map_err(|error| Error::environment("encoding a record as JSON failed").with_source(error))?;
         // The record is written first. A process that waits for the lock on `body` then finds the download by
         // its record as soon as `body` is gone.

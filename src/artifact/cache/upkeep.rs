@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use walkdir::WalkDir;
 
-use super::downloads::About;
+use super::downloads::DownloadRecord;
 use super::{DIGESTS, digests, lock_exclusively};
 use crate::Stamp;
 use base::encoding::rfc3339;
@@ -118,7 +118,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
         name,
         size: size.map(|file| file.len()).sum(),
         used: rfc3339(time.into()),
-        url: About::read(&about).map(|about| about.url),
+        url: DownloadRecord::read(&about).map(|about| about.url),
         path,
         time,
     })

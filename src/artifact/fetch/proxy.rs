@@ -43,7 +43,7 @@ impl fmt::Debug for Proxy {
 
 /// The route of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Route {
     Direct,
     Socks5(Proxy),
     /// Through a jumpbox, the machine of this SSH server.
@@ -58,7 +58,7 @@ pub(super) enum Way {
 pub(super) struct Proxies {
     http: Option<Proxy>,
     https: Option<Proxy>,
-    all: Way,
+    all: Route,
     exceptions: Vec<Exception>,
 }
 
@@ -93,7 +93,7 @@ impl Proxies {
             http: http(["HTTP_PROXY", "http_proxy"])?,
             https: http(["HTTPS_PROXY", "https_proxy"])?,
             all: match get(["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
-                None => Way::Direct,
+                None => Route::Direct,
                 Some((name, value)) => all_proxy(name, value)?,
             },
             exceptions: get(["NO_PROXY", "no_proxy"])
@@ -115,15 +115,15 @@ impl Proxies {
     }
 
     /// Returns the route to this host.
-    pub(super) fn way(&self, host: &str, port: u16) -> &Way {
-        if self.excepted(host, port) { &Way::Direct } else { &self.all }
+    pub(super) fn route(&self, host: &str, port: u16) -> &Route {
+        if self.excepted(host, port) { &Route::Direct } else { &self.all }
     }
 
     /// Returns the passwords, which must be redacted.
     pub(super) fn secrets(&self) -> Vec<String> {
         let all = match &self.all {
-            Way::Direct => None,
-            Way::Socks5(proxy) | Way::Ssh { server: proxy, .. } => Some(proxy),
+            Route::Direct => None,
+            Route::Socks5(proxy) | Route::Ssh { server: proxy, .. } => Some(proxy),
         };
         let proxies = [self.http.as_ref(), self.https.as_ref(), all].into_iter().flatten();
         proxies.filter_map(|proxy| proxy.credentials.as_ref()).map(|(_, password)| password.clone()).collect()
@@ -145,10 +145,10 @@ fn http_proxy(name: &str, value: &str) -> Result<Proxy> {
     }
 }
 
-fn all_proxy(name: &str, value: &str) -> Result<Way> {
+fn all_proxy(name: &str, value: &str) -> Result<Route> {
     let url = parse(name, value)?;
     match url.scheme() {
-        "socks5" | "socks5h" => Ok(Way::Socks5(proxy(name, &url, 1080)?)),
+        "socks5" | "socks5h" => Ok(Route::Socks5(proxy(name, &url, 1080)?)),
         "ssh+socks5" => {
             let key =
                 url.query_pairs().find(|(key, _)| key == "private-key").map(|(_, path)| path.into_owned());
@@ -160,7 +160,7 @@ fn all_proxy(name: &str, value: &str) -> Result<Way> {
             if url.username().is_empty() {
                 server.credentials = Some(("jumpbox".to_owned(), String::new()));
             }
-            Ok(Way::Ssh { server, private_key: PathBuf::from(private_key) })
+            Ok(Route::Ssh { server, private_key: PathBuf::from(private_key) })
         }
         other => Err(Error::invalid(format!("{name} has the unsupported scheme '{other}://'"))
             .with_hint("use socks5://HOST:PORT or ssh+socks5://USER@HOST:PORT?private-key=PATH")),
@@ -272,7 +272,7 @@ mod tests {
         let set = proxies(&[("HTTP_PROXY", "p:1"), ("BOSH_ALL_PROXY", "socks5://s:2")]).unwrap();
         for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "LOCALHOST."] {
             assert_eq!(set.http(false, host, 80), None, "{host}");
-            assert!(matches!(set.way(host, 80), Way::Socks5(_)), "{host}");
+            assert!(matches!(set.route(host, 80), Route::Socks5(_)), "{host}");
         }
     }
 
@@ -301,21 +301,21 @@ mod tests {
             assert_eq!(direct(host, port), expected, "{host}:{port}");
         }
         let all = proxies(&[("BOSH_ALL_PROXY", "socks5://s"), ("NO_PROXY", "*")]).unwrap();
-        assert_eq!(all.way("a.com", 80), &Way::Direct);
+        assert_eq!(all.route("a.com", 80), &Route::Direct);
     }
 
     #[test]
     fn bosh_all_proxy_is_socks5_or_a_jumpbox() {
         let socks = proxies(&[("BOSH_ALL_PROXY", "socks5://u:p%40ss@s")]).unwrap();
         let expected = Proxy { host: "s".into(), port: 1080, credentials: Some(("u".into(), "p@ss".into())) };
-        assert_eq!(socks.way("a.com", 80), &Way::Socks5(expected));
+        assert_eq!(socks.route("a.com", 80), &Route::Socks5(expected));
         assert_eq!(socks.secrets(), ["p@ss"]);
         let ssh = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://me@j:2222?private-key=/k%20ey")]).unwrap();
-        let Way::Ssh { server, private_key } = ssh.way("a.com", 80) else { panic!("{ssh:?}") };
+        let Route::Ssh { server, private_key } = ssh.route("a.com", 80) else { panic!("{ssh:?}") };
         assert_eq!((server.to_string().as_str(), private_key.to_str()), ("j:2222", Some("/k ey")));
         assert_eq!(server.credentials, Some(("me".into(), String::new())));
         let no_user = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://j?private-key=k")]).unwrap();
-        let Way::Ssh { server, .. } = no_user.way("a.com", 80) else { panic!("{no_user:?}") };
+        let Route::Ssh { server, .. } = no_user.route("a.com", 80) else { panic!("{no_user:?}") };
         assert_eq!((server.port, server.credentials.as_ref().unwrap().0.as_str()), (22, "jumpbox"));
     }
 

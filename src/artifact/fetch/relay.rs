@@ -24,7 +24,7 @@ pub fn relay(
     let failed = |error| Error::io(format!("connecting to {host}:{port}"), error);
     let mut stream = dialer.dial(host, port).map_err(failed)?;
     stream.set_timeouts(YEAR, YEAR).map_err(failed)?;
-    let mut remote = stream.another().map_err(failed)?;
+    let mut remote = stream.duplicate().map_err(failed)?;
     // The thread is not joined. It may wait for input when the connection has ended.
     std::thread::Builder::new()
         .name("relay".into())

@@ -17,7 +17,7 @@ use ureq::unversioned::transport::{
 };
 
 use super::Interrupted;
-use super::proxy::{Credentials, Proxies, Proxy, Way};
+use super::proxy::{Credentials, Proxies, Proxy, Route};
 use super::socks5;
 #[cfg(unix)]
 use super::tunnel::Tunnel;
@@ -37,7 +37,7 @@ pub(super) trait Stream: Read + Write + Send + Sync {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()>;
 
     /// Returns another handle of the same connection.
-    fn another(&self) -> io::Result<Box<dyn Stream>>;
+    fn duplicate(&self) -> io::Result<Box<dyn Stream>>;
 }
 
 impl Stream for TcpStream {
@@ -46,7 +46,7 @@ impl Stream for TcpStream {
         self.set_write_timeout(Some(write))
     }
 
-    fn another(&self) -> io::Result<Box<dyn Stream>> {
+    fn duplicate(&self) -> io::Result<Box<dyn Stream>> {
         Ok(Box::new(self.try_clone()?))
     }
 }
@@ -58,7 +58,7 @@ impl Stream for std::os::unix::net::UnixStream {
         self.set_write_timeout(Some(write))
     }
 
-    fn another(&self) -> io::Result<Box<dyn Stream>> {
+    fn duplicate(&self) -> io::Result<Box<dyn Stream>> {
         Ok(Box::new(self.try_clone()?))
     }
 }
@@ -94,9 +94,9 @@ impl Dialer {
 
     /// Opens a connection to `host`. An error of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        match self.0.proxies.way(host, port) {
-            Way::Direct => Ok(Box::new(direct(host, port)?)),
-            Way::Socks5(proxy) => {
+        match self.0.proxies.route(host, port) {
+            Route::Direct => Ok(Box::new(direct(host, port)?)),
+            Route::Socks5(proxy) => {
                 let through = |error| about(error, &format!("the SOCKS proxy {proxy}"));
                 let mut stream = direct(&proxy.host, proxy.port).map_err(through)?;
                 stream.set_timeouts(CONNECT, CONNECT)?;
@@ -104,7 +104,7 @@ impl Dialer {
                 Ok(Box::new(stream))
             }
             #[cfg(unix)]
-            Way::Ssh { server, private_key } => {
+            Route::Ssh { server, private_key } => {
                 let through = |error| about(error, &format!("the jumpbox {server}"));
                 let mut known = self.0.tunnel.lock().unwrap_or_else(PoisonError::into_inner);
                 let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
@@ -118,7 +118,7 @@ impl Dialer {
                 Ok(Box::new(tunnel.connect(host, port).map_err(through)?))
             }
             #[cfg(not(unix))]
-            Way::Ssh { .. } => {
+            Route::Ssh { .. } => {
                 Err(io::Error::new(io::ErrorKind::PermissionDenied, "ssh+socks5:// works only on Unix"))
             }
         }

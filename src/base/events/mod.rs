@@ -1,16 +1,16 @@
 //! Events, the only way in which a run reports its work. The crates below `ui` emit them through a
 //! [`Reporter`]; the renderers of `ui` are its [`Sink`]s.
 
+mod durations;
 mod event;
-mod habits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use durations::StageDurations;
 pub use event::{AnnouncedStep, Event, Outcome, Report, StageId, StageTaken, StepTaken, Unit};
-use habits::Habits;
 
 /// A receiver of events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
@@ -24,13 +24,18 @@ pub struct Reporter {
     sink: Arc<dyn Sink>,
     next_stage: Arc<AtomicU64>,
     parent: Option<StageId>,
-    habits: Habits,
+    durations: StageDurations,
 }
 
 impl Reporter {
     /// Creates a reporter that emits to `sink`.
     pub fn new(sink: Arc<dyn Sink>) -> Self {
-        Reporter { sink, next_stage: Arc::new(AtomicU64::new(1)), parent: None, habits: Habits::default() }
+        Reporter {
+            sink,
+            next_stage: Arc::new(AtomicU64::new(1)),
+            parent: None,
+            durations: StageDurations::default(),
+        }
     }
 
     /// Emits one event.
@@ -64,7 +69,7 @@ impl Reporter {
     /// version or a secret.
     pub fn timed(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
         let kind = kind.into();
-        let usual = self.habits.usual(&kind);
+        let usual = self.durations.usual(&kind);
         self.begin(Some(kind), name.into(), usual)
     }
 
@@ -87,12 +92,12 @@ impl Reporter {
 
     /// Sets the usual durations of these kinds of stages.
     pub fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
-        self.habits.expect(usual);
+        self.durations.expect(usual);
     }
 
     /// Returns the durations of the finished stages in this run, by kind.
     pub fn took(&self) -> BTreeMap<String, Duration> {
-        self.habits.took()
+        self.durations.took()
     }
 }
 
@@ -146,7 +151,7 @@ impl Stage {
         self.ended = true;
         let elapsed = self.started.elapsed();
         if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
-            self.reporter.habits.note(kind, elapsed);
+            self.reporter.durations.note(kind, elapsed);
         }
         self.reporter.emit(Event::StageFinished { id: self.id, outcome, elapsed });
     }

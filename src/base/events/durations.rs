@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The durations of one run. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Habits(Arc<Mutex<Known>>);
+pub(super) struct StageDurations(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
@@ -14,7 +14,7 @@ struct Known {
     took: BTreeMap<String, Duration>,
 }
 
-impl Habits {
+impl StageDurations {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
