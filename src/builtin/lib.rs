@@ -1,7 +1,7 @@
 //! The CPIs that ship inside the binary: `local`, with the agent that its VMs run, and `ironic`.
 //!
-//! Uses `artifact`, `base`, `ironic` and `net`, and nothing of the engine: a built-in CPI is a process of its
-//! own that speaks the CPI protocol, like any other CPI.
+//! Uses `artifact`, `base`, `ironic` and `net`, and nothing of the engine: a built-in CPI is a separate
+//! process that speaks the CPI protocol, like any other CPI.
 //!
 //! Entry points: [`local::run`] and [`ironic::run`] serve one request; [`local::boot::run`] is the first
 //! process of a `local` VM; [`agent::run`] is the agent in it. The internal commands of `src/cli/internal.rs`
@@ -16,15 +16,15 @@ pub mod local;
 #[cfg(target_os = "linux")]
 mod registry;
 
-/// The agent needs what only Linux has: private mounts and `/proc`.
+/// Stands in for the agent on other systems, which lack its private mounts and `/proc`.
 #[cfg(not(target_os = "linux"))]
 pub mod agent {
     use std::path::Path;
 
     use base::{Error, Result};
 
-    /// Says what is missing.
+    /// Fails: the agent needs Linux.
     pub fn run(_settings: &Path, _base: &Path) -> Result<()> {
-        Err(Error::environment("the agent of the built-in 'local' CPI needs Linux"))
+        Err(Error::environment("the agent of the built-in 'local' CPI runs only on Linux"))
     }
 }

@@ -1,4 +1,4 @@
-//! The registry as the `local` CPI and its agent see it: a client of `/instances/<id>/settings`.
+//! A client of the registry for the `local` CPI and its agent: reads and writes `/instances/<id>/settings`.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use url::Url;
 use base::encoding::{basic_authorization, percent_decode};
 use base::{Error, Result};
 
-/// The largest answer, in bytes.
+/// The largest answer that is accepted, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What RFC 3986 leaves as it is.
+/// The characters to percent-encode: all but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A registry that can be asked.
+/// A client of one registry.
 pub(crate) struct Client {
     http: ureq::Agent,
     /// `http://host:port`
@@ -25,17 +25,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// From an endpoint as user data carry it, `http://[user:password@]host:port`. The endpoint is a secret: errors
-    /// do not repeat it.
+    /// Creates a client from an endpoint in user data, `http://[user:password@]host:port`. Errors do not
+    /// quote the endpoint, which is a secret.
     pub(crate) fn new(endpoint: &str) -> Result<Self> {
-        let bad = || Error::invalid("the registry's endpoint must be http://user:password@host:port");
-        let url = Url::parse(endpoint).map_err(|_| bad())?;
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(bad)?;
+        let malformed = || Error::invalid("the registry's endpoint must be http://user:password@host:port");
+        let url = Url::parse(endpoint).map_err(|_| malformed())?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
         if url.scheme() != "http" {
-            return Err(bad());
+            return Err(malformed());
         }
         let http = ureq::Agent::config_builder()
-            // On loopback, whatever the environment says.
+            // The registry is on loopback.
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
@@ -50,14 +50,14 @@ impl Client {
         })
     }
 
-    /// The endpoint for user data.
+    /// Returns the endpoint for user data, with the credentials percent-encoded.
     pub(crate) fn endpoint(host: &str, port: u16, user: &str, password: &str) -> String {
         let escape = |text| utf8_percent_encode(text, ESCAPED);
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         format!("http://{}:{}@{host}:{port}", escape(user), escape(password))
     }
 
-    /// The settings stored under this id; `None` when there are none.
+    /// Returns the settings stored under this id, or `None` if there are none.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Map<String, Value>>> {
         let response = self.http.get(self.url(id)).header("Authorization", self.authorization()).call();
         let (status, body) = self.read("GET", id, response)?;
@@ -66,9 +66,13 @@ impl Client {
             404 => return Ok(None),
             status => return Err(self.refused("GET", id, status)),
         }
-        // The parser's words may quote a value, and values are secrets.
-        let malformed =
-            || Error::environment(format!("the registry at {} answers something else", self.base));
+        // serde's message may quote a value, and settings contain secrets.
+        let malformed = || {
+            Error::environment(format!(
+                "the registry at {} sent settings of '{id}' that are not JSON in the form of a registry",
+                self.base
+            ))
+        };
         let answer: Value = serde_json::from_str(&body).map_err(|_| malformed())?;
         let settings = answer.get("settings").and_then(Value::as_str).ok_or_else(malformed)?;
         serde_json::from_str(settings).map(Some).map_err(|_| malformed())
@@ -84,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Deletes what is stored under this id.
+    /// Deletes the settings stored under this id. Succeeds if there are none.
     pub(crate) fn delete(&self, id: &str) -> Result<()> {
         let response = self.http.delete(self.url(id)).header("Authorization", self.authorization()).call();
         match self.read("DELETE", id, response)?.0 {
@@ -108,7 +112,8 @@ impl Client {
         response: std::result::Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<(u16, String)> {
         let failed = |error: ureq::Error| {
-            let text = format!("the registry at {} cannot be asked ({method} settings of '{id}')", self.base);
+            let text =
+                format!("the registry at {} cannot be reached ({method} settings of '{id}')", self.base);
             Error::environment(text).with_source(error)
         };
         let mut response = response.map_err(failed)?;
@@ -118,7 +123,7 @@ impl Client {
     }
 
     fn refused(&self, method: &str, id: &str, status: u16) -> Error {
-        let why = if status == 401 { " (user or password are wrong)" } else { "" };
+        let why = if status == 401 { " (wrong user or password)" } else { "" };
         Error::environment(format!(
             "the registry at {} answers {status}{why} to {method} settings of '{id}'",
             self.base
@@ -131,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_comes_back_as_it_went() {
+    fn an_endpoint_survives_encoding_and_errors_do_not_quote_it() {
         let endpoint = Client::endpoint("127.0.0.1", 6901, "registry", "p@:/%ss wörd");
         assert!(!endpoint.contains("p@"), "{endpoint}");
         let client = Client::new(&endpoint).unwrap();

@@ -101,7 +101,12 @@ impl Cache {
     pub fn learn_stemcell(&self, stemcell: &Stemcell, begun: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
-            self.learn(stamp, begun, &stemcell.digest, Some(Named { kind: ArtifactKind::Stemcell, name, version }));
+            self.learn(
+                stamp,
+                begun,
+                &stemcell.digest,
+                Some(Named { kind: ArtifactKind::Stemcell, name, version }),
+            );
         }
     }
 }

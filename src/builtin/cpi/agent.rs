@@ -1,4 +1,4 @@
-//! The agent: how it is to be reached, and the settings it starts with.
+//! The agent's configuration in a CPI, and the settings that the agent starts with.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::args::Hash;
 use super::failure::{Failure, Outcome};
 
-/// How agents are to be reached.
+/// The address and the certificate of agents.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Agent {
-    /// The URL the agent listens at, credentials included.
+    /// The URL at which the agent listens, with user and password.
     pub mbus: Option<String>,
-    /// Its certificate: `ca`, `certificate`, `private_key`.
+    /// The agent's certificate: `ca`, `certificate`, `private_key`, each in PEM.
     pub cert: Option<Hash>,
 }
 
-/// What the settings say of one VM.
+/// The parts of the settings that belong to one VM.
 pub(crate) struct Identity<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
@@ -27,14 +27,14 @@ pub(crate) struct Identity<'a> {
 }
 
 impl Agent {
-    /// The URL, which must be configured.
+    /// Returns the URL. Fails if none is configured.
     pub(crate) fn url(&self) -> Outcome<&str> {
         self.mbus.as_deref().ok_or_else(|| {
-            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL the agent listens at")
+            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL at which the agent listens")
         })
     }
 
-    /// The settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
+    /// Returns the settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
     pub(crate) fn settings(&self, identity: Identity) -> Outcome<Hash> {
         let settings = json!({
             "agent_id": identity.agent_id,
@@ -48,12 +48,12 @@ impl Agent {
         });
         match settings {
             Value::Object(settings) => Ok(settings),
-            _ => Err(Failure::cloud("settings are a hash")),
+            _ => Err(Failure::cloud("the agent's settings are not a hash")),
         }
     }
 }
 
-/// `env` with the agent's certificate, unless it brings one.
+/// Adds the agent's certificate to `env` as `bosh.mbus.cert`, unless `env` has one.
 fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
     let Some(cert) = cert else { return Ok(env) };
     let mut at = &mut env;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_s_certificate_wins() {
+    fn a_certificate_in_the_environment_takes_precedence() {
         let cert = hash(json!({"ca": "config"}));
         let env = env_with_certificate(hash(json!({"bosh": {"tags": {"a": "b"}}})), Some(&cert)).unwrap();
         assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));

@@ -1,4 +1,4 @@
-//! Positional arguments of a CPI method, checked in number and type.
+//! Checks the number and types of a CPI method's positional arguments.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::failure::{Failure, Outcome};
 /// A JSON object.
 pub(crate) type Hash = Map<String, Value>;
 
-/// The arguments not taken yet.
+/// The arguments of one call, taken one after the other.
 pub(crate) struct Arguments<'a> {
     method: &'a str,
     values: std::vec::IntoIter<Value>,
@@ -15,7 +15,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments of `method`, which takes `least` to `most` of them.
+    /// Checks that there are `least` to `most` arguments.
     pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> Outcome<Self> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
@@ -30,14 +30,15 @@ impl<'a> Arguments<'a> {
         self.values.next().unwrap_or(Value::Null)
     }
 
-    /// The error that says what the argument just taken should have been. Its value stays out of the
-    /// message: it may be a secret.
+    /// Returns the error for the wrong type of the argument taken last. The message does not quote the value,
+    /// which may be a secret.
     fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> Failure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
         Failure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
     }
 
+    /// Takes a string that is not empty. `name` is the argument's name, for errors.
     pub(crate) fn string(&mut self, name: &str) -> Outcome<String> {
         match self.next() {
             Value::String(text) if !text.is_empty() => Ok(text),
@@ -45,7 +46,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A hash; null stands for an empty one.
+    /// Takes a hash. Null stands for an empty one.
     pub(crate) fn hash(&mut self, name: &str) -> Outcome<Hash> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
@@ -54,7 +55,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A size in MiB.
+    /// Takes a size in MiB, a whole number above 0.
     pub(crate) fn size(&mut self, name: &str) -> Outcome<u64> {
         let value = self.next();
         match value.as_u64() {
@@ -63,7 +64,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A list of strings; null stands for an empty one.
+    /// Takes an array of strings. Null stands for an empty one.
     pub(crate) fn strings(&mut self, name: &str) -> Outcome<Vec<String>> {
         match self.next() {
             Value::Null => Ok(Vec::new()),
@@ -79,7 +80,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// What a JSON value is, in words.
+/// Returns the type of a JSON value with its article, for messages.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn number_and_type_are_checked_and_named() {
+    fn errors_name_the_wrong_number_or_type() {
         let error = Arguments::new("delete_vm", vec![], 1, 1).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),

@@ -1,15 +1,15 @@
-//! What a CPI method answers when it fails: a type that callers know, a message, and whether the same
-//! call may be tried again (docs-bosh, `cpi-api-rpc.md`, "Response").
+//! The error that a CPI method answers with: a type of the CPI contract, a message, and whether the caller
+//! may retry (docs-bosh, `cpi-api-rpc.md`, "Response").
 
 use std::fmt;
 
 /// Shorthand for results of CPI methods.
 pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
 
-/// The error types of the CPI contract that this CPI uses.
+/// The error types of the CPI contract that the built-in CPIs use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The request itself is malformed.
+    /// The request is malformed.
     InvalidCall,
     NotImplemented,
     NotSupported,
@@ -21,7 +21,7 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    /// The name on the wire.
+    /// Returns the name of the type in the answer.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FailureKind::InvalidCall => "InvalidCall",
@@ -36,12 +36,12 @@ impl FailureKind {
     }
 }
 
-/// One failed method.
+/// The error of a failed method.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
     pub message: String,
-    /// Whether the same call may succeed later: false, unless what failed may pass by itself.
+    /// True if the cause is temporary, so that the same call may succeed later.
     pub ok_to_retry: bool,
 }
 
@@ -50,17 +50,17 @@ impl Failure {
         Failure { kind, message: message.into(), ok_to_retry: false }
     }
 
-    /// A failure without a type of its own.
+    /// Creates an error of the general type, `CloudError`.
     pub(crate) fn cloud(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Cloud, message)
     }
 
-    /// A malformed request.
+    /// Creates the error for a malformed request.
     pub(crate) fn call(message: impl Into<String>) -> Self {
         Self::new(FailureKind::InvalidCall, message)
     }
 
-    /// An I/O failure while doing `what` (a gerund).
+    /// Creates the error for an I/O failure. `what` is a gerund: "reading 'FILE'".
     pub(crate) fn io(what: impl fmt::Display, source: impl fmt::Display) -> Self {
         Self::cloud(format!("{what} failed: {source}"))
     }

@@ -11,22 +11,22 @@ use serde::de::DeserializeOwned;
 use super::failure::{Failure, Outcome};
 use base::files::durable::{sweep_temporaries, write_atomically};
 
-/// Makes a directory, and those above it, for its owner alone.
+/// Creates a directory and its missing parents with mode 0700.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces `path` by this document: the old one or the new one is there, never half of one.
+/// Replaces the document at `path` atomically and durably.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
     let write = || -> io::Result<()> {
-        // Whoever writes holds the directory's lock: it is the only writer.
+        // The caller holds the directory's lock, so these files are left-overs of interrupted calls.
         sweep_temporaries(path)?;
         write_atomically(path, &serde_json::to_vec_pretty(value)?)
     };
     write().map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))
 }
 
-/// Reads a document written by [`write_json`]; `None` when there is none.
+/// Reads a document written by [`write_json`], or returns `None` if the file does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -44,7 +44,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_document_is_private_and_replaced_whole() {
+    fn a_document_is_private_and_replaced_without_left_overs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         write_json(&path, &vec![1, 2]).unwrap();

@@ -1,5 +1,5 @@
-//! What the built-in CPIs share: the RPC, the arguments of a method and how it fails, the agent's
-//! settings, and which process is which.
+//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, the agent's settings, durable
+//! files, and the identity of processes.
 
 pub(crate) mod agent;
 pub(crate) mod args;

@@ -1,4 +1,4 @@
-//! Which process it was, beyond doubt: a pid alone may be somebody else's by now.
+//! Identifies processes across calls. A pid alone does not, because the kernel uses pids again.
 
 use std::fs;
 use std::io;
@@ -10,29 +10,29 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// A process of one boot of one machine.
+/// The identity of a process. Together the fields are unique among all boots and machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// As seen in `pid_namespace`.
+    /// The pid in `pid_namespace`.
     pub pid: i32,
     /// Clock ticks since boot, field 22 of `/proc/<pid>/stat` (proc(5)).
     pub start_time: u64,
-    /// Start times begin again with every boot.
+    /// The boot that `start_time` counts from.
     pub boot_id: String,
-    /// Pids mean something in one pid namespace only.
+    /// The pid namespace in which `pid` is valid.
     pub pid_namespace: String,
 }
 
-/// What `/proc/<pid>/stat` says.
+/// Fields of `/proc/<pid>/stat`.
 struct Stat {
     state: char,
     start_time: u64,
 }
 
 impl Identity {
-    /// The identity of a process that certainly lives (or is a zombie of ours).
+    /// Returns the identity of a process that is known to exist: this one, or a child that was not reaped.
     pub(crate) fn of(pid: i32) -> io::Result<Identity> {
-        let stat = stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} is gone")))?;
+        let stat = stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} does not exist")))?;
         Ok(Identity {
             pid,
             start_time: stat.start_time,
@@ -41,25 +41,27 @@ impl Identity {
         })
     }
 
-    /// Whether it was a process of this boot and pid namespace, and is no more. Of any other nothing is known.
+    /// Returns true if the process belonged to this boot and pid namespace and has ended. Returns false for
+    /// all others, which may run elsewhere.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
         let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
         Ok(here && !self.is_running()?)
     }
 
-    /// Whether the process runs.
+    /// Returns true if the process runs. Fails if it was started in another pid namespace of this boot.
     pub(crate) fn is_running(&self) -> io::Result<bool> {
         Ok(self.open()?.is_some())
     }
 
-    /// A handle on exactly this process; `None` when it is gone.
+    /// Opens a handle on exactly this process, or returns `None` if it has ended.
     fn open(&self) -> io::Result<Option<OwnedFd>> {
         if boot_id()? != self.boot_id {
             return Ok(None);
         }
         if pid_namespace()? != self.pid_namespace {
             return Err(io::Error::other(
-                "the VM was started in another pid namespace (a container?), its process cannot be identified",
+                "the process was started in another pid namespace (a container?) and cannot be identified \
+                    from here",
             ));
         }
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
@@ -68,7 +70,7 @@ impl Identity {
             Err(Errno::SRCH) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        // The handle is held, so the pid cannot be given away between this look and a signal.
+        // The open handle stays with this process, even if its pid is used again before a signal is sent.
         match stat(self.pid)? {
             Some(stat) if stat.start_time == self.start_time && !matches!(stat.state, 'Z' | 'X') => {
                 Ok(Some(pidfd))
@@ -77,21 +79,22 @@ impl Identity {
         }
     }
 
-    /// Asks the process to end, insists after `grace`, and returns when it is gone.
+    /// Ends the process with SIGTERM, after `grace` with SIGKILL, and returns when it has ended.
     pub(crate) fn stop(&self, grace: Duration) -> io::Result<()> {
         let Some(pidfd) = self.open()? else { return Ok(()) };
         if signal(&pidfd, Signal::TERM)? && !ended(&pidfd, grace)? {
             signal(&pidfd, Signal::KILL)?;
-            // A killed init ends when the kernel has killed all of its namespace: disk sleep can hold it.
+            // A killed init ends only after all processes of its namespace, and one in disk sleep takes time.
             if !ended(&pidfd, Duration::from_secs(60))? {
-                return Err(io::Error::other(format!("process {} does not end after SIGKILL", self.pid)));
+                let pid = self.pid;
+                return Err(io::Error::other(format!("process {pid} still runs 60 s after SIGKILL")));
             }
         }
         Ok(())
     }
 }
 
-/// Sends a signal; false when the process is gone.
+/// Sends a signal. Returns false if the process has ended.
 fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     match pidfd_send_signal(pidfd, signal) {
         Ok(()) => Ok(true),
@@ -100,7 +103,7 @@ fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// Waits until the process is gone, at most `limit`; false when it still runs.
+/// Waits at most `limit` for the end of the process. Returns false if it still runs.
 fn ended(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
@@ -115,7 +118,7 @@ fn ended(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// A duration as the kernel takes it.
+/// Converts a duration for system calls.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -126,7 +129,7 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
 fn stat(pid: i32) -> io::Result<Option<Stat>> {
     let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
-        // ESRCH: the process went between open and read.
+        // ESRCH: the process ended between open and read.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound
                 || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
@@ -137,10 +140,11 @@ fn stat(pid: i32) -> io::Result<Option<Stat>> {
     };
     parse_stat(&text)
         .map(Some)
-        .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be understood: {text}")))
+        .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is not in the form of proc(5): {text}")))
 }
 
-/// The command name may hold blanks and parentheses: fields count from the last one.
+/// Parses the fields after the last parenthesis. The command name before it may contain blanks and
+/// parentheses.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -162,14 +166,14 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn fields_are_counted_behind_any_name() {
+    fn fields_are_counted_from_the_last_parenthesis() {
         let stat = parse_stat("7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9").unwrap();
         assert_eq!((stat.state, stat.start_time), ('S', 4711));
         assert!(parse_stat("7 (x) S 1").is_none());
     }
 
     #[test]
-    fn a_process_is_known_by_its_start_and_stopped() {
+    fn a_process_with_the_same_pid_but_another_start_is_not_signalled() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = Identity::of(child.id() as i32).unwrap();
         assert!(identity.is_running().unwrap());
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ignores_the_request_is_killed() {
+    fn a_process_that_ignores_sigterm_is_killed() {
         let mut child = Command::new("sh")
             .args(["-c", "trap '' TERM; echo; while :; do sleep 1; done"])
             .stdout(std::process::Stdio::piped())

@@ -1,4 +1,4 @@
-//! The RPC: one request in, one answer out, whatever the request is.
+//! The CPI's RPC: reads one request and writes one answer, also to a malformed request.
 
 use std::io::{Read, Write};
 
@@ -9,12 +9,12 @@ use super::args::{Hash, type_name};
 use super::failure::{Failure, Outcome};
 use base::{Error, Result};
 
-/// The highest contract spoken.
+/// The highest version of the CPI API that the built-in CPIs implement.
 pub(crate) const API_VERSION: u64 = 2;
-/// No request of a caller in its right mind is larger.
+/// The largest request that is accepted, in bytes.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
-/// What was asked.
+/// A request. All fields but the method are checked in [`Request::parts`].
 #[derive(Deserialize)]
 pub(crate) struct Request {
     pub method: String,
@@ -27,7 +27,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Its arguments and its context, and whether contract 2 is in force.
+    /// Returns the arguments, the context, and true if contract v2 applies.
     pub(crate) fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
         let context = match self.context {
             Value::Object(context) => context,
@@ -51,23 +51,23 @@ impl Request {
     }
 }
 
-/// What is said while a request is carried out.
+/// The log of one request.
 pub(crate) struct Log<'a> {
     stderr: &'a mut dyn Write,
     text: String,
 }
 
 impl Log<'_> {
-    /// Says a line, on stderr and in the answer. Secrets have no place here.
+    /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(crate) fn line(&mut self, line: impl std::fmt::Display) {
         let line = format!("{line}\n");
-        // A caller that closed stderr still gets its answer.
+        // A caller that has closed standard error still gets its answer.
         let _ = self.stderr.write_all(line.as_bytes());
         self.text.push_str(&line);
     }
 }
 
-/// Reads a request, has it carried out by `answer`, writes the answer.
+/// Reads a request, lets `answer` carry it out, and writes the answer. An `Err` means that writing it failed.
 pub(crate) fn exchange(
     request: impl Read,
     mut response: impl Write,
@@ -112,7 +112,8 @@ fn read(request: impl Read) -> Outcome<Request> {
     serde_json::from_value(value).map_err(|_| Failure::call("the request must have 'method', a string"))
 }
 
-/// Contract 2 is in force when both sides speak it; a request that names no stemcell leaves it to the caller.
+/// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. If the
+/// context names no stemcell, the request alone decides.
 fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
@@ -123,7 +124,7 @@ fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let requested = version(requested, "'api_version'")?.unwrap_or(1);
     if !(1..=API_VERSION).contains(&requested) {
         return Err(Failure::call(format!(
-            "api_version {requested} is not spoken here, 1 to {API_VERSION} are"
+            "api_version {requested} is not supported: use 1 to {API_VERSION}"
         )));
     }
     let stemcell =

@@ -1,4 +1,5 @@
-//! A node for a VM: an allocation of Ironic's, or, where that has none, the first who writes its name.
+//! Claims a node for a VM: by an allocation, or, if Ironic is too old for allocations, by setting
+//! `instance_uuid`.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +12,22 @@ use crate::cpi::args::Hash;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
 
-/// How often an allocation is tried that fails for a reason of Ironic's own.
+/// The number of attempts at an allocation that fails because of an internal error of Ironic.
 const ALLOCATION_ATTEMPTS: u32 = 3;
-/// How long one may take; it is a matter of a database.
+/// The longest time for one attempt. Ironic decides from its database alone.
 const ALLOCATION_PATIENCE: Duration = Duration::from_secs(30);
-const UNDECIDED: &str = "Ironic does not decide about the allocation";
+const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
 const ALLOCATION_POLL: Duration = Duration::from_millis(200);
-/// Of how many nodes it is told why they cannot be taken.
-const TOLD_NODES: usize = 5;
+/// The number of nodes that an error lists.
+const LISTED_NODES: usize = 5;
 
-/// Claims a node; its UUID.
+/// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
+/// the allocation.
 pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
     let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
-        class.ok_or_else(|| wrong("'resource_class' must name the class of nodes to take one from"))?;
+        class.ok_or_else(|| wrong("'resource_class' must name the resource class of the node to use"))?;
     let traits = match properties.get("traits") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(traits)) if traits.iter().all(Value::is_string) => traits.clone(),
@@ -47,16 +49,16 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
         .ironic
         .list(Collection::Nodes, &filter)?
         .iter()
-        .filter(|node| lacks(node, &capabilities).is_none())
+        .filter(|node| obstacle(node, &capabilities).is_none())
         .map(|node| text(node, "uuid").to_owned())
         .collect();
     if candidates.is_empty() {
-        return Err(none(call, class, &capabilities)?);
+        return Err(no_node(call, class, &capabilities)?);
     }
     if call.ironic.version() < Microversion::ALLOCATIONS {
         return match claim_by_hand(call, cid, &candidates, &traits)? {
             Some(node) => Ok(node),
-            None => Err(none(call, class, &capabilities)?),
+            None => Err(no_node(call, class, &capabilities)?),
         };
     }
     let mut allocation = Object::new();
@@ -69,12 +71,12 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
     loop {
         match allocate(call, cid, allocation.clone())? {
             Ok(node) => return Ok(node),
-            // Not that there is no node, but that its database was busy, or something of the kind.
+            // An internal error of Ironic, such as a busy database. There may be a free node.
             Err(reason)
                 if attempts < ALLOCATION_ATTEMPTS
                     && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
             {
-                call.log(format_args!("the allocation failed and is tried again: {reason}"));
+                call.log(format_args!("the allocation failed, retrying: {reason}"));
                 call.ironic.delete(Collection::Allocations, cid)?;
                 attempts += 1;
             }
@@ -83,8 +85,8 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
     }
 }
 
-/// Why a node cannot be taken; nothing if it can.
-fn lacks(node: &Object, capabilities: &Hash) -> Option<String> {
+/// Returns the reason why a node cannot be claimed, or `None` if it can.
+fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
     if let Some(vm) = node.get("instance_uuid").and_then(Value::as_str) {
         return Some(format!("has VM '{vm}'"));
     }
@@ -94,14 +96,14 @@ fn lacks(node: &Object, capabilities: &Hash) -> Option<String> {
     if text(node, "provision_state") != "available" {
         return Some(format!("is '{}'", text(node, "provision_state")));
     }
-    let lacking = capabilities.iter().find(|(name, value)| capability(node, name) != value.as_str());
-    lacking
+    let missing = capabilities.iter().find(|(name, value)| capability(node, name) != value.as_str());
+    missing
         .map(|(name, value)| format!("lacks the capability '{name}:{}'", value.as_str().unwrap_or_default()))
 }
 
-/// The failure that says that there is no node, and why each one of the class is none. Of VMs the agent is told, by which
-/// one is found that nobody knows the CID of.
-fn none(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failure> {
+/// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
+/// VMs, so that the operator finds a VM whose CID was lost.
+fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = Filter { arguments: of_class.clone(), detail: true, ..Filter::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
@@ -117,22 +119,23 @@ fn none(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failure>
         let allocation = allocations.iter().find(|allocation| text(allocation, "uuid") == vm)?;
         Some(format!(" of agent '{}'", leftovers::agent_of(allocation)?))
     };
-    let told = nodes.iter().take(TOLD_NODES).map(|node| {
-        let reason = lacks(node, capabilities).unwrap_or_else(|| "was taken just now".to_owned());
+    let reasons = nodes.iter().take(LISTED_NODES).map(|node| {
+        let reason = obstacle(node, capabilities).unwrap_or_else(|| "was claimed by another call".to_owned());
         format!("{} {reason}{}", described(node), agent(node).unwrap_or_default())
     });
-    let mut told: Vec<String> = told.collect();
+    let mut reasons: Vec<String> = reasons.collect();
     match nodes.len() {
-        0 => told.push("there is none of that class".to_owned()),
-        count if count > TOLD_NODES => told.push(format!("and {} more", count - TOLD_NODES)),
+        0 => reasons.push("the class has no nodes".to_owned()),
+        count if count > LISTED_NODES => reasons.push(format!("and {} more", count - LISTED_NODES)),
         _ => {}
     }
-    let told = told.join(", ");
-    let message = format!("no node of resource class '{class}' is available that has what is wanted: {told}");
+    let reasons = reasons.join(", ");
+    let message = format!("no node of resource class '{class}' is available and suitable: {reasons}");
     Ok(Failure::new(FailureKind::VmCreationFailed, message))
 }
 
-/// Asks for an allocation and waits for its end: the node, or why there is none.
+/// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as
+/// inner error.
 fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
     let begun = Instant::now();
@@ -141,14 +144,14 @@ fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<
         match text(&seen, "state") {
             "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
-            // A conductor that fails to write its decision leaves it at that.
+            // A conductor that fails to write its decision never repeats it.
             _ if begun.elapsed() > ALLOCATION_PATIENCE => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(ALLOCATION_POLL),
         }
     }
 }
 
-/// Without allocations whoever writes `instance_uuid` first has the node.
+/// Claims a node without an allocation: sets `instance_uuid`, which Ironic refuses if the node has one.
 fn claim_by_hand(
     call: &IronicCall,
     cid: &str,
@@ -156,7 +159,7 @@ fn claim_by_hand(
     traits: &[Value],
 ) -> Outcome<Option<String>> {
     if !traits.is_empty() {
-        call.ironic.require(Microversion::ALLOCATIONS, "nodes by traits")?;
+        call.ironic.require(Microversion::ALLOCATIONS, "cloud properties 'traits'")?;
     }
     for node in candidates {
         match call.ironic.update(Collection::Nodes, node, &Patch::new().set(&["instance_uuid"], cid)) {

@@ -1,4 +1,4 @@
-//! What the operator configured: the `--config` file, overridden by what the request's context carries.
+//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
 //!
 //! ```json
 //! {"ironic": {"endpoint": "http://host:6385", "username": "…", "password": "…", "cacert": "PEM"},
@@ -7,7 +7,7 @@
 //!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300, "outage_timeout": 120}
 //! ```
 //!
-//! `ironic` has the keys of [`AccessSettings`], `storage` those of its tool; times are in seconds
+//! `ironic` has the keys of [`AccessSettings`], `storage` those of its tool. Timeouts are in seconds
 //! (`docs/ironic.md`).
 
 use std::path::Path;
@@ -26,13 +26,13 @@ use ironic::AccessSettings;
 /// The configuration of one call.
 #[derive(Deserialize)]
 pub(super) struct Config {
-    /// Where Ironic is.
+    /// The connection to Ironic.
     pub ironic: AccessSettings,
-    /// Where volumes are.
+    /// The storage tool and its settings.
     pub storage: storage::StorageSettings,
     #[serde(default)]
     pub agent: Agent,
-    /// Time servers, handed to the agent.
+    /// Time servers for the agent.
     #[serde(default)]
     pub ntp: Vec<String>,
     #[serde(default = "deploy_timeout")]
@@ -56,10 +56,10 @@ fn outage_timeout() -> u64 {
 }
 
 impl Config {
-    /// Reads the file and lets the context override its keys.
+    /// Reads the file and overrides its keys by those of the context. Errors do not quote values.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
-            Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
+            Failure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"]
         {
@@ -67,26 +67,30 @@ impl Config {
                 properties.insert(key.to_owned(), value.clone());
             }
         }
-        // serde's message may quote a value, and values here are secrets.
+        // serde's message may quote a value, and some values are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
-                "the CPI's configuration '{}' must have: ironic (a hash with endpoint), storage (a hash with tool: tgt and directory, portals, or tool: command and program); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), deploy_timeout, power_timeout and outage_timeout (seconds) where given",
+                "the CPI's configuration '{}' is not valid. It needs: ironic (a hash with endpoint), storage \
+                    (a hash \
+                 with tool: tgt and directory, portals; or tool: lvm+targetcli and volume_group, thin_pool, portals; \
+                 or tool: command and program). Optional: agent.mbus (a URL), agent.cert (a hash), ntp (an array of \
+                 strings), deploy_timeout, power_timeout and outage_timeout (seconds)",
                 file.display()
             ))
         })
     }
 
-    /// How long a deployment may take, and the way back.
+    /// The longest time that a deployment or an undeployment may take.
     pub(super) fn deploy_patience(&self) -> Duration {
         Duration::from_secs(self.deploy_timeout)
     }
 
-    /// How long a machine may take to go on or off.
+    /// The longest time that a machine may take to power on or off.
     pub(super) fn power_patience(&self) -> Duration {
         Duration::from_secs(self.power_timeout)
     }
 
-    /// How long an Ironic that fails or is not there is waited for.
+    /// The time to retry while Ironic fails or cannot be reached.
     pub(super) fn outage_patience(&self) -> Duration {
         Duration::from_secs(self.outage_timeout)
     }
@@ -98,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_context_wins_and_values_are_not_quoted() {
+    fn the_context_overrides_the_file_and_errors_do_not_quote_values() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
         let storage = json!({"tool": "tgt", "directory": "/d", "portals": ["127.0.0.1:3260"]});

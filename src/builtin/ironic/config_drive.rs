@@ -1,5 +1,5 @@
-//! The agent's settings on a volume of its own: a file system labelled `config-2`, with the files that the agent looks
-//! for on a config drive (settings source `ConfigDrive` of the agent, as OpenStack stemcells set it up).
+//! The config drive: a volume with a file system labelled `config-2` that contains the agent's settings. The
+//! agent's settings source `ConfigDrive` reads it, as OpenStack stemcells configure it.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::volume::Volume;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{Failure, Outcome};
 
-/// As large as the smallest file system that takes any settings, in KiB.
+/// The size of the file system in KiB. The settings are a few KiB.
 const SIZE: u32 = 4096;
 
-/// Makes the volume. mke2fs fills the file system while making it, so nothing is mounted.
+/// Creates the volume. mke2fs fills the file system while it creates it, so nothing is mounted.
 pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
-    // With secrets in it: its owner's alone, and gone at the end.
-    let scratch = tempfile::tempdir().map_err(|error| Failure::io("making a scratch directory", error))?;
+    // Only the owner can read the directory: the settings contain secrets.
+    let scratch = tempfile::tempdir().map_err(|error| Failure::io("creating a scratch directory", error))?;
     let tree = scratch.path().join("tree");
     let image = scratch.path().join("image");
     let metadata = json!({"instance-id": volume.cid(), "uuid": volume.cid()});
@@ -37,11 +37,11 @@ pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> O
         .arg(format!("{SIZE}k"))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::io("running 'mke2fs' (package e2fsprogs)", error))?;
+        .map_err(|error| Failure::io("running '/usr/sbin/mke2fs' (package e2fsprogs)", error))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message").to_owned();
-        return Err(Failure::cloud(format!("making the config drive failed: {reason}")));
+        return Err(Failure::cloud(format!("creating the config drive '{volume}' failed: mke2fs: {reason}")));
     }
     storage.import(volume, &image)
 }

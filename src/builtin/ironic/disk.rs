@@ -14,15 +14,15 @@ use ironic::{Collection, Filter};
 pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
     let volume = Volume::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
-    call.log(format_args!("disk '{}' of {mib} MiB made", volume.cid()));
+    call.log(format_args!("disk '{}' of {mib} MiB created", volume.cid()));
     Ok(json!(volume.cid()))
 }
 
-/// `delete_disk`: only a disk that no VM has.
+/// `delete_disk`: fails while the disk is attached.
 pub(super) fn delete(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
-            "disk '{}' is attached to node '{node}': it must be detached first",
+            "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
         )));
     }
@@ -37,30 +37,38 @@ pub(super) fn has(call: &IronicCall, disk: &Volume) -> Outcome<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
-/// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
+/// `resize_disk`: grows a detached disk. Answers `NotSupported` to shrinking, so that the caller copies to a
+/// new disk.
 pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
         return Err(Failure::cloud(format!(
-            "disk '{}' is attached to node '{node}': it must be detached first",
+            "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
         )));
     }
     if mib.saturating_mul(1 << 20) < size {
-        return Err(Failure::new(FailureKind::NotSupported, "disks cannot be made smaller"));
+        let (cid, current) = (disk.cid(), size.div_ceil(1 << 20));
+        let message = format!("disk '{cid}' has {current} MiB and cannot be made smaller ({mib} MiB)");
+        return Err(Failure::new(FailureKind::NotSupported, message));
     }
     call.storage.grow(disk, mib)?;
     Ok(Value::Null)
 }
 
-/// `attach_disk`: shown to the VM alone, and the next free target of its node. Works while the machine is on.
+/// `attach_disk`: exports the disk to the VM alone, and makes it the next free target of the node. Works
+/// while the machine is on. Returns the disk hint under contract v2.
 pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found());
     }
     if let Some(other) = holder(call, disk)?.filter(|node| *node != machine.uuid) {
-        return Err(Failure::cloud(format!("disk '{}' is attached to another node, '{other}'", disk.cid())));
+        let cid = disk.cid();
+        return Err(Failure::cloud(format!(
+            "disk '{cid}' is attached to another node, '{other}': detach it \
+            first"
+        )));
     }
     if machine.is_off() {
         machine.reconcile(&call.ironic)?;
@@ -68,14 +76,14 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
     let login = Login::new(disk)?;
     let initiators = machine
         .initiators(&call.ironic)?
-        .map_err(|lacking| Failure::cloud(format!("node '{}' has {lacking}", machine.uuid)))?;
+        .map_err(|missing| Failure::cloud(format!("node '{}' has {missing}", machine.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
     let attached = machine.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !attached {
         let taken = machine.all_targets(&call.ironic)?;
         let taken: Vec<u64> =
             taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
-        // 0 is what the machine boots from, whether it is there or not.
+        // 0 is reserved for the volume that the machine boots from.
         let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
         let added = machine.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
         if let Err(failure) = added {
@@ -89,9 +97,11 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
     Ok(if call.v2 { hint } else { Value::Null })
 }
 
-/// How the agent finds the disk (disk settings of the agent). Its iSCSI resolver ends every session before it begins one,
-/// which would take the root away from a machine that has it over iSCSI: there the device is named, and no settings.
-/// The settings' `target` is the portal, which the agent asks for its targets.
+/// Returns the disk hint, in the form of the agent's disk settings.
+///
+/// The agent's iSCSI resolver ends every session before it starts one. That would cut off a root that is on
+/// iSCSI, so there the hint has the device path instead of `iscsi_settings`. `target` in the settings is the
+/// portal, where the agent discovers the targets.
 fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {
@@ -108,7 +118,7 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
     }
 }
 
-/// `detach_disk`: hidden first, whatever Ironic says.
+/// `detach_disk`: withdraws the export first, because Ironic may refuse to delete the target.
 pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
@@ -139,11 +149,11 @@ pub(super) fn of_vm(call: &IronicCall, cid: &str) -> Outcome<Value> {
     Ok(disks.map(|target| json!(target.volume.cid())).collect())
 }
 
-/// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power.
+/// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure.
 pub(super) fn snapshot(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
     let snapshot = Volume::new(VolumeKind::Snapshot);
     call.storage.copy(disk, &snapshot)?;
-    call.log(format_args!("snapshot '{}' of disk '{}' made", snapshot.cid(), disk.cid()));
+    call.log(format_args!("snapshot '{}' of disk '{}' created", snapshot.cid(), disk.cid()));
     Ok(json!(snapshot.cid()))
 }
 
@@ -153,7 +163,7 @@ pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &Volume) -> Outco
     Ok(Value::Null)
 }
 
-/// The UUID of the node that has the disk.
+/// Returns the UUID of the node that the disk is attached to.
 fn holder(call: &IronicCall, disk: &Volume) -> Outcome<Option<String>> {
     let filter = Filter { detail: true, ..Filter::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
@@ -174,7 +184,7 @@ mod tests {
     use crate::ironic::storage::Iscsi;
 
     #[test]
-    fn the_hint_depends_on_where_the_root_is() {
+    fn the_hint_has_a_path_only_if_the_root_is_on_iscsi() {
         let export = Export::Iscsi(Iscsi {
             portals: vec!["10.0.0.2:3260".to_owned(), "10.0.1.2:3260".to_owned()],
             iqns: vec!["iqn.x:disk".to_owned(); 2],

@@ -1,8 +1,9 @@
-//! What calls of `create_vm` have left behind that were killed, or could not undo what they did. Nobody has been told
-//! their VM's CID, so nobody will ask for it to be deleted.
+//! Finds and deletes leftovers: VMs of `create_vm` calls that were killed or could not undo their work. Such
+//! a call has not returned the CID, so its caller cannot delete the VM.
 //!
-//! While a VM is being made, its allocation says by which process. One whose process has ended without taking that
-//! away is a leftover. A process of another machine, boot or container may be at work: its allocation is left alone.
+//! While a VM is being created, its allocation names the process that creates it. If that process has ended
+//! and the entry is still there, the VM is a leftover. Processes of another machine, boot or container may
+//! still be running, so their allocations stay.
 
 use serde_json::{Value, json};
 
@@ -13,28 +14,29 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::process::Identity;
 use ironic::{Collection, Filter, Microversion, Object, Patch};
 
-/// The key of an allocation's `extra` with the process that makes its VM.
+/// The key of an allocation's `extra` with the process that creates its VM.
 const MAKING: &str = "monopile_making";
-/// The key with the agent's ID, by which a VM is looked for whose CID nobody knows.
+/// The key with the agent ID, by which the operator finds a VM whose CID was lost.
 const AGENT: &str = "bosh_agent_id";
 
-/// Whether leftovers are found again: whether Ironic takes the note, and takes it away again.
+/// Returns true if leftovers can be found: Ironic can remove the process from an allocation when the VM is
+/// complete.
 pub(super) fn are_found(call: &IronicCall) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
 
-/// The `extra` of the allocation of a VM that is being made.
+/// Returns the `extra` of the allocation of a VM that is being created.
 pub(super) fn mark(call: &IronicCall, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let process = Identity::of(pid).map_err(|error| Failure::io("looking at this process", error))?;
+        let process = Identity::of(pid).map_err(|error| Failure::io("identifying this process", error))?;
         extra[MAKING] = json!(process);
     }
     Ok(extra)
 }
 
-/// The VM is made.
+/// Removes the process from the allocation. Called when the VM is complete.
 pub(super) fn unmark(call: &IronicCall, cid: &str) -> Outcome<()> {
     if are_found(call) {
         let patch = Patch::new().remove(&["extra", MAKING]);
@@ -43,25 +45,26 @@ pub(super) fn unmark(call: &IronicCall, cid: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Deletes what killed calls left. That it cannot be done now is no reason not to do what was asked.
+/// Deletes the leftovers of earlier calls. A leftover that cannot be deleted is logged and does not fail the
+/// call.
 pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
     if !are_found(call) {
         return Ok(());
     }
     for allocation in call.ironic.list(Collection::Allocations, &Filter::default())? {
-        if !is_leftover(&allocation).map_err(|error| Failure::io("looking for a process", error))? {
+        if !is_leftover(&allocation).map_err(|error| Failure::io("checking the process of a VM", error))? {
             continue;
         }
         let cid = text(&allocation, "uuid");
-        call.log(format_args!("VM '{cid}' was being made by a call that has ended: deleting it"));
+        call.log(format_args!("deleting VM '{cid}': the create_vm that made it has ended without an answer"));
         if let Err(failure) = vm::delete_patiently(call, cid) {
-            call.log(format_args!("it stays for now: {failure}"));
+            call.log(format_args!("VM '{cid}' stays until a later call: {failure}"));
         }
     }
     Ok(())
 }
 
-/// The agent's ID in an allocation, however that ended.
+/// Returns the agent ID in an allocation, whatever its state.
 pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
     allocation.get("extra")?.get(AGENT)?.as_str()
 }
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_dead_process_of_this_machine_was_making_is_a_leftover() {
+    fn a_leftover_names_a_process_of_this_boot_that_has_ended() {
         let of = |making: Value| {
             let allocation = json!({"uuid": "u", "extra": {MAKING: making}});
             is_leftover(allocation.as_object().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! A node as the CPI sees it: who it is to the storage, which targets it has, and what Ironic would not let go yet.
+//! A node of Ironic: its initiators, its volume targets, and the targets that wait for their deletion.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,10 @@ use super::volume::{Volume, VolumeKind};
 use crate::cpi::failure::{Failure, Outcome};
 use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
-/// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete them.
+/// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete
+/// them.
 const DETACHED: &str = "monopile_detached";
-/// The key of a target's `extra` that says what its volume is.
+/// The key of a target's `extra` with the role of its volume. Only targets of this CPI have it.
 const ROLE: &str = "role";
 
 impl From<IronicError> for Failure {
@@ -21,13 +22,13 @@ impl From<IronicError> for Failure {
     }
 }
 
-/// A node that was read.
+/// A node as it was when it was read.
 pub(super) struct Machine {
     pub uuid: String,
     pub object: Object,
 }
 
-/// A target of ours.
+/// A volume target that this CPI made.
 pub(super) struct Target {
     pub uuid: String,
     pub volume: Volume,
@@ -40,7 +41,7 @@ impl Machine {
         Ok(Machine { uuid: uuid.to_owned(), object })
     }
 
-    /// The node of a VM.
+    /// Finds the node of a VM.
     pub(super) fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Machine>> {
         let filter =
             Filter { arguments: vec![("instance_uuid", cid.to_owned())], detail: true, ..Filter::default() };
@@ -52,7 +53,7 @@ impl Machine {
         text(&self.object, key)
     }
 
-    /// Its name, or else its UUID, for people.
+    /// Returns "node 'NAME'" for messages, or its UUID if it has no name.
     pub(super) fn described(&self) -> String {
         described(&self.object)
     }
@@ -65,35 +66,44 @@ impl Machine {
         self.object.get("extra")?.get(key)
     }
 
-    /// The value of a capability, which Ironic keeps in one text: `boot_mode:uefi,iscsi_boot:true`.
+    /// Returns the value of a capability. Ironic keeps all in one string: `boot_mode:uefi,iscsi_boot:true`.
     pub(super) fn capability(&self, name: &str) -> Option<&str> {
         capability(&self.object, name)
     }
 
-    /// Who it is to the storage, over the network that its capabilities say it boots from. In words, what it lacks.
+    /// Returns the node's initiators for the network that it boots from, according to its capabilities. The
+    /// inner error is a noun phrase that names what the node lacks.
     pub(super) fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
         let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let (kind, none): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
-            (true, _) => ("iqn", "no volume connector of type 'iqn', so it is nobody to the storage"),
-            (_, true) => ("wwpn", "no volume connector of type 'wwpn', so it is nobody to the storage"),
+        let (kind, missing): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
+            (true, _) => (
+                "iqn",
+                "no volume connector of type 'iqn': create one with \
+                 `monopile baremetal volume connector create --node NODE --type iqn --connector-id IQN`",
+            ),
+            (_, true) => (
+                "wwpn",
+                "no volume connector of type 'wwpn': create one with \
+                 `monopile baremetal volume connector create --node NODE --type wwpn --connector-id WWPN`",
+            ),
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };
         let connectors = ironic.list(Collection::Connectors, &Filter::of_node(&self.uuid))?;
         let names = connectors.iter().filter(|connector| text(connector, "type") == kind);
         let names: Vec<String> = names.map(|connector| text(connector, "connector_id").to_owned()).collect();
         Ok(match (names.is_empty(), kind) {
-            (true, _) => Err(none),
+            (true, _) => Err(missing),
             (false, "iqn") => Ok(Initiators::Iscsi(names)),
             _ => Ok(Initiators::FibreChannel(names)),
         })
     }
 
-    /// Its targets as Ironic has them.
+    /// Returns all targets that Ironic has of the node.
     pub(super) fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
         Ok(ironic.list(Collection::Targets, &Filter::of_node(&self.uuid))?)
     }
 
-    /// Those of its targets that this CPI made and has not detached.
+    /// Returns the node's targets that this CPI made and has not detached.
     pub(super) fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
         let pending = self.pending();
         let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
@@ -101,14 +111,14 @@ impl Machine {
         Ok(targets)
     }
 
-    /// UUIDs of targets that are detached, but still on record.
+    /// Returns the UUIDs of targets that are detached, but that Ironic still has.
     pub(super) fn pending(&self) -> Vec<String> {
         let list = self.extra(DETACHED).and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     }
 
-    /// Records that these targets are detached.
+    /// Replaces the node's list of detached targets that Ironic still has.
     fn set_pending(&self, ironic: &Client, pending: &[String]) -> Outcome<()> {
         let patch = match (pending, self.extra(DETACHED)) {
             ([], None) => return Ok(()),
@@ -119,7 +129,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a target of a volume that the node can see already.
+    /// Creates a target for a volume that is exported to the node already.
     pub(super) fn add_target(
         &self,
         ironic: &Client,
@@ -141,8 +151,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes a target away; where Ironic refuses, because the node is on, that is recorded for later.
-    /// True when it is gone.
+    /// Deletes a target and returns true. If Ironic refuses because the node is on, records the target for
+    /// [`Machine::reconcile`] and returns false.
     pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
         match ironic.delete(Collection::Targets, uuid) {
             Ok(()) => Ok(true),
@@ -159,7 +169,8 @@ impl Machine {
         }
     }
 
-    /// Deletes the targets that were detached before; the node is off.
+    /// Deletes the targets that were detached while the node was on, and returns their number. The node must
+    /// be off.
     pub(super) fn reconcile(&self, ironic: &Client) -> Outcome<usize> {
         let pending = self.pending();
         for uuid in &pending {
@@ -172,7 +183,7 @@ impl Machine {
         Ok(pending.len())
     }
 
-    /// Removes what was written to its `extra`.
+    /// Removes the keys of this CPI from the node's `extra`.
     pub(super) fn clear_extra(&self, ironic: &Client) -> Outcome<()> {
         let keys = [DETACHED, METADATA].into_iter().filter(|key| self.extra(key).is_some());
         let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
@@ -186,18 +197,18 @@ impl Machine {
 /// The key of a node's `extra` with the VM's metadata.
 pub(super) const METADATA: &str = "bosh_metadata";
 
-/// A field that is text; empty where there is none.
+/// Returns a field if it is a string, or else an empty string.
 pub(super) fn text<'o>(object: &'o Object, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A node's name, or else its UUID, for people.
+/// Returns "node 'NAME'" for messages, or its UUID if it has no name.
 pub(super) fn described(node: &Object) -> String {
     let names = ["name", "uuid"].map(|key| text(node, key));
     format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
 }
 
-/// The value of a capability of a node.
+/// Returns the value of a capability of a node.
 pub(super) fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
     let capabilities = node.get("properties")?.get("capabilities")?.as_str()?;
     capabilities
@@ -210,12 +221,12 @@ fn role(kind: VolumeKind) -> &'static str {
     match kind {
         VolumeKind::Root => "root",
         VolumeKind::Config => "config",
-        // Only those three become targets.
+        // Stemcells and snapshots never become targets.
         VolumeKind::Disk | VolumeKind::Stemcell | VolumeKind::Snapshot => "persistent",
     }
 }
 
-/// A target of ours; what others made is left alone.
+/// Parses a target. Returns `None` if this CPI has not made it.
 fn own(target: &Object) -> Option<Target> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
@@ -227,7 +238,7 @@ fn own(target: &Object) -> Option<Target> {
     Some(Target { uuid: text(target, "uuid").to_owned(), volume, kind })
 }
 
-/// The persistent disk that is behind a target.
+/// Returns the persistent disk of a target, if it is one of this CPI.
 pub(super) fn own_disk(target: &Object) -> Option<Volume> {
     own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
@@ -237,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_are_pairs_in_a_text() {
+    fn capabilities_are_parsed_from_one_string() {
         let node = json!({"properties": {"capabilities": "boot_mode:uefi, iscsi_boot:true"}});
         let node = node.as_object().unwrap();
         assert_eq!(capability(node, "iscsi_boot"), Some("true"));

@@ -1,4 +1,5 @@
-//! The methods: arguments taken, the right function called.
+//! Dispatches a request: checks its arguments, connects to Ironic and the storage, and calls the method's
+//! function.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -17,12 +18,12 @@ use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
 use ironic::Client;
 
-/// What every method may use.
+/// The context of one request: connections, configuration and log.
 pub(super) struct IronicCall<'a, 'l> {
     pub ironic: Client,
     pub storage: Box<dyn Storage>,
     pub config: CallConfig,
-    /// True when the caller speaks contract 2 and the stemcell, where named, is of version 2 or later.
+    /// True if contract v2 applies, see [`Request::parts`].
     pub v2: bool,
     pub deploy_patience: Duration,
     pub power_patience: Duration,
@@ -30,20 +31,20 @@ pub(super) struct IronicCall<'a, 'l> {
     log: &'a mut Log<'l>,
 }
 
-/// What of the configuration goes into the agent's settings.
+/// The part of the configuration that goes into the agent's settings.
 pub(super) struct CallConfig {
     pub agent: Agent,
     pub ntp: Vec<String>,
 }
 
 impl IronicCall<'_, '_> {
-    /// Says what was done, on stderr and in the answer. Secrets have no place here.
+    /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
     }
 }
 
-/// Reads a request, carries it out, writes the answer.
+/// Reads a request, carries it out and writes the answer.
 pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
     exchange(request, response, log, |request, log| answer(config, request, log))
 }
@@ -60,7 +61,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         "create_stemcell" | "set_vm_metadata" | "attach_disk" | "detach_disk" | "resize_disk" => (2, 2),
         "delete_stemcell" | "delete_vm" | "has_vm" | "reboot_vm" | "delete_disk" | "has_disk"
         | "get_disks" | "delete_snapshot" => (1, 1),
-        // The v1 page says what to answer: the caller then makes a new VM.
+        // The contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => {
             let message = "the networks of a VM of the 'ironic' CPI cannot be changed";
             return Err(Failure::new(FailureKind::NotSupported, message));
@@ -71,7 +72,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         }
     };
     let mut arguments = Arguments::new(method, arguments, least, most)?;
-    // Asked before anything is known.
+    // `info` must work without a configuration.
     if method == "info" {
         return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": API_VERSION}));
     }
@@ -80,7 +81,12 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
     let outage_patience = config.outage_patience();
     let access = config.ironic.access().map_err(|error| {
-        Failure::cloud(format!("the CPI's configuration of 'ironic' is wrong: {}", error.chain().join(": ")))
+        let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
+        let problem = error.chain().join(": ");
+        Failure::cloud(format!(
+            "the section 'ironic' of the CPI's configuration is not valid: \
+            {problem}{hints}"
+        ))
     })?;
     let storage = config.storage.open()?;
     let mut ironic = Client::connect(access)?;
@@ -164,7 +170,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     }
 }
 
-/// A CID; malformed ones exist as little as unknown ones.
+/// Takes a CID. The inner error is "not found": a malformed CID is treated like an unknown one.
 fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume>> {
     let text = arguments.string(match kind {
         VolumeKind::Stemcell => "stemcell_cid",

@@ -1,4 +1,4 @@
-//! Stemcells: an image is imported once, every VM gets a clone.
+//! Stemcells: each image is imported as one volume, which every VM clones.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,8 +11,8 @@ use super::volume::{Volume, VolumeKind};
 use crate::cpi::failure::{Failure, Outcome};
 use artifact::archive::{Options, unpack_file};
 
-/// `create_stemcell`: `image` is a raw disk image, or a tar archive, gzipped or not, with one in it, as stemcells for
-/// OpenStack have it (`root.img`).
+/// `create_stemcell`: `image` is a raw disk image, or a tar archive that contains one (`root.img`), gzipped
+/// or not.
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
     let volume = Volume::new(VolumeKind::Stemcell);
     let opening =
@@ -21,7 +21,7 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
     let read = File::open(image).and_then(|mut file| fill(&mut file, &mut head)).map_err(opening)?;
     let head = &head[..read];
     if is_archive(head) {
-        // Beside the image: there is room for it.
+        // Next to the image, because a file system with the image has room for such sizes.
         let scratch = tempfile::tempdir_in(base::files::durable::parent(image)).map_err(opening)?;
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
@@ -33,17 +33,18 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
         check(image)?;
         call.storage.import(&volume, image)?;
     }
-    call.log(format_args!("stemcell '{}' made of '{}'", volume.cid(), image.display()));
+    call.log(format_args!("stemcell '{}' created from '{}'", volume.cid(), image.display()));
     Ok(json!(volume.cid()))
 }
 
-/// `delete_stemcell`. Clones do not need their stemcell any more.
+/// `delete_stemcell`. Clones of the stemcell are independent of it.
 pub(super) fn delete(call: &mut IronicCall, volume: &Volume) -> Outcome<Value> {
     call.storage.delete(volume)?;
     call.log(format_args!("stemcell '{}' deleted", volume.cid()));
     Ok(Value::Null)
 }
 
+/// Reads until the buffer is full or the file ends. Returns the number of bytes.
 fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {
@@ -59,7 +60,7 @@ fn is_archive(head: &[u8]) -> bool {
     head.starts_with(&[0x1f, 0x8b]) || head.get(257..262) == Some(b"ustar")
 }
 
-/// The disk image of an unpacked archive: `root.img`, or the only file.
+/// Returns the disk image in an unpacked archive: `root.img`, or the only file.
 fn disk_image(tree: &Path) -> Outcome<PathBuf> {
     let named = tree.join("root.img");
     if named.is_file() {
@@ -70,13 +71,16 @@ fn disk_image(tree: &Path) -> Outcome<PathBuf> {
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     match files.as_slice() {
         [only] => Ok(only.clone()),
-        _ => Err(Failure::cloud(
-            "the stemcell's image holds no root.img, and more or fewer than one other file",
-        )),
+        files => Err(Failure::cloud(format!(
+            "the stemcell's image is an archive with {} files, none of them root.img: it must contain \
+                root.img, or \
+             exactly one file",
+            files.len()
+        ))),
     }
 }
 
-/// Machines boot from the bytes as they are, so the image must be raw.
+/// Refuses an empty image and known formats that are not raw. Machines boot from the bytes as they are.
 fn check(image: &Path) -> Outcome<()> {
     let mut head = [0; 4];
     let read = File::open(image)
@@ -84,10 +88,16 @@ fn check(image: &Path) -> Outcome<()> {
         .map_err(|error| Failure::io("reading the stemcell's image", error))?;
     match &head[..read] {
         b"QFI\xfb" => Err(Failure::cloud(
-            "the stemcell's image is of format qcow2; machines boot from raw ones: use a stemcell in a raw format, or convert it (qemu-img convert -O raw)",
+            "the stemcell's image is in qcow2 format, and machines boot only from raw images: use a stemcell \
+                in a raw \
+             format, or convert it (qemu-img convert -O raw)",
         )),
-        b"KDMV" => Err(Failure::cloud("the stemcell's image is of format VMDK; machines boot from raw ones")),
-        b"" => Err(Failure::cloud("the stemcell's image is empty")),
+        b"KDMV" => Err(Failure::cloud(
+            "the stemcell's image is in VMDK format, and machines boot only from raw images: use a stemcell \
+                in a raw \
+             format, or convert it (qemu-img convert -O raw)",
+        )),
+        b"" => Err(Failure::cloud("the stemcell's image is empty: download or build the stemcell again")),
         _ => Ok(()),
     }
 }

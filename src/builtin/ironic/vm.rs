@@ -1,4 +1,4 @@
-//! VMs: a node that is claimed, booted from a clone of the stemcell, and given back.
+//! VMs: claims a node, boots it from a clone of the stemcell, and returns the node to Ironic.
 
 use std::time::{Duration, Instant};
 
@@ -27,11 +27,12 @@ pub(super) struct Wanted {
 
 /// Provision states in which nothing is deployed.
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
-/// After how long a deletion that failed is tried again: at first, and at most.
+/// The pause before the first retry of a deletion. It doubles up to the limit.
 const DELETION_PAUSE: Duration = Duration::from_secs(1);
 const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// `create_vm`. Whatever fails, everything it made is unmade.
+/// `create_vm`: returns the CID, under contract v2 also the networks. After an error, deletes all that was
+/// created.
 pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
@@ -41,7 +42,7 @@ pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
     match make(call, &cid, wanted) {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
-            call.log(format_args!("VM '{cid}' could not be made: {failure}; undoing what was done"));
+            call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
             match delete_patiently(call, &cid) {
                 Ok(_) => Err(failure),
                 Err(undoing) => Err(not_undone(call, &cid, failure, undoing)),
@@ -50,12 +51,12 @@ pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
     }
 }
 
-/// What to say when undoing fails, too: what is left, and who takes it away. Trying again helps, and does no harm, where
-/// that finds what is left.
+/// Returns the error of a `create_vm` that failed and could not delete the VM's parts: it lists the parts,
+/// and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
 fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failure) -> Failure {
-    // It has been waited for.
+    // The deletion has waited for the server already.
     call.ironic.set_outage_patience(Duration::ZERO);
-    let parts = parts(call, cid).into_iter().filter_map(|(what, there)| match there {
+    let parts = parts(call, cid).into_iter().filter_map(|(what, exists)| match exists {
         Ok(true) => Some(what),
         Ok(false) => None,
         Err(_) => Some(format!("perhaps {what}")),
@@ -63,19 +64,24 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failu
     let left = parts.collect::<Vec<_>>().join(", ");
     let found = leftovers::are_found(call);
     let next = match found {
-        true => "the next create_vm, delete_vm or delete_stemcell from here takes that away, and so does ",
-        false => "what takes that away is ",
+        true => {
+            "the next create_vm, delete_vm or delete_stemcell from this machine deletes that, and so \
+            does "
+        }
+        false => "to delete that, call ",
     };
     Failure {
         message: format!(
-            "{failure}; undoing it failed as well: {undoing}; what is left: {left}; {next}delete_vm of '{cid}'"
+            "{failure}; undoing it failed as well: {undoing}; what is left: {left}; {next}delete_vm of \
+                '{cid}'"
         ),
         ok_to_retry: found && undoing.ok_to_retry,
         ..failure
     }
 }
 
-/// What there may be of a VM, all of which `delete_vm` takes away: in words, and whether it is there.
+/// Returns the parts that a VM may have, all of which `delete_vm` deletes: a description, and true if the
+/// part exists.
 fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     let machine = Machine::of_vm(&call.ironic, cid);
     let node = match &machine {
@@ -85,28 +91,30 @@ fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     let mut parts = vec![(node, machine.map(|machine| machine.is_some()))];
     if call.ironic.version() >= Microversion::ALLOCATIONS {
         let allocation = call.ironic.find(Collection::Allocations, cid);
-        let there = allocation.map(|allocation| allocation.is_some()).map_err(Failure::from);
-        parts.push((format!("allocation '{cid}'"), there));
+        let exists = allocation.map(|allocation| allocation.is_some()).map_err(Failure::from);
+        parts.push((format!("allocation '{cid}'"), exists));
     }
     for volume in volumes(cid) {
-        let there = call.storage.size(&volume).map(|size| size.is_some());
-        parts.push((format!("volume '{volume}'"), there));
+        let exists = call.storage.size(&volume).map(|size| size.is_some());
+        parts.push((format!("volume '{volume}'"), exists));
     }
     parts
 }
 
-/// The volumes that are a VM's own.
+/// The volumes that belong to a VM: root and config drive.
 fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
     [VolumeKind::Root, VolumeKind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
 }
 
+/// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
+/// error.
 fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     let failed = |message: String| Failure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::mark(call, &wanted.agent_id)?;
     let node = claim(call, cid, &wanted.cloud_properties, extra)?;
     let machine = Machine::read(&call.ironic, &node)?;
     let name = machine.described();
-    call.log(format_args!("VM '{cid}' gets {name}"));
+    call.log(format_args!("VM '{cid}' uses {name}"));
 
     if !["", "external"].contains(&machine.text("storage_interface")) {
         let found = machine.text("storage_interface");
@@ -115,19 +123,20 @@ fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
         )));
     }
     let initiators =
-        machine.initiators(&call.ironic)?.map_err(|lacking| failed(format!("{name} has {lacking}")))?;
+        machine.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
     if !machine.is_off() {
         call.ironic.power(&node, Power::Off, call.power_patience)?;
     }
 
-    // Cannot fail: the CID was made of one.
-    let volume = |kind| Volume::parse(kind, cid).ok_or_else(|| Failure::cloud("a CID that is none"));
+    // Cannot fail: `create` took the CID from a volume.
+    let volume =
+        |kind| Volume::parse(kind, cid).ok_or_else(|| Failure::cloud(format!("'{cid}' is not a UUID")));
     let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
     call.storage.copy(&wanted.stemcell, &root)?;
     if let Some(size) = wanted.cloud_properties.get("root_disk_size") {
         let size = size
             .as_u64()
-            .ok_or_else(|| Failure::call("create_vm: root_disk_size must be a number of MiB"))?;
+            .ok_or_else(|| Failure::call("create_vm: root_disk_size must be a whole number of MiB"))?;
         call.storage.grow(&root, size)?;
     }
     let networks = with_addresses(call, &node, wanted.networks)?;
@@ -149,17 +158,19 @@ fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
 
     if firmware_bytes > FIRMWARE_ROOM && machine.capability("boot_mode") != Some("uefi") {
         call.log(format_args!(
-            "{name} will not boot with BIOS: its initiator's name, the names of its targets and their logins take {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the initiator's name"
+            "{name} will not boot with BIOS: the names of its initiator and targets and their logins take \
+             {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the \
+             initiator's name, or set the capability boot_mode:uefi if the machine boots with UEFI"
         ));
     }
 
-    let fitness = call.ironic.validate(&node)?;
+    let verdicts = call.ironic.validate(&node)?;
     for interface in ["boot", "deploy", "network", "power", "storage"] {
-        let found = fitness.get(interface);
-        if found.and_then(|found| found.get("result")) != Some(&json!(true)) {
-            let reason = found.and_then(|found| found.get("reason")).and_then(Value::as_str);
+        let verdict = verdicts.get(interface);
+        if verdict.and_then(|verdict| verdict.get("result")) != Some(&json!(true)) {
+            let reason = verdict.and_then(|verdict| verdict.get("reason")).and_then(Value::as_str);
             let reason = reason.unwrap_or("no reason given");
-            return Err(failed(format!("{name} is not fit to be deployed: {interface}: {reason}")));
+            return Err(failed(format!("{name} cannot be deployed: its {interface} interface: {reason}")));
         }
     }
     call.ironic
@@ -170,7 +181,8 @@ fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     Ok(networks)
 }
 
-/// Networks with the addresses of the node's cards, by which the agent finds them.
+/// Adds the MAC addresses of the node's ports to networks without one. The agent finds network cards by
+/// these.
 fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<Hash> {
     let ports = call.ironic.list(Collection::Ports, &Filter::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
@@ -189,13 +201,15 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<
     Ok(networks)
 }
 
-/// `delete_vm`: everything that can be found from the CID is unmade, in an order that a killed call can be repeated in.
-/// Connectors stay, and so do disks.
+/// `delete_vm`: deletes all that can be found from the CID. Connectors and persistent disks stay.
+///
+/// The order allows to repeat the call if it is killed: the node's `instance_uuid` goes after all that is
+/// found by it.
 pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
         release(call, machine)?;
     } else {
-        call.log(format_args!("no node has VM '{cid}'"));
+        call.log(format_args!("VM '{cid}' has no node"));
     }
     if call.ironic.version() >= Microversion::ALLOCATIONS {
         match call.ironic.delete(Collection::Allocations, cid) {
@@ -213,14 +227,14 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     Ok(Value::Null)
 }
 
-/// The same, again while what fails may pass by itself.
+/// Like [`delete`], but retries temporary errors for `outage_timeout`.
 pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let begun = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
         match delete(call, cid) {
             Err(failure) if failure.ok_to_retry && begun.elapsed() < call.outage_patience => {
-                call.log(format_args!("VM '{cid}' cannot be deleted yet: {failure}; trying again"));
+                call.log(format_args!("deleting VM '{cid}' failed, retrying: {failure}"));
                 std::thread::sleep(pause);
                 pause = DELETION_PAUSE_LIMIT.min(pause * 2);
             }
@@ -229,7 +243,7 @@ pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Valu
     }
 }
 
-/// Gives a node back: off, without volumes, undeployed.
+/// Returns a node to Ironic: powers it off, deletes its targets and undeploys it.
 fn release(call: &mut IronicCall, machine: Machine) -> Outcome<()> {
     let node = machine.uuid.clone();
     // Ironic cannot abort a running deployment.
@@ -255,17 +269,19 @@ fn release(call: &mut IronicCall, machine: Machine) -> Outcome<()> {
     Ok(())
 }
 
-/// `has_vm`: whether anything of it is there. Who asks after a deletion that failed forgets the VM when told no.
+/// `has_vm`: true if any part of the VM exists. A caller forgets the VM after "false", even if `delete_vm`
+/// failed before.
 pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
-    for (_, there) in parts(call, cid) {
-        if there? {
+    for (_, exists) in parts(call, cid) {
+        if exists? {
             return Ok(json!(true));
         }
     }
     Ok(json!(false))
 }
 
-/// `reboot_vm`: on or off before, it is on afterwards. Off, it can let go of what was detached.
+/// `reboot_vm`: leaves the machine on, even if it was off. Powers it off first if there are detached targets
+/// to delete.
 pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let machine = require(call, cid)?;
     if machine.pending().is_empty() && !machine.is_off() {
@@ -274,11 +290,11 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
         if !machine.is_off() {
             call.ironic.power(&machine.uuid, Power::Off, call.power_patience)?;
         }
-        let gone = machine.reconcile(&call.ironic)?;
+        let deleted = machine.reconcile(&call.ironic)?;
         call.ironic.power(&machine.uuid, Power::On, call.power_patience)?;
-        call.log(format_args!("{gone} targets of disks that were detached are gone"));
+        call.log(format_args!("{deleted} targets of detached disks deleted"));
     }
-    call.log(format_args!("VM '{cid}' booted again"));
+    call.log(format_args!("VM '{cid}' rebooted"));
     Ok(Value::Null)
 }
 
@@ -290,7 +306,7 @@ pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> Outc
     Ok(Value::Null)
 }
 
-/// The node of a VM that must exist.
+/// Returns the node of a VM, or the error "VM not found".
 pub(super) fn require(call: &IronicCall, cid: &str) -> Outcome<Machine> {
     Machine::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
 }

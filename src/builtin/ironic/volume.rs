@@ -1,4 +1,4 @@
-//! Names of volumes: what they are, and a UUID.
+//! Names of volumes, made of the volume's kind and a UUID.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::cpi::failure::{Failure, FailureKind};
 
-/// What a volume is.
+/// The content of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VolumeKind {
     Stemcell,
@@ -23,14 +23,14 @@ impl VolumeKind {
             VolumeKind::Root => "root",
             VolumeKind::Config => "config",
             VolumeKind::Disk => "disk",
-            // LVM keeps names that begin with "snapshot" for itself.
+            // LVM reserves names that begin with "snapshot".
             VolumeKind::Snapshot => "snap",
         }
     }
 }
 
-/// A volume's name, `disk-<uuid>`: a file name, an LVM name. Its CID is the UUID alone, because Ironic
-/// has room for 36 characters.
+/// A volume's name, `disk-<uuid>`, valid as a file name and as an LVM name. The CID is the UUID alone,
+/// because the `volume_id` of Ironic has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Volume {
     kind: VolumeKind,
@@ -38,36 +38,36 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// A volume that nothing has the name of yet.
+    /// Creates an unused name.
     pub(super) fn new(kind: VolumeKind) -> Volume {
         Volume { kind, uuid: Uuid::new_v4() }
     }
 
-    /// The volume with this CID; `None` when this CPI cannot have made it.
+    /// Returns the volume with this CID, or `None` if the CID is not in the form that this CPI uses.
     pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<Volume> {
         let uuid = Uuid::try_parse(cid).ok()?;
-        // One spelling only.
+        // `Uuid` also parses upper case and other forms, which would be different names in the storage.
         (uuid.hyphenated().to_string() == cid).then_some(Volume { kind, uuid })
     }
 
-    /// The CID.
+    /// Returns the CID: the UUID in lower case with hyphens, 36 characters.
     pub(super) fn cid(&self) -> String {
         self.uuid.hyphenated().to_string()
     }
 
-    /// What machines know it by, `disk-<end of the uuid>`: the end of an IQN, and who logs in. iPXE has little room for
-    /// such names, see [`super::storage::FIRMWARE_ROOM`].
+    /// Returns `disk-<last 12 digits of the UUID>`: the end of the target's IQN, and the user of its login.
+    /// It is short because iPXE has little room for names, see [`super::storage::FIRMWARE_ROOM`].
     pub(super) fn short(&self) -> String {
         format!("{}-{:012x}", self.kind.prefix(), self.uuid.as_u128() & 0xffff_ffff_ffff)
     }
 
-    /// The error that says it does not exist.
+    /// Returns the error for a volume that does not exist.
     pub(super) fn not_found(&self) -> Failure {
         not_found(self.kind, &self.cid())
     }
 }
 
-/// The error that says that nothing has this CID.
+/// Returns the error for a CID that does not exist.
 pub(super) fn not_found(kind: VolumeKind, cid: &str) -> Failure {
     let cid = cid.escape_debug();
     match kind {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cid_fits_and_has_one_spelling() {
+    fn a_cid_has_36_characters_and_one_spelling() {
         let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(volume.cid().len(), 36);
         assert_eq!(Volume::parse(VolumeKind::Disk, &volume.cid()), Some(volume));

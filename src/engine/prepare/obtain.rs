@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::environment::{Environment, signals};
 use crate::state::State;
-use artifact::{Cache, Digest, Fetcher, Identity, ArtifactKind, Location, Source, Stemcell, stemcell};
+use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
@@ -71,7 +71,8 @@ pub(crate) fn all(
     directory: &Path,
     stage: &Stage,
 ) -> Result<(Obtained, Vec<Obtained>)> {
-    let stemcell = WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
+    let stemcell =
+        WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
     // The stemcell first: it is the largest.
     let wanted: Vec<WantedArtifact<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();

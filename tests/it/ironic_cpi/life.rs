@@ -360,5 +360,5 @@ fn a_machine_may_boot_over_fibre_channel() {
     metal.configure(&json!({}));
     let stemcell = metal.stemcell();
     let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
-    assert!(message.contains("cannot be shown over fibre channel"), "{message}");
+    assert!(message.contains("cannot be exported over fibre channel"), "{message}");
 }

@@ -171,7 +171,7 @@ fn what_cannot_be_shown_leaves_nothing() {
     island.configure(&[PORTALS[0], "127.0.0.1:3999"]);
     let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
     let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("showing volume 'root-") && message.contains("targetcli: "), "{message}");
+    assert!(message.contains("exporting volume 'root-") && message.contains("targetcli: "), "{message}");
     assert!(!message.contains("undoing it failed") && !message.contains("password="), "{message}");
     island.assert_clean(&[&format!("stemcell-{stemcell}")]);
 

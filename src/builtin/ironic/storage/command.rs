@@ -1,6 +1,8 @@
-//! `command`: a program of the operator's, for arrays that have one of their own. It gets one JSON document on standard
-//! input and answers with one on standard output; `docs/ironic.md` is the contract. The login of an export is in the
-//! document, never among arguments, which everybody on the machine can see.
+//! `command`: a program that the operator provides, for storage arrays with tools of their own.
+//!
+//! The program reads one JSON document from standard input and writes one to standard output;
+//! `docs/ironic.md` describes them. The login of an export is in the document, because all users of the
+//! machine can see arguments.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,21 +15,21 @@ use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
 use crate::cpi::failure::{Failure, Outcome};
 use crate::ironic::volume::Volume;
 
-/// The version of the contract.
+/// The version of the request format.
 const VERSION: u64 = 1;
 
-/// Which program.
+/// The settings of `command`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommandSettings {
-    /// Its absolute path.
+    /// The absolute path of the program.
     program: PathBuf,
-    /// What it is called with.
+    /// The arguments of the program.
     #[serde(default)]
     arguments: Vec<String>,
 }
 
-/// See the module.
+/// The driver, see the module.
 pub(super) struct Command {
     settings: CommandSettings,
 }
@@ -41,7 +43,7 @@ struct Request<'a> {
     more: Value,
 }
 
-/// One of the two.
+/// An answer: an error, or else a result, which is null for most operations.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -54,37 +56,43 @@ impl Command {
     pub(super) fn new(settings: CommandSettings) -> Outcome<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
-            false => Err(Failure::cloud("storage.program must be an absolute path")),
+            false => {
+                let program = settings.program.display();
+                Err(Failure::cloud(format!("storage.program must be an absolute path, not '{program}'")))
+            }
         }
     }
 
+    /// Runs the program for one request and returns the result of its answer. `more` has the request's other
+    /// keys.
     fn ask(&self, operation: &str, volume: &Volume, more: Value) -> Outcome<Value> {
         let program = self.settings.program.display();
         let io =
-            |error| Failure::io(format_args!("asking '{program}' to {operation} volume '{volume}'"), error);
+            |error| Failure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error);
         let request = Request { version: VERSION, operation, volume: volume.to_string(), more };
         let mut child = std::process::Command::new(&self.settings.program)
             .args(&self.settings.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // What it says goes where this program's log goes.
+            // Its log becomes part of this program's log.
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(io)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that does not read it answers all the same, or not.
+            // A program may answer without reading the request. Its answer decides.
             let _ = stdin.write_all(json!(request).to_string().as_bytes());
         }
         let output = child.wait_with_output().map_err(io)?;
-        let bad = |problem: &str| {
-            Failure::cloud(format!("'{program}' was asked to {operation} volume '{volume}': {problem}"))
+        let failed = |problem: &str| {
+            Failure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
         };
-        // The answer counts, not the exit status. What it holds is not quoted: it may be a login.
+        // The answer decides, not the exit status. The error does not quote it, because it may contain a
+        // login.
         let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|_| {
-            bad(&format!("its answer is no JSON with `result` or `error` ({})", output.status))
+            failed(&format!("its answer is not a JSON object with `result` or `error` ({})", output.status))
         })?;
         match answer.error {
-            Some(error) => Err(bad(&error)),
+            Some(error) => Err(failed(&error)),
             None => Ok(answer.result),
         }
     }
@@ -114,7 +122,11 @@ impl Storage for Command {
         match self.ask("size", volume, json!({}))? {
             Value::Null => Ok(None),
             size => size.as_u64().map(Some).ok_or_else(|| {
-                Failure::cloud(format!("the size of volume '{volume}' must be a number of bytes, or null"))
+                let program = self.settings.program.display();
+                Failure::cloud(format!(
+                    "'{program}' failed to size volume '{volume}': the result must be a number of bytes, or \
+                        null"
+                ))
             }),
         }
     }
@@ -124,7 +136,13 @@ impl Storage for Command {
     }
 
     fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
-        let bad = |what: &str| Failure::cloud(format!("the export of volume '{volume}' must be {what}"));
+        let malformed = |wanted: &str| {
+            let program = self.settings.program.display();
+            Failure::cloud(format!(
+                "'{program}' failed to export volume '{volume}': the result must be \
+                {wanted}"
+            ))
+        };
         match initiators {
             Initiators::Iscsi(names) => {
                 let login = json!({"user": login.user, "password": login.password});
@@ -132,7 +150,7 @@ impl Storage for Command {
                 let way: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
                 way.filter(|way| same_length([way.portals.len(), way.iqns.len(), way.luns.len()]))
                     .map(Export::Iscsi)
-                    .ok_or_else(|| bad("`portals`, `iqns` and `luns`, lists of the same length"))
+                    .ok_or_else(|| malformed("`portals`, `iqns` and `luns`, lists of the same length"))
             }
             Initiators::FibreChannel(names) => {
                 let more = json!({"transport": "fibre_channel", "initiators": names});
@@ -141,7 +159,12 @@ impl Storage for Command {
                 way.filter(|way| same_length([way.wwns.len(), way.luns.len(), way.luns.len()]))
                     .filter(|way| way.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
-                    .ok_or_else(|| bad("`wwns` and `luns`, lists of the same length, and `path`, a device"))
+                    .ok_or_else(|| {
+                        malformed(
+                            "`wwns` and `luns`, lists of the same length, and `path`, a \
+                        device",
+                        )
+                    })
             }
         }
     }
@@ -151,7 +174,7 @@ impl Storage for Command {
     }
 }
 
-/// One entry at least, and as many in each list.
+/// Returns true if the lists have the same length, which is not 0.
 fn same_length(lengths: [usize; 3]) -> bool {
     lengths[0] > 0 && lengths.iter().all(|length| *length == lengths[0])
 }
@@ -163,7 +186,7 @@ mod tests {
     use super::*;
     use crate::ironic::volume::VolumeKind;
 
-    /// A tool that answers this, whatever it is asked.
+    /// A tool that gives this answer to every request.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tool");
@@ -174,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_on_standard_input() {
+    fn the_request_goes_to_standard_input() {
         let (dir, command) = tool(r#"{"result": 7}"#);
         let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
@@ -184,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_answer_is_told_and_not_quoted() {
+    fn the_error_for_a_malformed_answer_does_not_quote_it() {
         let volume = Volume::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "p".to_owned() };
         for answer in [

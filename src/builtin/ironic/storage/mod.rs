@@ -1,4 +1,4 @@
-//! Storage tools: who keeps volumes and shows them to machines. Each is an external, well-known program.
+//! Storage tools: drivers that keep volumes and export them to machines. Each runs an external program.
 
 mod command;
 mod lvm;
@@ -17,42 +17,41 @@ use super::volume::Volume;
 use crate::cpi::failure::{Failure, Outcome};
 use ironic::Object;
 
-/// A storage tool. Deleting and hiding what is not there is no failure; everything else that is asked of a volume
-/// which does not exist is.
+/// A storage tool. `delete` and `unexport` succeed if the volume does not exist; all other methods fail.
 pub(super) trait Storage {
-    /// Makes a volume of the bytes of a file.
+    /// Creates a volume with the content of a file.
     fn import(&self, volume: &Volume, image: &Path) -> Outcome<()>;
-    /// Makes an empty volume of so many MiB.
+    /// Creates an empty volume of `mib` MiB.
     fn create(&self, volume: &Volume, mib: u64) -> Outcome<()>;
-    /// Makes a volume that begins as another one is.
+    /// Creates a volume with the content of another one.
     fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()>;
-    /// Makes a volume larger.
+    /// Grows a volume to `mib` MiB. A larger volume stays as it is.
     fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()>;
-    /// A volume's size in bytes, if it exists.
+    /// Returns a volume's size in bytes, or `None` if it does not exist.
     fn size(&self, volume: &Volume) -> Outcome<Option<u64>>;
-    /// Deletes a volume; it must not be shown to anybody.
+    /// Deletes a volume, which must not be exported.
     fn delete(&self, volume: &Volume) -> Outcome<()>;
-    /// Shows a volume to exactly these initiators, with this login. Whoever had it before has it no more.
+    /// Exports a volume to exactly these initiators with this login, and withdraws an earlier export.
     fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export>;
-    /// Hides a volume from everybody.
+    /// Withdraws the export of a volume.
     fn unexport(&self, volume: &Volume) -> Outcome<()>;
 }
 
-/// Which tool, and how it is set up.
+/// The configured storage tool, with its settings.
 #[derive(Deserialize)]
 #[serde(tag = "tool", rename_all = "lowercase")]
 pub(super) enum StorageSettings {
-    /// The Linux target framework, with files.
+    /// Files, exported by the Linux target framework.
     Tgt(tgt::TgtSettings),
-    /// Thin volumes of LVM's, shown by the kernel.
+    /// Thin volumes of LVM, exported by the kernel.
     #[serde(rename = "lvm+targetcli")]
     Lvm(lvm::LvmSettings),
-    /// A program of the operator's.
+    /// A program that the operator provides.
     Command(command::CommandSettings),
 }
 
 impl StorageSettings {
-    /// The tool.
+    /// Checks the settings and creates the driver.
     pub(super) fn open(self) -> Outcome<Box<dyn Storage>> {
         match self {
             StorageSettings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
@@ -62,9 +61,12 @@ impl StorageSettings {
     }
 }
 
-/// How many bytes iPXE has, on a machine that boots the way of old (BIOS), for the initiator's name and for the target's
-/// name, user and password of each volume, each with an end mark, and the machine's name from DHCP: what its table of
-/// 768 bytes for the operating system (iBFT) leaves with two volumes. With more it does not boot.
+/// The room in bytes for names and logins when a machine boots with BIOS. A machine that needs more does not
+/// boot.
+///
+/// iPXE passes a table (iBFT) of 768 bytes to the operating system, and two volumes leave 256 bytes for
+/// strings: the initiator's name, the machine's name from DHCP, and for each volume the target's name, user
+/// and password. Each string ends with a zero byte.
 pub(super) const FIRMWARE_ROOM: usize = 256;
 
 /// User and password of an initiator (CHAP).
@@ -74,16 +76,17 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// A new one, for this volume alone.
+    /// Creates a login for this volume, with a random password.
     pub(super) fn new(volume: &Volume) -> Outcome<Login> {
-        // 96 bits in 16 characters: no CHAP implementation takes more.
+        // 96 bits in 16 characters, the longest password that all CHAP implementations accept.
         let mut bytes = [0; 12];
-        rand::fill(&mut bytes).map_err(|_| Failure::cloud("there is no randomness for a password"))?;
+        rand::fill(&mut bytes)
+            .map_err(|_| Failure::cloud("generating a password failed: the system has no random numbers"))?;
         Ok(Login { user: volume.short(), password: URL_SAFE_NO_PAD.encode(bytes) })
     }
 }
 
-/// Who a volume is shown to, and over which network.
+/// The initiators of a machine, for one type of network.
 #[derive(Debug)]
 pub(super) enum Initiators {
     /// Names of iSCSI initiators.
@@ -93,7 +96,7 @@ pub(super) enum Initiators {
 }
 
 impl Initiators {
-    /// How much of [`FIRMWARE_ROOM`] they take.
+    /// Returns the bytes of [`FIRMWARE_ROOM`] that the initiators take.
     pub(super) fn firmware_bytes(&self) -> usize {
         match self {
             Initiators::Iscsi(names) => names.first().map_or(0, |name| name.len() + 1),
@@ -101,30 +104,34 @@ impl Initiators {
         }
     }
 
-    /// The names, to a tool that knows nothing but iSCSI. They are such names, with nothing that a command or a file
-    /// would take for more.
+    /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the result is safe to
+    /// use in commands and configuration files.
     fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
         match self {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
                 Ok(names)
             }
             Initiators::Iscsi(_) => Err(Failure::cloud(format!(
-                "volume '{volume}' can be shown only to initiators with a name of iSCSI"
+                "volume '{volume}' cannot be exported: the node's volume connectors of type 'iqn' must be \
+                    iSCSI names \
+                 such as iqn.2016-06.org.example:node"
             ))),
             Initiators::FibreChannel(_) => Err(Failure::cloud(format!(
-                "volume '{volume}' cannot be shown over fibre channel by this storage tool; 'command' can"
+                "volume '{volume}' cannot be exported over fibre channel by this storage tool: use the \
+                    storage tool \
+                 'command'"
             ))),
         }
     }
 }
 
-/// How a volume is reached.
+/// The address of an exported volume.
 pub(super) enum Export {
     Iscsi(Iscsi),
     FibreChannel(FibreChannel),
 }
 
-/// Over iSCSI. The lists are parallel: one entry per way to it, one way at least.
+/// The address of a volume over iSCSI. The lists are parallel: one entry per path, and at least one path.
 #[derive(Deserialize)]
 pub(super) struct Iscsi {
     pub portals: Vec<String>,
@@ -132,18 +139,18 @@ pub(super) struct Iscsi {
     pub luns: Vec<u64>,
 }
 
-/// Over fibre channel. The lists are parallel, as those of [`Iscsi`].
+/// The address of a volume over fibre channel. The lists are parallel, as those of [`Iscsi`].
 #[derive(Deserialize)]
 pub(super) struct FibreChannel {
     /// World-wide names of the storage's ports.
     pub wwns: Vec<String>,
     pub luns: Vec<u64>,
-    /// The device, as the machine will name it, such as `/dev/disk/by-id/wwn-0x6005…`.
+    /// The path of the device on the machine, such as `/dev/disk/by-id/wwn-0x6005…`.
     pub path: String,
 }
 
 impl Export {
-    /// The type of its target in Ironic.
+    /// Returns the `volume_type` of the target in Ironic.
     pub(super) fn volume_type(&self) -> &'static str {
         match self {
             Export::Iscsi(_) => "iscsi",
@@ -151,7 +158,7 @@ impl Export {
         }
     }
 
-    /// How much of [`FIRMWARE_ROOM`] it takes.
+    /// Returns the bytes of [`FIRMWARE_ROOM`] that the export takes with its login.
     pub(super) fn firmware_bytes(&self, login: &Login) -> usize {
         match self {
             Export::Iscsi(way) => {
@@ -162,7 +169,7 @@ impl Export {
         }
     }
 
-    /// The properties of its target in Ironic (Ironic's documentation, "Boot From Volume").
+    /// Returns the `properties` of the target in Ironic (Ironic's documentation, "Boot From Volume").
     pub(super) fn properties(&self, login: &Login) -> Object {
         let mut properties = Object::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
@@ -195,35 +202,38 @@ impl Export {
     }
 }
 
-/// What targets' names begin with, where nothing else is said.
+/// The default of `storage.iqn`, the beginning of targets' names.
 fn default_iqn() -> String {
     "iqn.2016-06.org.monopile".to_owned()
 }
 
-/// Portals and the beginning of names, as they were configured.
+/// Checks the configured portals and the beginning of targets' names.
 fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
-    let bad = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
-    if portals.is_empty() || portals.iter().any(|portal| bad(portal)) {
-        return Err(Failure::cloud("storage.portals must name one 'address:port' at least"));
+    let invalid = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if portals.is_empty() || portals.iter().any(|portal| invalid(portal)) {
+        return Err(Failure::cloud("storage.portals must be a list of at least one 'address:port'"));
     }
     if !iqn.starts_with("iqn.") || !is_iscsi_name(iqn) {
-        return Err(Failure::cloud("storage.iqn must look like iqn.2016-06.org.example"));
+        let iqn = iqn.escape_debug();
+        return Err(Failure::cloud(format!(
+            "storage.iqn must look like iqn.2016-06.org.example, not '{iqn}'"
+        )));
     }
     Ok(())
 }
 
-/// RFC 3720, 3.2.6.1: letters, digits, and three more.
+/// Returns true for an iSCSI name (RFC 3720, 3.2.6.1): letters, digits, `.`, `:` and `-`, at most 223 bytes.
 fn is_iscsi_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 223
         && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | ':' | '-'))
 }
 
-/// How many of the last lines of a program's standard error are told.
+/// The number of lines of a program's standard error that an error quotes, from the end.
 const REASON_LINES: usize = 3;
 
-/// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error does not
-/// quote the arguments, which may contain a password.
+/// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error
+/// does not quote the arguments, which may contain a password.
 fn run(command: &mut Command, what: &str) -> Outcome<String> {
     let output = spawn(command, Stdio::null(), what)?;
     if output.status.success() {

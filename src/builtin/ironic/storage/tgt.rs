@@ -1,10 +1,12 @@
-//! `tgt`, the Linux target framework: volumes are files of one directory, `tgtadm` (tgtadm(8), package tgt) shows them.
+//! `tgt`: volumes are files in one directory, and the Linux target framework (tgtadm(8), package tgt) exports
+//! them.
 //!
-//! Who may see a volume is said by initiator name alone: an address beside it would let other initiators from there in.
-//! So a volume cannot be discovered, only be asked for by name.
+//! Access is granted by initiator name alone, because tgtd grants it to a matching name *or* address. tgtd
+//! answers discovery only to addresses, so an initiator cannot discover a volume and must know the target's
+//! name.
 //!
-//! tgtd forgets its targets when it ends, so each one is also written to `exports/<volume>.conf` for tgt-admin(8):
-//! with `include <directory>/exports/*.conf` in `/etc/tgt/targets.conf` they come back with it.
+//! tgtd forgets its targets when it ends. So each target is also written to `exports/<volume>.conf` for
+//! tgt-admin(8); `include <directory>/exports/*.conf` in `/etc/tgt/targets.conf` restores them.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,27 +21,27 @@ use crate::cpi::files::private_dir;
 use crate::ironic::volume::Volume;
 use base::files::durable;
 
-/// Where volumes are, and the tgtd that shows them.
+/// The settings of `tgt`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TgtSettings {
-    /// The directory of the volumes, absolute. tgtd must be able to read and write in it.
+    /// The absolute path of the directory with the volumes. tgtd must be able to read and write in it.
     directory: PathBuf,
-    /// Where machines reach tgtd: `address:port`, several for several ways.
+    /// The addresses at which machines reach tgtd, `address:port`. Several are several paths to each volume.
     portals: Vec<String>,
-    /// What the targets' names begin with.
+    /// The beginning of the targets' names.
     #[serde(default = "default_iqn")]
     iqn: String,
-    /// Which tgtd, of several on one machine (`-C`).
+    /// The control port of tgtd (`-C`), if several run on this machine.
     control_port: Option<u16>,
-    /// Its socket, where that is not at the usual place (`TGT_IPC_SOCKET`).
+    /// The path of tgtd's socket (`TGT_IPC_SOCKET`), if it is not the default.
     ipc_socket: Option<PathBuf>,
 }
 
-/// The number of a target's only volume; 0 is the controller.
+/// The LUN of a target's only volume. LUN 0 is the controller.
 const LUN: u64 = 1;
 
-/// See the module.
+/// The driver, see the module.
 pub(super) struct Tgt {
     settings: TgtSettings,
 }
@@ -47,7 +49,10 @@ pub(super) struct Tgt {
 impl Tgt {
     pub(super) fn new(settings: TgtSettings) -> Outcome<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
-            return Err(Failure::cloud("storage.directory must be an absolute path below '/'"));
+            let directory = settings.directory.display();
+            return Err(Failure::cloud(format!(
+                "storage.directory must be an absolute path below '/', not '{directory}'"
+            )));
         }
         check_names(&settings.portals, &settings.iqn)?;
         Ok(Tgt { settings })
@@ -65,7 +70,8 @@ impl Tgt {
         format!("{}:{}", self.settings.iqn, volume.short())
     }
 
-    /// One call at a time changes volumes and targets. What a killed one was making goes.
+    /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
+    /// killed calls.
     fn lock(&self) -> Outcome<File> {
         let directory = &self.settings.directory;
         let lock = || -> io::Result<File> {
@@ -84,7 +90,7 @@ impl Tgt {
         lock().map_err(|error| Failure::io(format_args!("locking '{}'", directory.display()), error))
     }
 
-    /// Makes a volume: `fill` writes it, under another name until it is whole.
+    /// Creates a volume: `fill` writes a `.partial` file, which gets the volume's name when it is complete.
     fn make(&self, volume: &Volume, fill: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
         let path = self.path(volume);
         let partial = path.with_extension("partial");
@@ -96,12 +102,13 @@ impl Tgt {
                 .map_err(|error| Failure::io(format_args!("writing volume '{volume}'"), error))
         });
         if made.is_err() {
-            // The next call tries again.
+            // If this fails, the next call removes the file.
             let _ = fs::remove_file(&partial);
         }
         made
     }
 
+    /// Runs tgtadm and returns its output. `what` is a gerund for errors.
     fn tgtadm(&self, what: &str, arguments: &[&str]) -> Outcome<String> {
         let mut command = Command::new("tgtadm");
         if let Some(socket) = &self.settings.ipc_socket {
@@ -118,18 +125,19 @@ impl Tgt {
         })
     }
 
-    /// The targets there are: number and name.
+    /// Returns number and name of all targets of tgtd.
     fn targets(&self) -> Outcome<Vec<(u32, String)>> {
         let text = self.tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
         Ok(parse_targets(&text))
     }
 
+    /// Deletes the volume's target and login, now and for the next start of tgtd.
     fn hide(&self, volume: &Volume) -> Outcome<()> {
-        let (name, what) = (self.iqn(volume), format!("hiding volume '{volume}'"));
+        let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
         durable::remove_durably(&self.conf(volume)).map_err(|error| Failure::io(&what, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
             let number = number.to_string();
-            // Also when somebody is logged in.
+            // `--force` also ends the sessions of initiators.
             self.tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
         }
         let user = volume.short();
@@ -140,8 +148,9 @@ impl Tgt {
         Ok(())
     }
 
+    /// Creates a target for a volume that has none, and writes its configuration file.
     fn show(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<()> {
-        let what = format!("showing volume '{volume}'");
+        let what = format!("exporting volume '{volume}'");
         let (name, path) = (self.iqn(volume), self.path(volume));
         let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
         let target = |operation: &[&str]| {
@@ -155,7 +164,7 @@ impl Tgt {
             ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
         self.tgtadm(&what, &account)?;
         self.tgtadm(&what, &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user])?;
-        // Last: until somebody may see it, nobody does.
+        // Grant access last, when the login is required.
         for initiator in initiators {
             target(&["--op", "bind", "-Q", initiator])?;
         }
@@ -177,7 +186,7 @@ impl Storage for Tgt {
         let _lock = self.lock()?;
         self.make(volume, |partial| {
             let create = || File::create_new(partial)?.set_len(bytes(mib)?);
-            create().map_err(|error| Failure::io(format_args!("making volume '{volume}'"), error))
+            create().map_err(|error| Failure::io(format_args!("creating volume '{volume}'"), error))
         })
     }
 
@@ -237,10 +246,10 @@ impl Storage for Tgt {
 }
 
 fn bytes(mib: u64) -> io::Result<u64> {
-    mib.checked_mul(1 << 20).ok_or_else(|| io::Error::other("no volume can be so large"))
+    mib.checked_mul(1 << 20).ok_or_else(|| io::Error::other(format!("{mib} MiB exceed the largest size")))
 }
 
-/// Copies a file with its holes; shares its blocks where the file system can.
+/// Copies a file, keeps its holes, and shares its blocks if the file system supports that.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
     let mut command = Command::new("cp");
     command.args(["--sparse=always", "--reflink=auto", "--no-preserve=all", "-T", "--"]).args([from, to]);
@@ -260,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_from_what_tgtadm_prints() {
+    fn targets_are_parsed_from_the_output_of_tgtadm() {
         let text =
             "Target 1: iqn.x:root\n    System information:\n        Driver: iscsi\nTarget 12: iqn.x:disk\n";
         assert_eq!(parse_targets(text), [(1, "iqn.x:root".to_owned()), (12, "iqn.x:disk".to_owned())]);

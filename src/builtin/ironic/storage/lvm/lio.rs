@@ -1,5 +1,5 @@
-//! The kernel's target (LIO), set up by targetcli(8): per volume a block backstore and a target of its name,
-//! with one portal group, one LUN, and per initiator an ACL with the login.
+//! The kernel's target (LIO), configured by targetcli(8). Each volume has a block backstore and a target,
+//! with one portal group, one LUN, and for each initiator an ACL with the login.
 //!
 //! targetcli reads its commands from standard input, because other users could see a login among its
 //! arguments. Its exit status does not tell whether a command failed. So each call ends with `saveconfig`,
@@ -22,7 +22,7 @@ use crate::ironic::storage::{Export, Iscsi, Login, spawn};
 use crate::ironic::volume::Volume;
 use base::files::durable;
 
-/// The number of a target's only volume.
+/// The LUN of a target's only volume.
 const LUN: u64 = 0;
 
 /// The preferences that the commands and the parsing of their output rely on.
@@ -37,14 +37,14 @@ const SAVED: &str = "Configuration saved to ";
 /// The pause before a second attempt to save, in which another program that saves can finish.
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The targets whose names begin the same.
+/// The targets of this CPI.
 pub(super) struct Lio {
     program: PathBuf,
     portals: Vec<SocketAddr>,
     iqn: String,
 }
 
-/// What is set up, as `saveconfig` writes it.
+/// The configuration that `saveconfig` writes.
 #[derive(Deserialize)]
 struct State {
     storage_objects: Vec<Backstore>,
@@ -102,7 +102,10 @@ impl Lio {
     pub(super) fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
-            Failure::cloud("storage.portals must be addresses of this machine with a port, not names")
+            Failure::cloud(format!(
+                "storage.portals must be IP addresses of this machine with a port, not names: {}",
+                portals.join(", ").escape_debug()
+            ))
         })?;
         Ok(Lio { program: "targetcli".into(), portals, iqn })
     }
@@ -111,17 +114,18 @@ impl Lio {
         format!("{}:{}", self.iqn, volume.short())
     }
 
-    /// Nobody sees the volume any more, now and after the next boot.
+    /// Deletes the volume's target and backstore, now and for the next boot.
     pub(super) fn hide(&self, volume: &Volume) -> Outcome<()> {
-        let (target, what) = (self.target(volume), format!("hiding volume '{volume}'"));
+        let target = self.target(volume);
+        let what = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
-        let (state, said) = self.targetcli(&what, &commands, None)?;
+        let (state, errors) = self.targetcli(&what, &commands, None)?;
         let left = state.target(&target).is_some()
             || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
-        if left { Err(Failure::cloud(format!("{what} failed: targetcli: {said}"))) } else { Ok(()) }
+        if left { Err(Failure::cloud(format!("{what} failed: targetcli: {errors}"))) } else { Ok(()) }
     }
 
-    /// Shows what nobody sees yet.
+    /// Exports a volume that is not exported, and checks the result.
     pub(super) fn show(
         &self,
         volume: &Volume,
@@ -129,7 +133,7 @@ impl Lio {
         initiators: &[String],
         login: &Login,
     ) -> Outcome<Export> {
-        let (target, what) = (self.target(volume), format!("showing volume '{volume}'"));
+        let (target, what) = (self.target(volume), format!("exporting volume '{volume}'"));
         let group = format!("/iscsi/{target}/tpg1");
         let mut commands = vec![
             format!("/backstores/block create name={volume} dev={}", device.display()),
@@ -144,14 +148,14 @@ impl Lio {
             commands.push(format!("{acl} set auth password={}", login.password));
             commands.push(format!("{acl} create mapped_lun={LUN} tpg_lun_or_backstore={LUN}"));
         }
-        // Last: until it listens, nobody gets in.
+        // The portals are last: no initiator can log in before.
         for portal in &self.portals {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
         }
-        let (state, said) = self.targetcli(&what, &commands, Some(login))?;
-        if !state.target(&target).is_some_and(|target| self.is_wanted(target, volume, initiators, login)) {
-            return Err(Failure::cloud(format!("{what} failed: targetcli: {said}")));
+        let (state, errors) = self.targetcli(&what, &commands, Some(login))?;
+        if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
+            return Err(Failure::cloud(format!("{what} failed: targetcli: {errors}")));
         }
         let ways = self.portals.len();
         Ok(Export::Iscsi(Iscsi {
@@ -161,8 +165,9 @@ impl Lio {
         }))
     }
 
-    /// Exactly what was asked for, and nothing besides.
-    fn is_wanted(&self, target: &Target, volume: &Volume, initiators: &[String], login: &Login) -> bool {
+    /// Returns true if the target is exactly as [`Lio::show`] configures it: it grants no access to other
+    /// initiators.
+    fn is_complete(&self, target: &Target, volume: &Volume, initiators: &[String], login: &Login) -> bool {
         let [group] = target.tpgs.as_slice() else { return false };
         let backstore = format!("/backstores/block/{volume}");
         let lun =
@@ -315,7 +320,8 @@ mod tests {
 
     #[test]
     fn errors_are_found_among_prompts_and_stack_traces() {
-        let text = "Warning: Could not load preferences file /tmp/x/prefs.bin.\ntargetcli shell version 2.1.53\n\
+        let text = "Warning: Could not load preferences file /tmp/x/prefs.bin.\ntargetcli shell version \
+            2.1.53\n\
             /> Parameter color_mode is now 'false'.\n/> /> Error: No such path /iscsi/x\n/> /> \n\
             Traceback (most recent call last):\n  File \"root.py\", line 478, in save_to_file\n    open()\n\
             OSError: [Errno 30] Read-only file system: 'saveconfig.json.temp'\n";

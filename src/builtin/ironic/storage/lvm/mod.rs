@@ -1,8 +1,9 @@
-//! `lvm+targetcli`: volumes are thin ones of a pool of LVM's (lvmthin(7)), the kernel's own target (LIO) shows them, set
-//! up by targetcli(8).
+//! `lvm+targetcli`: volumes are thin volumes in a pool of LVM (lvmthin(7)), and the kernel's target (LIO),
+//! configured by targetcli(8), exports them.
 //!
-//! A volume is a logical volume of its name; one that is being filled has `.partial` after it and does not count.
-//! A clone is a thin snapshot, which is whole at once and does not need its origin.
+//! A volume is a logical volume of the same name. A volume that is being filled has the suffix `.partial` and
+//! does not count as existing. A clone is a thin snapshot, which is complete at once and independent of its
+//! origin.
 
 mod lio;
 mod volumes;
@@ -21,25 +22,25 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::Volume;
 
-/// Where volumes are, and how machines reach them.
+/// The settings of `lvm+targetcli`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LvmSettings {
     volume_group: String,
-    /// A thin pool of the group. It must zero new blocks, as pools do unless told not to.
+    /// A thin pool of the group. It must zero new blocks, which is the default of LVM.
     thin_pool: String,
-    /// Where the target listens: `address:port`, several for several ways.
+    /// The addresses at which the target listens, `address:port`. Several are several paths to each volume.
     portals: Vec<String>,
-    /// What the targets' names begin with.
+    /// The beginning of the targets' names.
     #[serde(default = "default_iqn")]
     iqn: String,
 }
 
-/// Where locks are, so that two calls for one group take turns.
+/// The directory of the locks, one for each volume group.
 const LOCKS: &str = "/run/monopile";
 const PARTIAL: &str = ".partial";
 
-/// See the module.
+/// The driver, see the module.
 pub(super) struct Lvm {
     volumes: Volumes,
     lio: Lio,
@@ -52,7 +53,8 @@ impl Lvm {
         Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })
     }
 
-    /// One call at a time changes volumes and targets. What a killed one was filling goes.
+    /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
+    /// killed calls.
     fn lock(&self) -> Outcome<File> {
         let path = Path::new(LOCKS).join(format!("{}.lock", self.volumes.group()));
         let lock = || -> io::Result<File> {
@@ -69,6 +71,7 @@ impl Lvm {
         Ok(file)
     }
 
+    /// Returns the size of a volume in bytes, or the error "not found".
     fn existing(&self, volume: &Volume) -> Outcome<u64> {
         self.size(volume)?.ok_or_else(|| volume.not_found())
     }
@@ -84,11 +87,11 @@ impl Storage for Lvm {
         let mut dd = Command::new("dd");
         let (from, to) =
             (format!("if={}", image.display()), format!("of={}", self.volumes.device(&partial).display()));
-        // What is zero is so already, and takes no room.
+        // A new thin volume reads as zeros, so blocks of zeros are skipped and take no space.
         dd.args([from.as_str(), to.as_str(), "bs=1M", "conv=sparse,notrunc,fsync", "status=none"]);
         let filled = run(&mut dd, &what).and_then(|_| self.volumes.rename(&partial, &name));
         if filled.is_err() {
-            // The next call tries again.
+            // If this fails, the next call removes the volume.
             let _ = self.volumes.remove(&partial);
         }
         filled

@@ -1,4 +1,4 @@
-//! Thin volumes of a pool: lvcreate(8), lvs(8), lvextend(8), lvrename(8), lvremove(8).
+//! Thin volumes in a pool, managed by lvcreate(8), lvs(8), lvextend(8), lvrename(8) and lvremove(8).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::cpi::failure::{Failure, Outcome};
 use crate::ironic::storage::run;
 
-/// The volumes of one group.
+/// The volumes of one volume group.
 pub(super) struct Volumes {
     group: String,
     pool: String,
@@ -22,7 +22,12 @@ impl Volumes {
         };
         match is_name(&group) && is_name(&pool) {
             true => Ok(Volumes { group, pool }),
-            false => Err(Failure::cloud("storage.volume_group and storage.thin_pool must be names of LVM's")),
+            false => Err(Failure::cloud(format!(
+                "storage.volume_group and storage.thin_pool must be valid names of LVM (lvm(8)), not '{}' \
+                    and '{}'",
+                group.escape_debug(),
+                pool.escape_debug()
+            ))),
         }
     }
 
@@ -30,17 +35,17 @@ impl Volumes {
         &self.group
     }
 
-    /// The block device of a volume.
+    /// Returns the path of a volume's block device.
     pub(super) fn device(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/dev/{}/{name}", self.group))
     }
 
-    /// The volumes there are, others' too.
+    /// Returns the names of all volumes of the group, also those that this CPI did not make.
     pub(super) fn names(&self) -> Outcome<Vec<String>> {
         Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The size in bytes of a volume, if there is one of this name.
+    /// Returns a volume's size in bytes, or `None` if it does not exist.
     pub(super) fn size(&self, name: &str) -> Outcome<Option<u64>> {
         Ok(self.list()?.into_iter().find(|(found, _)| found == name).map(|(_, size)| size))
     }
@@ -50,34 +55,37 @@ impl Volumes {
         let shape = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " "];
         let columns = ["--options", "lv_name,lv_size", &self.group];
         let text = self.lvm("lvs", &what, &[&shape[..], &columns].concat())?;
-        parse(&text).ok_or_else(|| Failure::cloud(format!("{what} failed: lvs prints something else")))
+        parse(&text).ok_or_else(|| {
+            Failure::cloud(format!("{what} failed: the output of lvs is not lines of name and size in bytes"))
+        })
     }
 
-    /// Makes an empty one.
+    /// Creates an empty volume of `mib` MiB.
     pub(super) fn create(&self, name: &str, mib: u64) -> Outcome<()> {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
         let named = ["--name", name, &self.group];
-        self.lvm("lvcreate", &format!("making volume '{name}'"), &[&kind[..], &named].concat()).map(drop)
+        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &named].concat()).map(drop)
     }
 
-    /// Makes one that begins as another is.
+    /// Creates a thin snapshot of a volume.
     pub(super) fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
-        // Snapshots are left out when a machine activates its volumes, unless told otherwise.
+        // By default a machine does not activate thin snapshots at boot.
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
         let origin = self.path(from);
         let what = format!("copying volume '{from}'");
         self.lvm("lvcreate", &what, &[&kind[..], &[&origin]].concat()).map(drop)
     }
 
-    /// Makes one larger.
+    /// Grows a volume to `mib` MiB. Fails if it has that size or more.
     pub(super) fn extend(&self, name: &str, mib: u64) -> Outcome<()> {
         let what = format!("growing volume '{name}'");
         self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> Outcome<()> {
-        self.lvm("lvrename", &format!("naming volume '{to}'"), &[&self.group, from, to]).map(drop)
+        self.lvm("lvrename", &format!("renaming volume '{from}' to '{to}'"), &[&self.group, from, to])
+            .map(drop)
     }
 
     pub(super) fn remove(&self, name: &str) -> Outcome<()> {
@@ -91,7 +99,7 @@ impl Volumes {
 
     fn lvm(&self, program: &str, what: &str, arguments: &[&str]) -> Outcome<String> {
         let mut command = Command::new(program);
-        // Files that a caller left open are no reason to warn, which would be taken for why it failed.
+        // Without this, a warning about open files of the caller would be quoted as the reason of a failure.
         command.env("LVM_SUPPRESS_FD_WARNINGS", "1").env("LC_ALL", "C");
         run(command.args(arguments), what)
     }
@@ -111,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_are_read_from_what_lvs_prints() {
+    fn volumes_are_parsed_from_the_output_of_lvs() {
         let text = "  disk-1 20971520\n  pool 62914560\n";
         let expected = [("disk-1".to_owned(), 20 << 20), ("pool".to_owned(), 60 << 20)];
         assert_eq!(parse(text).unwrap(), expected);
@@ -120,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_lvm_takes() {
+    fn names_that_lvm_refuses_are_errors() {
         let new = |group: &str, pool: &str| Volumes::new(group.to_owned(), pool.to_owned()).is_ok();
         assert!(new("vg0", "thin.pool_1"));
         for bad in ["", "-f", "../x", "a b", "a/b", "--config=x"] {
