@@ -4,8 +4,9 @@
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 //!
-//! Uses `environment` and `state`. Entry points: [`Agent`], the client; [`connect`] and [`contact`], the way of a run to
-//! the agent of the VM on record; [`ForeignAgent`], an agent with another id than the one on record; [`LogArchive`].
+//! Uses `environment` and `state`. Entry points: [`Agent`], the client; [`connect`] and [`contact`], the way
+//! of a run to the agent of the VM on record; [`ForeignAgent`], an agent with another id than the one on
+//! record; [`LogArchive`].
 
 mod answer;
 mod client;

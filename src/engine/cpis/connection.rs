@@ -79,8 +79,8 @@ impl Retries {
 }
 
 impl<'a> Connection<'a> {
-    /// Asks the CPI what it is. No higher API version than `highest` is spoken, and calls name the API version of the
-    /// stemcell.
+    /// Asks the CPI what it is. No higher API version than `highest` is spoken, and calls name the API
+    /// version of the stemcell.
     pub(crate) fn open(
         environment: &'a Environment,
         name: Option<&str>,

@@ -13,8 +13,8 @@ use crate::state::{Kind, State};
 use crate::{prepare, templates};
 use base::{Error, Result};
 
-/// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`), it
-/// takes the steps of that plan or none.
+/// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
+/// it takes the steps of that plan or none.
 pub fn create_env(
     request: &CreateEnv,
     saved_plan: Option<&PlanReport>,

@@ -1,7 +1,8 @@
-//! The commands on an environment as a whole: create, delete, recreate, stop, start, restart, plan and render.
+//! The commands on an environment as a whole: create, delete, recreate, stop, start, restart, plan and
+//! render.
 //!
-//! Uses every module before it but `records`. Entry points: [`create_env()`] and the other commands. `draft_plan.rs`
-//! decides on the steps, `run.rs` takes them, and `vm.rs` and `disk.rs` know single steps.
+//! Uses every module before it but `records`. Entry points: [`create_env()`] and the other commands.
+//! `draft_plan.rs` decides on the steps, `run.rs` takes them, and `vm.rs` and `disk.rs` know single steps.
 
 mod alive;
 mod create_env;

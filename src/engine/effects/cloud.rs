@@ -170,8 +170,8 @@ impl<'a> Cloud<'a> {
     }
 }
 
-/// Makes a call by this CPI, announced before and recorded after. Locks the store only to announce and to record, since
-/// several calls may be under way.
+/// Makes a call by this CPI, announced before and recorded after. Locks the store only to announce and to
+/// record, since several calls may be under way.
 fn announce_and_make(
     environment: &Environment,
     store: &Mutex<&mut Store>,

@@ -1,8 +1,8 @@
 //! CPI calls that change something: announced in the journal before, recorded in the state after.
 //!
-//! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Cloud`], which makes the calls;
-//! [`Effect`], one call with the record of its outcome; [`deletion::delete`]; [`Registry`], which serves calls and agents
-//! under contract v1.
+//! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Cloud`], which makes the
+//! calls; [`Effect`], one call with the record of its outcome; [`deletion::delete`]; [`Registry`], which
+//! serves calls and agents under contract v1.
 
 mod cloud;
 pub(crate) mod deletion;

@@ -52,7 +52,8 @@ pub struct Environment {
     pub confirm: Option<Confirm>,
     /// What must not be shown.
     pub redactor: Redactor,
-    /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's number).
+    /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's
+    /// number).
     pub signals: Arc<AtomicUsize>,
     /// Environment variables external programs (CPIs, packaging scripts) inherit.
     pub variables: Vec<(String, String)>,

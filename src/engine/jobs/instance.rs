@@ -1,5 +1,5 @@
-//! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec that
-//! ties them together.
+//! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec
+//! that ties them together.
 
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,8 @@ impl Applied {
 }
 
 impl<'a> Instance<'a> {
-    /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the addresses that
-    /// only it knows.
+    /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the
+    /// addresses that only it knows.
     pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
         self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
         Ok(Applied::of(self.agent, state)?.networks(self.deployment))
@@ -96,8 +96,8 @@ impl<'a> Instance<'a> {
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 
-    /// Brings everything to the VM while its jobs run as they were, and only then stops them and starts the new ones.
-    /// Returns how long none of them ran.
+    /// Brings everything to the VM while its jobs run as they were, and only then stops them and starts the
+    /// new ones. Returns how long none of them ran.
     pub(crate) fn update(
         &self,
         rendered: &RenderedJobs,

@@ -1,8 +1,8 @@
 //! The jobs of a deployment: rendered templates, compiled packages, and their life on the VM.
 //!
-//! Uses `environment`, `agent`, `prepare` and `templates`. Entry points: [`render`], which renders and packs templates;
-//! [`Packages`], which the VM gets compiled; [`Instance`], which jobs are brought to; [`Jobs`], which are started and
-//! stopped.
+//! Uses `environment`, `agent`, `prepare` and `templates`. Entry points: [`render`], which renders and packs
+//! templates; [`Packages`], which the VM gets compiled; [`Instance`], which jobs are brought to; [`Jobs`],
+//! which are started and stopped.
 
 mod compiled;
 mod instance;

@@ -1,7 +1,8 @@
 //! From the inputs of a command to a deployment with its artifacts, without an effect on the IaaS.
 //!
-//! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which also
-//! identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single artifacts.
+//! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which
+//! also identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single
+//! artifacts.
 
 mod deployment;
 pub(crate) mod obtain;

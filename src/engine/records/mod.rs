@@ -1,7 +1,7 @@
 //! The records of a state, for the operator: shown, compared with the IaaS, imported, restored and forgotten.
 //!
-//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points: [`show()`],
-//! [`verify()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
+//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points:
+//! [`show()`], [`verify()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
 
 mod find;
 mod forget;

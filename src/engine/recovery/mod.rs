@@ -1,7 +1,7 @@
 //! What an interrupted run left: open calls, and things that a failed call may have made.
 //!
-//! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`], with which
-//! every command begins that changes something; [`suspects`].
+//! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`],
+//! with which every command begins that changes something; [`suspects`].
 
 mod resume;
 pub(crate) mod suspects;

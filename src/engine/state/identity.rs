@@ -40,8 +40,8 @@ impl Release {
 }
 
 impl State {
-    /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older one while the VM is
-    /// made from it.
+    /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older one while
+    /// the VM is made from it.
     pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&Stemcell> {
         let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
         at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)

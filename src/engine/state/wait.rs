@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// The time for which a whole answer must stand before it counts although the file is still locked. A process that the
-/// CPI started and left running holds the lock as well.
+/// The time for which a whole answer must stand before it counts although the file is still locked. A process
+/// that the CPI started and left running holds the lock as well.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Waits until the process of a call has ended, or until a whole answer has stood for [`GRACE`].
 ///
-/// `ended` returns the outcome once the process has ended, `whole` the outcome if what is written so far is a whole
-/// answer, and `pause` sleeps between two looks.
+/// `ended` returns the outcome once the process has ended, `whole` the outcome if what is written so far is a
+/// whole answer, and `pause` sleeps between two looks.
 pub fn wait_for_answer<T, E>(
     mut ended: impl FnMut() -> Result<Option<T>, E>,
     mut whole: impl FnMut() -> Result<Option<T>, E>,
