@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::exchange::{self, Exchange, Watching};
 use super::player::Player;
 use super::transcript::Recorder;
 use base::Result;
 use base::redact::Redactor;
-use engine::cpi::Executable;
+use engine::cpi::{Executable, RequestEnvelope};
 
 /// What answers.
 pub enum Source {
@@ -68,17 +68,16 @@ impl Source {
 impl Bench {
     /// A request with ids of its own.
     pub fn request(&self, method: &str, arguments: &[Value], versions: Versions) -> Value {
-        let mut context = self.context.clone();
-        context.insert("director_uuid".to_owned(), json!(self.director_uuid));
-        context.insert("request_id".to_owned(), json!(uuid::Uuid::new_v4().to_string()));
-        if let Some(version) = versions.stemcell {
-            context.insert("vm".to_owned(), json!({"stemcell": {"api_version": version}}));
-        }
-        let mut request = json!({"method": method, "arguments": arguments, "context": context});
-        if let (Some(version), Some(request)) = (versions.api, request.as_object_mut()) {
-            request.insert("api_version".to_owned(), json!(version));
-        }
-        request
+        let envelope = RequestEnvelope {
+            method,
+            arguments,
+            api_version: versions.api,
+            properties: &self.context,
+            director_uuid: &self.director_uuid,
+            request_id: &uuid::Uuid::new_v4().to_string(),
+            stemcell_api_version: versions.stemcell,
+        };
+        envelope.to_json()
     }
 
     /// Makes one process of the CPI with `input` on its standard input.

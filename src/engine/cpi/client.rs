@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Info, Reading};
+use super::envelope::RequestEnvelope;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use super::process::{Executable, Files, Outcome, scratch_files};
@@ -38,9 +39,9 @@ pub struct Cpi {
     info: Info,
 }
 
-/// One request.
+/// One request to a CPI.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct CpiRequest {
     /// The method.
     pub method: Method,
     /// Its arguments, in order, up to the highest version; older requests carry fewer.
@@ -51,11 +52,11 @@ pub struct Call {
     pub request_id: String,
 }
 
-impl Call {
-    /// A call with an id of its own.
+impl CpiRequest {
+    /// Creates a request with an id of its own.
     pub fn new(method: Method, arguments: Vec<Value>, stemcell_api_version: Option<u32>) -> Self {
         let request_id = uuid::Uuid::new_v4().to_string();
-        Call { method, arguments, stemcell_api_version, request_id }
+        CpiRequest { method, arguments, stemcell_api_version, request_id }
     }
 }
 
@@ -80,7 +81,7 @@ impl Cpi {
     /// Asks the CPI for its `info`, first of all and once.
     pub fn connect(setup: Setup, watch: &mut Watch<'_>) -> Result<Self, CpiError> {
         let mut cpi = Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } };
-        let call = Call::new(Method::Info, Vec::new(), None);
+        let call = CpiRequest::new(Method::Info, Vec::new(), None);
         let files = scratch_files(&cpi.setup.scratch, &call.request_id)?;
         match cpi.exchange(&call, files, watch) {
             Ok(Answer::Info(info)) => cpi.info = info,
@@ -114,13 +115,13 @@ impl Cpi {
     }
 
     /// Makes a call that changes nothing, or whose effect nobody needs to find again.
-    pub fn ask(&self, call: &Call, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    pub fn ask(&self, call: &CpiRequest, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         let files = scratch_files(&self.setup.scratch, &call.request_id)?;
         self.call(call, files, watch)
     }
 
     /// Makes a call whose answer and log go into the files given.
-    pub fn call(&self, call: &Call, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    pub fn call(&self, call: &CpiRequest, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         call.method
             .check_arguments(HIGHEST_API_VERSION, &call.arguments)
             .map_err(|problem| CpiError::NotSent { method: call.method, problem })?;
@@ -128,23 +129,18 @@ impl Cpi {
     }
 
     /// The request of a call, as the CPI gets it. `info` asks which version to speak, so it says none.
-    pub fn request(&self, call: &Call) -> Value {
-        let mut context = self.setup.context.clone();
-        context.insert("director_uuid".to_owned(), json!(self.setup.director_uuid));
-        context.insert("request_id".to_owned(), json!(call.request_id));
-        if let Some(version) = call.stemcell_api_version {
-            context.insert("vm".to_owned(), json!({"stemcell": {"api_version": version}}));
-        }
+    pub fn request(&self, call: &CpiRequest) -> Value {
         let carried = call.method.arguments(self.api_version()).count().min(call.arguments.len());
-        let mut request = json!({
-            "method": call.method.name(),
-            "arguments": &call.arguments[..carried],
-            "context": context,
-        });
-        if call.method != Method::Info {
-            request["api_version"] = json!(self.api_version());
-        }
-        request
+        let envelope = RequestEnvelope {
+            method: call.method.name(),
+            arguments: &call.arguments[..carried],
+            api_version: Some(self.api_version()).filter(|_| call.method != Method::Info),
+            properties: &self.setup.context,
+            director_uuid: &self.setup.director_uuid,
+            request_id: &call.request_id,
+            stemcell_api_version: call.stemcell_api_version,
+        };
+        envelope.to_json()
     }
 
     /// A request as a log may show it: without the properties of the CPI config, and without what hashes hold.
@@ -164,7 +160,7 @@ impl Cpi {
         request
     }
 
-    fn exchange(&self, call: &Call, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    fn exchange(&self, call: &CpiRequest, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         let (method, request_id) = (call.method, &call.request_id);
         let request = self.request(call);
         tracing::debug!("External CPI request: {}", self.without_secrets(request.clone()));
@@ -223,7 +219,7 @@ mod tests {
             (3, Some(2), 2, 2),
             (1, Some(3), 1, 2),
         ] {
-            let call = Call::new(
+            let call = CpiRequest::new(
                 Method::CreateStemcell,
                 vec![json!("image"), json!({}), json!({"tags": {}})],
                 Some(2),
@@ -241,8 +237,11 @@ mod tests {
 
     #[test]
     fn a_log_shows_no_property_of_a_cpi() {
-        let call =
-            Call::new(Method::CreateDisk, vec![json!(1), json!({"key": "s3cret"}), json!("vm-1")], Some(2));
+        let call = CpiRequest::new(
+            Method::CreateDisk,
+            vec![json!(1), json!({"key": "s3cret"}), json!("vm-1")],
+            Some(2),
+        );
         let cpi = cpi(2, None);
         let shown = cpi.without_secrets(cpi.request(&call));
         assert_eq!(shown["arguments"], json!([1, "<redacted>", "vm-1"]));
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn info_is_asked_without_a_version_or_a_vm() {
-        let call = Call::new(Method::Info, Vec::new(), None);
+        let call = CpiRequest::new(Method::Info, Vec::new(), None);
         let request = cpi(2, None).request(&call);
         assert_eq!(
             request,
@@ -271,7 +270,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut cpi = cpi(2, None);
         cpi.setup.scratch = directory.path().to_owned();
-        let call = Call::new(Method::DeleteVm, vec![json!("")], None);
+        let call = CpiRequest::new(Method::DeleteVm, vec![json!("")], None);
         let mut watch = Watch { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
         let error = cpi.ask(&call, &mut watch).unwrap_err();
         assert!(matches!(error, CpiError::NotSent { .. }), "{error}");

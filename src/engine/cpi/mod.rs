@@ -6,6 +6,7 @@
 
 mod answer;
 mod client;
+mod envelope;
 mod error;
 pub mod install;
 mod methods;
@@ -13,7 +14,8 @@ mod process;
 mod rpc;
 
 pub use answer::{Answer, CreatedVm, Info, Reading, Shape};
-pub use client::{Call, Cpi, Setup, Stop, Watch, read_answer};
+pub use client::{Cpi, CpiRequest, Setup, Stop, Watch, read_answer};
+pub use envelope::RequestEnvelope;
 pub use error::{CpiError, CpiErrorKind};
 pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};
 pub(crate) use process::shorten_endless;

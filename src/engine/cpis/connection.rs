@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::source::Located;
 use crate::cpi::install::Installed;
-use crate::cpi::{Answer, Call, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
+use crate::cpi::{Answer, CpiRequest, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::protocol::{Contract, Terms};
@@ -145,12 +145,12 @@ impl<'a> Connection<'a> {
     }
 
     /// A call with a request id of its own.
-    pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> Call {
-        Call::new(method, arguments, Some(self.stemcell_api_version))
+    pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> CpiRequest {
+        CpiRequest::new(method, arguments, Some(self.stemcell_api_version))
     }
 
     /// Makes a call once, with its answer and log in `files`.
-    pub(crate) fn call(&self, call: &Call, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
+    pub(crate) fn call(&self, call: &CpiRequest, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
         let _calling = count_and_measure(self.environment);
         // The answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
         let mut held = VecDeque::new();

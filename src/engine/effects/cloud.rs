@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use super::open_call_errors::{still_at_work, unknown_outcome};
-use crate::cpi::{Answer, Call, CpiError, Files, Method};
+use crate::cpi::{Answer, CpiRequest, CpiError, Files, Method};
 use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
 use crate::environment::{Environment, signals};
 use crate::protocol::RegistryEndpoint;
@@ -278,7 +278,7 @@ fn hint(suspect: &Suspect) -> String {
 /// Makes an announced call, so that another run could read its answer.
 fn make(
     connection: &Connection<'_>,
-    call: &Call,
+    call: &CpiRequest,
     open: &OpenCall,
     stage: &Stage,
 ) -> Result<Answer, CpiError> {

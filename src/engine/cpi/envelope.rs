@@ -1,0 +1,37 @@
+use serde_json::{Map, Value, json};
+
+/// A request as a CPI reads it on standard input.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestEnvelope<'a> {
+    /// The name of the method, which need not be one of the CPI API.
+    pub method: &'a str,
+    /// Its arguments, in order.
+    pub arguments: &'a [Value],
+    /// The version that the caller speaks; `info` asks for it and carries none.
+    pub api_version: Option<u32>,
+    /// The properties of the CPI's entry in the CPI config.
+    pub properties: &'a Map<String, Value>,
+    /// The id of the caller.
+    pub director_uuid: &'a str,
+    /// The id of the request.
+    pub request_id: &'a str,
+    /// The `api_version` of the stemcell that the call is about.
+    pub stemcell_api_version: Option<u32>,
+}
+
+impl RequestEnvelope<'_> {
+    /// The JSON document that is sent.
+    pub fn to_json(self) -> Value {
+        let mut context = self.properties.clone();
+        context.insert("director_uuid".to_owned(), json!(self.director_uuid));
+        context.insert("request_id".to_owned(), json!(self.request_id));
+        if let Some(version) = self.stemcell_api_version {
+            context.insert("vm".to_owned(), json!({"stemcell": {"api_version": version}}));
+        }
+        let mut request = json!({"method": self.method, "arguments": self.arguments, "context": context});
+        if let Some(version) = self.api_version {
+            request["api_version"] = json!(version);
+        }
+        request
+    }
+}
