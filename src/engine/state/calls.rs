@@ -29,9 +29,9 @@ pub(super) fn document(request_id: &str, kind: &str) -> String {
     format!("{JOURNAL}/{request_id}.{kind}")
 }
 
-/// The files of a call.
+/// The files of a call on this machine.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct CallFiles {
     directory: PathBuf,
     request_id: String,
 }
@@ -51,16 +51,16 @@ pub(super) enum Progress {
 /// the home directory of a CI job.
 #[derive(Debug)]
 pub(super) struct Watched {
-    call: Call,
+    files: CallFiles,
     file: Option<File>,
 }
 
 /// The calls that were announced on this machine and apart from the journal.
-pub(super) fn announced(directory: &Path) -> Vec<Call> {
+pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let marks = entries.map(|entry| entry.path()).filter(|path| is(path, ANNOUNCED));
     let ids = marks.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-    ids.map(|request_id| Call { directory: directory.to_owned(), request_id }).collect()
+    ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
 
 /// Removes the files of calls that are not open, and the directory if it is empty then.
@@ -84,9 +84,9 @@ pub(super) fn is(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|extension| extension == kind)
 }
 
-impl Call {
+impl CallFiles {
     pub(super) fn new(directory: &Path, request_id: &str) -> Self {
-        Call { directory: directory.to_owned(), request_id: request_id.to_owned() }
+        CallFiles { directory: directory.to_owned(), request_id: request_id.to_owned() }
     }
 
     pub(super) fn request_id(&self) -> &str {
@@ -148,7 +148,7 @@ impl Call {
             Some(prepared) => Some(prepared),
             None => open_if_there(&self.answer_path())?,
         };
-        Ok(Watched { call: self, file })
+        Ok(Watched { files: self, file })
     }
 
     /// What is written so far, of a process that may still run.
@@ -180,23 +180,23 @@ impl Call {
 }
 
 impl Watched {
-    pub(super) fn call(&self) -> &Call {
-        &self.call
+    pub(super) fn files(&self) -> &CallFiles {
+        &self.files
     }
 
     /// What is known of its process; none where its files were removed before they told.
     pub(super) fn progress(&self) -> io::Result<Option<Progress>> {
         let Some(file) = &self.file else {
-            return Ok(self.call.file(ANNOUNCED).exists().then_some(Progress::NeverAsked));
+            return Ok(self.files.file(ANNOUNCED).exists().then_some(Progress::NeverAsked));
         };
         if is_held(file)? {
             return Ok(Some(Progress::Pending));
         }
         let bytes = self.answer_so_far()?;
-        if !bytes.is_empty() || self.call.answer_path().exists() {
+        if !bytes.is_empty() || self.files.answer_path().exists() {
             return Ok(Some(Progress::Ended(bytes)));
         }
-        let never_asked = file.metadata()?.nlink() > 0 && self.call.prepared_path().exists();
+        let never_asked = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
         Ok(never_asked.then_some(Progress::NeverAsked))
     }
 

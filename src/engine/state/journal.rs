@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::calls::{self, ANSWER, Call, INTENT, Progress, UNASKED};
+use super::calls::{self, ANSWER, CallFiles, INTENT, Progress, UNASKED};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::RegistryEndpoint;
@@ -69,7 +69,7 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct OpenCall {
     storage: Storage,
-    call: Call,
+    files: CallFiles,
     /// By a run before this one, of which something stayed behind that may have put its answer into the journal.
     inherited: bool,
 }
@@ -108,15 +108,15 @@ impl Journal {
         self.storage.prove_lock()?;
         let call = self.open(&intent.request_id, false);
         if self.storage.answers_apart() {
-            call.call.announce().map_err(failed)?;
+            call.files.announce().map_err(failed)?;
         }
         self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
         Ok(call)
     }
 
     fn open(&self, request_id: &str, inherited: bool) -> OpenCall {
-        let call = Call::new(self.storage.calls(), request_id);
-        OpenCall { storage: self.storage.clone(), call, inherited }
+        let files = CallFiles::new(self.storage.calls(), request_id);
+        OpenCall { storage: self.storage.clone(), files, inherited }
     }
 
     /// What the registry holds that serves the VM; it need not exist.
@@ -203,30 +203,30 @@ impl OpenCall {
     /// file itself to the process as standard output, so that the lock lives as long as the process does, and
     /// have the process rename it from [`OpenCall::prepared_path`] to [`OpenCall::answer_path`].
     pub fn answer_file(&self) -> io::Result<File> {
-        self.call.answer_file()
+        self.files.answer_file()
     }
 
     /// The name of the answer file until a process runs.
     pub fn prepared_path(&self) -> PathBuf {
-        self.call.prepared_path()
+        self.files.prepared_path()
     }
 
     /// Where the answer is written.
     pub fn answer_path(&self) -> PathBuf {
-        self.call.answer_path()
+        self.files.answer_path()
     }
 
     /// Where the CPI's log goes.
     pub fn log_path(&self) -> PathBuf {
-        self.call.log_path()
+        self.files.log_path()
     }
 
     /// What became of the process.
     pub fn answer(&self) -> io::Result<Answer> {
-        if self.storage.answers_apart() && !self.call.is_known() {
+        if self.storage.answers_apart() && !self.files.is_known() {
             return self.answer_elsewhere();
         }
-        Ok(match self.call.progress()? {
+        Ok(match self.files.progress()? {
             Progress::NeverAsked => Answer::NeverAsked,
             Progress::Pending => Answer::Pending,
             Progress::Ended(bytes) => Answer::Ended(bytes),
@@ -245,12 +245,12 @@ impl OpenCall {
     }
 
     fn document(&self, kind: &str) -> String {
-        calls::document(self.call.request_id(), kind)
+        calls::document(self.files.request_id(), kind)
     }
 
     /// What is written so far, of a process that may still run.
     pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
-        self.call.answer_so_far()
+        self.files.answer_so_far()
     }
 
     /// Takes secrets out of what a process that has ended wrote, where the call stays open for a person to look into.
@@ -264,7 +264,7 @@ impl OpenCall {
 
     /// The call's outcome is in the state: forget it.
     pub fn settle(self) -> Result<()> {
-        let failed = |error| Error::io(format!("settling call {}", self.call.request_id()), error);
+        let failed = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
         self.storage.remove(&self.document(INTENT)).map_err(failed)?;
         if self.inherited && self.storage.answers_apart() {
             // An answer may hold secrets.
@@ -272,7 +272,7 @@ impl OpenCall {
                 self.storage.remove(&self.document(kind)).map_err(failed)?;
             }
         }
-        self.call.forget();
+        self.files.forget();
         // Succeeds when this was the last open call.
         self.storage.tidy(JOURNAL);
         Ok(())

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::lease::Lease;
 use super::objects::{Objects, Over};
 use super::settings::Shared;
-use crate::state::calls::{self, Call, Progress, Watched};
+use crate::state::calls::{self, CallFiles, Progress, Watched};
 use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
@@ -101,7 +101,7 @@ impl Keeper {
     /// Leaves the calls in `calls` to it. It is waited for where it need not wait itself.
     pub(super) fn leave(mut self, calls: &Path) {
         drop(self.order);
-        let pending = |call: &Call| matches!(call.progress(), Ok(Progress::Pending));
+        let pending = |call: &CallFiles| matches!(call.progress(), Ok(Progress::Pending));
         if calls::announced(calls).iter().any(pending) {
             return;
         }
@@ -127,7 +127,7 @@ pub fn keep() -> Result<()> {
         return Ok(());
     }
     // Before anything else: whoever killed the run may be about to remove its files.
-    let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(Call::watch).collect();
+    let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
     let objects = Arc::new(Objects::open(&order.shared)?);
     let lease = objects
         .insist(|| Lease::inherit(&objects, order.owner, &order.calls))
@@ -147,7 +147,7 @@ pub fn keep() -> Result<()> {
 
 /// Puts what became of a call into the bucket, once that is known.
 fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Result<()> {
-    let call = watched.call();
+    let call = watched.files();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
         || match watched.progress().map_err(failed)? {

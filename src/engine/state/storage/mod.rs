@@ -44,7 +44,7 @@ pub struct Storage(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    place: Place,
+    backend: Backend,
     /// Where CPI processes write their answers.
     calls: PathBuf,
     /// That is not the journal itself, so that a run on another machine does not find them.
@@ -52,8 +52,9 @@ struct Inner {
     encryption: Encryption,
 }
 
+/// The kind of place that a state is kept in.
 #[derive(Debug)]
-enum Place {
+enum Backend {
     Directory(Directory),
     Bucket(Bucket),
 }
@@ -98,36 +99,36 @@ impl std::fmt::Display for Storage {
 impl Storage {
     fn beside(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
-        let place = Place::Directory(directory);
-        Storage(Arc::new(Inner { place, calls, apart: false, encryption: Encryption::default() }))
+        let backend = Backend::Directory(directory);
+        Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default() }))
     }
 
     /// The same with documents that are sealed. CPI processes, which seal nothing, write their answers into `calls` then.
     #[must_use]
     pub fn sealed(self, encryption: Encryption, calls: PathBuf) -> Self {
-        match &self.0.place {
-            Place::Directory(directory) => {
+        match &self.0.backend {
+            Backend::Directory(directory) => {
                 let apart = encryption.seals();
                 let calls = if apart { calls } else { directory.path(JOURNAL) };
-                let place = Place::Directory(directory.clone());
-                Storage(Arc::new(Inner { place, calls, apart, encryption }))
+                let backend = Backend::Directory(directory.clone());
+                Storage(Arc::new(Inner { backend, calls, apart, encryption }))
             }
-            Place::Bucket(_) => self,
+            Backend::Bucket(_) => self,
         }
     }
 
     /// A state in a bucket. CPI processes write their answers into `calls`.
     pub fn shared(shared: &Shared, encryption: Encryption, calls: PathBuf) -> Result<Self> {
-        let place = Place::Bucket(Bucket::open(shared)?);
-        Ok(Storage(Arc::new(Inner { place, calls, apart: true, encryption })))
+        let backend = Backend::Bucket(Bucket::open(shared)?);
+        Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption })))
     }
 
     /// Where the state really is. Two names for one file must mean one lock, and writing must not replace a link by
     /// a second state.
     pub fn resolved(&self) -> Result<Self> {
-        match &self.0.place {
-            Place::Bucket(_) => Ok(self.clone()),
-            Place::Directory(directory) => {
+        match &self.0.backend {
+            Backend::Bucket(_) => Ok(self.clone()),
+            Backend::Directory(directory) => {
                 let place = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
@@ -138,22 +139,22 @@ impl Storage {
 
     /// Whether several machines may share the state, so that every look at it is a request.
     pub fn is_shared(&self) -> bool {
-        matches!(self.0.place, Place::Bucket(_))
+        matches!(self.0.backend, Backend::Bucket(_))
     }
 
     /// Where it is, as the records of runs say it: a path, or a URL in the form of one.
     pub fn place(&self) -> PathBuf {
-        match &self.0.place {
-            Place::Directory(directory) => directory.state().to_owned(),
-            Place::Bucket(bucket) => bucket.url("").into(),
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.state().to_owned(),
+            Backend::Bucket(bucket) => bucket.url("").into(),
         }
     }
 
     /// What a document is called: a path or a URL.
     pub fn name(&self, document: &str) -> String {
-        match &self.0.place {
-            Place::Directory(directory) => directory.path(document).display().to_string(),
-            Place::Bucket(bucket) => bucket.url(document),
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.path(document).display().to_string(),
+            Backend::Bucket(bucket) => bucket.url(document),
         }
     }
 
@@ -175,7 +176,7 @@ impl Storage {
 
     /// Whether the version before each write is kept in a document of its own.
     pub(super) fn keeps_backup(&self) -> bool {
-        matches!(self.0.place, Place::Directory(_))
+        matches!(self.0.backend, Backend::Directory(_))
     }
 
     /// Reads a document, if there is one.
@@ -191,9 +192,9 @@ impl Storage {
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<Found>> {
-        let found = match &self.0.place {
-            Place::Directory(directory) => directory.read(document),
-            Place::Bucket(bucket) => bucket.read(document),
+        let found = match &self.0.backend {
+            Backend::Directory(directory) => directory.read(document),
+            Backend::Bucket(bucket) => bucket.read(document),
         }?;
         Ok(found.map(|(bytes, written)| Found { kept: self.0.encryption.kept(&bytes), bytes, written }))
     }
@@ -252,9 +253,9 @@ impl Storage {
     /// or the new one at any time.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         let bytes = self.0.encryption.seal(bytes)?;
-        match &self.0.place {
-            Place::Directory(directory) => directory.write(document, &bytes),
-            Place::Bucket(bucket) => {
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.write(document, &bytes),
+            Backend::Bucket(bucket) => {
                 self.check_lock().map_err(io::Error::other)?;
                 bucket.write(document, &bytes)
             }
@@ -263,9 +264,9 @@ impl Storage {
 
     /// Removes a document, if there is one; durable when this returns.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
-        match &self.0.place {
-            Place::Directory(directory) => directory.remove(document),
-            Place::Bucket(bucket) => {
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.remove(document),
+            Backend::Bucket(bucket) => {
                 self.check_lock().map_err(io::Error::other)?;
                 bucket.remove(document)
             }
@@ -274,16 +275,16 @@ impl Storage {
 
     /// Removes a folder that is empty; one that is not stays.
     pub(super) fn tidy(&self, folder: &str) {
-        if let Place::Directory(directory) = &self.0.place {
+        if let Backend::Directory(directory) = &self.0.backend {
             let _ = std::fs::remove_dir(directory.path(folder));
         }
     }
 
     /// Removes a folder with all that is in it; durable when this returns.
     pub(super) fn remove_folder(&self, folder: &str) -> io::Result<()> {
-        match &self.0.place {
-            Place::Directory(directory) => directory.remove_folder(folder),
-            Place::Bucket(_) => {
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.remove_folder(folder),
+            Backend::Bucket(_) => {
                 self.list(folder)?.iter().try_for_each(|(name, _)| self.remove(&format!("{folder}/{name}")))
             }
         }
@@ -291,23 +292,23 @@ impl Storage {
 
     /// The names in a folder, with when each was written. One that does not exist is empty.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
-        match &self.0.place {
-            Place::Directory(directory) => directory.list(folder),
-            Place::Bucket(bucket) => bucket.list(folder),
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.list(folder),
+            Backend::Bucket(bucket) => bucket.list(folder),
         }
     }
 
     /// Keeps the present version as [`Storage::keeps_backup`] says.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
-        match &self.0.place {
-            Place::Directory(directory) => directory.keep_backup(),
-            Place::Bucket(_) => Ok(()),
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.keep_backup(),
+            Backend::Bucket(_) => Ok(()),
         }
     }
 
     /// Gives a document another time than that of its writing, where that can be done.
     pub(super) fn date(&self, document: &str, written: SystemTime) {
-        if let Place::Directory(directory) = &self.0.place {
+        if let Backend::Directory(directory) = &self.0.backend {
             // Only for show.
             let _ = std::fs::File::options()
                 .write(true)
@@ -318,21 +319,21 @@ impl Storage {
 
     /// Removes what a writer that was killed left half written. For the holder of the lock.
     pub(super) fn sweep(&self) -> io::Result<()> {
-        match &self.0.place {
-            Place::Directory(directory) => directory.sweep(),
-            Place::Bucket(_) => Ok(()),
+        match &self.0.backend {
+            Backend::Directory(directory) => directory.sweep(),
+            Backend::Bucket(_) => Ok(()),
         }
     }
 
     /// Takes the lock. While another run holds it, `held` hears the error that says who, and passes it on or returns
     /// to have it tried again.
     pub(super) fn lock(&self, holder: &Holder, held: &mut Waiting<'_>) -> Result<Lock> {
-        match &self.0.place {
-            Place::Directory(directory) => {
+        match &self.0.backend {
+            Backend::Directory(directory) => {
                 directory.check()?;
                 FileLock::take(&directory.path(LOCK), holder, held).map(Lock::File)
             }
-            Place::Bucket(bucket) => {
+            Backend::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
                 if lease.taken_over.is_some() {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
@@ -345,9 +346,9 @@ impl Storage {
     /// Fails when this run took the lock and holds it no longer: then it may change nothing any more. A lock in a
     /// directory cannot be lost.
     pub fn check_lock(&self) -> Result<()> {
-        match &self.0.place {
-            Place::Directory(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.check_lease(),
+        match &self.0.backend {
+            Backend::Directory(_) => Ok(()),
+            Backend::Bucket(bucket) => bucket.check_lease(),
         }
     }
 
@@ -355,17 +356,17 @@ impl Storage {
     /// lock finds: so an effect between whose announcement and beginning this stands is known to whoever comes next,
     /// whatever became of the lock meanwhile.
     pub fn confirm_lock(&self) -> Result<()> {
-        match &self.0.place {
-            Place::Directory(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.confirm_lease(),
+        match &self.0.backend {
+            Backend::Directory(_) => Ok(()),
+            Backend::Bucket(bucket) => bucket.confirm_lease(),
         }
     }
 
     /// Makes sure, before the first effect of a run, that what is a lock elsewhere is one there.
     pub(super) fn prove_lock(&self) -> Result<()> {
-        match &self.0.place {
-            Place::Directory(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.prove_conditions(),
+        match &self.0.backend {
+            Backend::Directory(_) => Ok(()),
+            Backend::Bucket(bucket) => bucket.prove_conditions(),
         }
     }
 }
