@@ -3,8 +3,8 @@
 //! Uses only `yaml`, whose errors it converts.
 //!
 //! Entry points: [`Error`], whose [`ErrorKind`] decides the exit code; [`events::Reporter`], the only way to
-//! report progress; [`redact::Redactor`], the secrets of a run; [`files::durable`], files that survive a
-//! crash.
+//! report progress; [`redact::Redactor`], the secrets of a run, and [`secret::Secret`], one of them;
+//! [`files::durable`], files that survive a crash.
 
 pub mod encoding;
 pub mod encryption;
@@ -13,6 +13,7 @@ pub mod events;
 pub mod exit_code;
 pub mod files;
 pub mod redact;
+pub mod secret;
 pub mod task_graph;
 pub mod text;
 pub mod timing;

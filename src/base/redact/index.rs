@@ -18,6 +18,7 @@ pub(super) struct Index {
     /// A bit for each pair of bytes that some string begins with.
     begins: Vec<u64>,
     count: usize,
+    longest: usize,
 }
 
 impl Index {
@@ -28,6 +29,7 @@ impl Index {
         let Err(place) = bucket.binary_search_by(|known| known.as_ref().cmp(string)) else { return };
         bucket.insert(place, string.into());
         self.count += 1;
+        self.longest = self.longest.max(string.len());
         if self.begins.is_empty() {
             self.begins.resize(PAIRS / 64, 0);
         }
@@ -40,6 +42,11 @@ impl Index {
     /// How many strings there are.
     pub(super) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The length of the longest string.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// The longest string that `text` begins with.

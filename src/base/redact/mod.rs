@@ -1,5 +1,5 @@
-//! Redaction by value: whatever came from a variable, a vars store, CPI properties or the mbus URL is
-//! never shown, wherever it turns up and in whatever common spelling (`spellings`).
+//! Redaction by value: a secret is never shown, wherever it turns up and in whatever common spelling (`spellings`).
+//! [`Redactor::naming`] says which keys and variables hold secrets; `manifest::secrets` says which values are some.
 //!
 //! Every line of a secret that has several is a secret too, because logs come line by line. A secret that was
 //! wrapped (base64 in columns, say) is found across the line breaks of a text; where the lines come one by one,
@@ -7,18 +7,21 @@
 //!
 //! Some things are left alone, because replacing them would garble ordinary text and hide nothing: values
 //! shorter than four characters; `true`, `false`, `null`; and short values of letters alone where they
-//! are part of a longer word.
+//! are part of a longer word. Paths and addresses that the operator gave stay whole ([`Redactor::keep`]).
 
 mod index;
+mod naming;
 mod spellings;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use index::Index;
+pub use naming::Naming;
 
 #[cfg(test)]
 use spellings::SHORTEST;
@@ -36,6 +39,8 @@ const CUT: usize = 1024;
 /// A longer text is a whole log, whose lines were looked at one by one.
 const LONGEST_JOINED: usize = 1 << 20;
 const REPLACEMENT: &str = "<redacted>";
+/// A longer text is not kept whole.
+const LONGEST_KEPT: usize = 4096;
 
 /// The secrets of a run. Cheap to clone; clones share the set, so a secret added late takes effect at once.
 #[derive(Clone, Default)]
@@ -48,6 +53,10 @@ struct Secrets {
     forms: Index,
     /// The long ones, back to front.
     reversed: Index,
+    /// Texts in which nothing is replaced.
+    kept: Index,
+    /// Names that the operator called secret, as [`naming::normal`] writes them.
+    names: BTreeSet<String>,
 }
 
 impl Redactor {
@@ -65,6 +74,27 @@ impl Redactor {
                 secrets.reversed.insert(&reversed);
             }
         }
+    }
+
+    /// Keeps a path or an address whole: a secret that occurs inside it is not replaced there. A text without a slash
+    /// or a dot is neither, and is not kept.
+    pub fn keep(&self, text: &str) {
+        if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
+            self.shared.write().unwrap_or_else(PoisonError::into_inner).kept.insert(text.as_bytes());
+        }
+    }
+
+    /// Makes every value secret that a variable or key of this name holds.
+    pub fn add_name(&self, name: &str) {
+        let name = naming::normal(name);
+        self.shared.write().unwrap_or_else(PoisonError::into_inner).names.insert(name);
+    }
+
+    /// Returns what the name of a variable or key says about its value.
+    pub fn naming(&self, name: &str) -> Naming {
+        let name = naming::normal(name);
+        let asked = self.shared.read().unwrap_or_else(PoisonError::into_inner).names.contains(&name);
+        if asked { Naming::Asked } else { naming::of(&name) }
     }
 
     /// `text` with every secret replaced by `<redacted>`.
@@ -87,6 +117,7 @@ impl Redactor {
         if may_be_cut {
             secrets.at_the_edges(text, &mut found);
         }
+        found.retain(|range| !secrets.is_kept(text.as_bytes(), range));
         replace(text, found)
     }
 }
@@ -143,6 +174,15 @@ impl Secrets {
                 found.push(*first..last + 1);
             }
         }
+    }
+
+    /// Returns true if a text that is kept whole stands around this place.
+    fn is_kept(&self, text: &[u8], range: &Range<usize>) -> bool {
+        let first = range.end.saturating_sub(self.kept.longest());
+        (first..=range.start).any(|at| {
+            let kept = text.get(at..).and_then(|rest| self.kept.longest_prefix(rest));
+            kept.is_some_and(|kept| at + kept.len() >= range.end)
+        })
     }
 
     /// The start of a secret that goes on after the text, and the end of one that began before it.

@@ -121,6 +121,35 @@ fn added_late_takes_effect() {
 }
 
 #[test]
+fn paths_that_are_kept_stay_whole() {
+    let redactor = redactor(&["bosh", "local", "monopile", "hunter22", "state.json and more"]);
+    for path in ["/home/me/bosh/bosh-state.json", "bosh-state.json", "/home/me/.local/state/monopile", "bosh"]
+    {
+        redactor.keep(path);
+    }
+    assert_eq!(
+        redactor
+            .apply("state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"),
+        "state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"
+    );
+    assert_eq!(redactor.apply("bosh and bosh-state.json"), "<redacted> and bosh-state.json");
+    // What a path does not contain as a whole is a secret, and so is what stands beside it.
+    assert_eq!(redactor.apply("bosh-state.json and more"), "bosh-<redacted>");
+    assert_eq!(redactor.apply("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
+    assert_eq!(redactor.apply("/home/me/bosh/x"), "/home/me/<redacted>/x");
+}
+
+#[test]
+fn names_that_were_asked_for_are_those_of_secrets() {
+    let redactor = Redactor::default();
+    assert_eq!(redactor.naming("region"), Naming::Plain);
+    redactor.add_name("Region");
+    assert_eq!(redactor.naming("region"), Naming::Asked);
+    assert_eq!(redactor.naming("regions"), Naming::Plain);
+    assert_eq!(redactor.naming("admin_password"), Naming::Secret);
+}
+
+#[test]
 fn json_and_debug_spellings() {
     let secret = "a\"b\\c\td<é>&";
     let redactor = redactor(&[secret]);

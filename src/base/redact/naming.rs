@@ -1,0 +1,138 @@
+//! Names of secrets: what the key or variable that holds a value says about it.
+
+/// What the name of a key or variable says about its value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Naming {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// It is a key, or the path of one, which is no secret.
+    Key,
+    /// It is a password, a token or the like.
+    Secret,
+    /// The operator called it secret (`--redact`).
+    Asked,
+}
+
+/// Parts of the names of secrets.
+const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "credential"];
+/// Parts of the names of keys, and of what belongs to one and is as secret.
+const KEYS: [&str; 6] = ["private_key", "privatekey", "access_key", "accesskey", "api_key", "apikey"];
+/// Keys that are no secret.
+const PUBLIC: [&str; 5] = ["public", "pubkey", "authorized", "known", "host_key"];
+/// Last words of names that say something about a secret without telling it: `token_url`, `key_name`.
+const ABOUT: &[&str] = &[
+    "algorithm",
+    "bits",
+    "count",
+    "enabled",
+    "endpoint",
+    "expiration",
+    "expiry",
+    "file",
+    "files",
+    "fingerprint",
+    "format",
+    "header",
+    "interval",
+    "length",
+    "lifetime",
+    "mode",
+    "name",
+    "names",
+    "path",
+    "paths",
+    "policy",
+    "provider",
+    "required",
+    "signature_algorithm",
+    "size",
+    "source",
+    "timeout",
+    "ttl",
+    "type",
+    "uri",
+    "url",
+    "usage",
+    "validity",
+];
+
+/// The name in lower case, its words separated by `_`: `accessKey` and `Access-Key` are both `access_key`.
+pub(super) fn normal(name: &str) -> String {
+    let mut normal = String::with_capacity(name.len() + 4);
+    let mut small = false;
+    for character in name.chars() {
+        if small && character.is_uppercase() {
+            normal.push('_');
+        }
+        small = character.is_lowercase();
+        match character {
+            '-' | '.' | ' ' => normal.push('_'),
+            other => normal.extend(other.to_lowercase()),
+        }
+    }
+    normal
+}
+
+/// What a normal name says.
+pub(super) fn of(name: &str) -> Naming {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    let last = name.rsplit('_').next().unwrap_or(name);
+    if ABOUT.contains(&last) {
+        return Naming::Plain;
+    }
+    if has(&SECRETS) {
+        return Naming::Secret;
+    }
+    let key = matches!(last, "key" | "keys") || has(&KEYS);
+    if key && !has(&PUBLIC) { Naming::Key } else { Naming::Plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_and_of_what_is_about_them() {
+        let naming = |name: &str| of(&normal(name));
+        for name in [
+            "password",
+            "admin_password",
+            "dbPasswd",
+            "ssh-passphrase",
+            "client_secret",
+            "tokens",
+            "Credentials",
+            "secret_access_key",
+            "session_token",
+        ] {
+            assert_eq!(naming(name), Naming::Secret, "{name}");
+        }
+        for name in
+            ["key", "keys", "private_key", "apiKey", "APIKEY", "access_key_id", "tls.key", "Private-Key"]
+        {
+            assert_eq!(naming(name), Naming::Key, "{name}");
+        }
+        for name in [
+            "default_key_name",
+            "private_key_path",
+            "token_url",
+            "credentials_source",
+            "public_key",
+            "monkey",
+            "name",
+            "authorized_keys",
+            "key_size",
+            "keypair",
+            "provider",
+            "password_file",
+            "ssh_host_key",
+            "",
+        ] {
+            assert_eq!(naming(name), Naming::Plain, "{name}");
+        }
+        assert!(
+            Naming::Plain < Naming::Key && Naming::Key < Naming::Secret && Naming::Secret < Naming::Asked
+        );
+    }
+}
