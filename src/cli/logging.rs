@@ -157,12 +157,14 @@ impl Drop for LogLine<'_> {
         if let Target::Own(log) = &self.writer.target {
             return log.write(&text);
         }
-        let text = self.writer.redactor.apply(text.trim_end());
         match &self.writer.target {
             Target::Own(_) => {}
-            Target::Renderer(renderer) => renderer.log_line(&text),
-            // A log that cannot be written must not stop the run.
-            Target::File(file) => drop(file.as_ref().write_all(format!("{text}\n").as_bytes())),
+            Target::Renderer(renderer) => renderer.log_line(text.trim_end()),
+            Target::File(file) => {
+                let text = self.writer.redactor.show(text.trim_end());
+                // A log that cannot be written must not stop the run.
+                drop(file.as_ref().write_all(format!("{text}\n").as_bytes()));
+            }
         }
     }
 }

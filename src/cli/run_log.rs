@@ -82,7 +82,7 @@ impl RunLog {
     /// Adds a line.
     pub(super) fn write(&self, text: &str) {
         let Some(log) = self.file.get() else { return };
-        let text = self.redactor.apply(text.trim_end());
+        let text = self.redactor.show(text.trim_end());
         let mut open = log.lock();
         let (file, written) = &mut *open;
         if *written >= LIMIT {
@@ -196,11 +196,11 @@ mod tests {
     fn a_secret_that_becomes_known_later_is_taken_out() {
         let base = tempfile::tempdir().unwrap();
         let log = begin(base.path());
-        log.write("a hint with hunter22");
+        log.write("a hint with hunter22, hun\x1b[1mter22");
         log.redactor.add("hunter22");
         log.finish();
         let text = fs::read_to_string(log.path().unwrap()).unwrap();
-        assert!(text.contains("a hint with <redacted>") && !text.contains("hunter22"), "{text}");
+        assert!(text.contains("a hint with <redacted>, <redacted>") && !text.contains("hunter22"), "{text}");
         assert_eq!(logs(base.path()), 1);
     }
 

@@ -104,7 +104,7 @@ impl RunRecord {
     }
 
     fn hide(&self, text: &str) -> String {
-        self.redactor.apply(text).into_owned()
+        self.redactor.show(text)
     }
 
     /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.

@@ -60,7 +60,7 @@ impl Renderer {
 
     /// Shows one line of the log, redacted.
     pub fn log_line(&self, line: &str) {
-        self.screen.log_line(&self.redactor.apply(line));
+        self.screen.log_line(&self.redactor.show(line));
     }
 }
 
@@ -81,10 +81,10 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { screen, redactor }
 }
 
-/// `event` with every text in it redacted. Texts are redacted before they are rendered, so that a secret that
+/// `event` with every text in it cleaned and redacted. Texts are redacted before they are rendered, so that a secret that
 /// happens to be `event` or a digit of the time cannot garble the format.
 fn redacted(event: &Event, redactor: &Redactor) -> Event {
-    let hide = |text: &String| redactor.apply(text).into_owned();
+    let hide = |text: &String| redactor.show(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
     match event {
         Event::StageStarted { id, parent, name, usual } => {
@@ -195,5 +195,13 @@ mod tests {
             let shown = serde_json::to_string(&redacted(&event, &redactor)).unwrap();
             assert!(shown.contains("x <redacted> y") && !shown.contains("hunter22"), "{shown}");
         }
+    }
+
+    #[test]
+    fn an_escape_sequence_does_not_hide_a_secret() {
+        let redactor = Redactor::default();
+        redactor.add("hunter22");
+        let event = Event::Note { text: "x hun\x1b[0mter22 y".to_owned() };
+        assert!(matches!(redacted(&event, &redactor), Event::Note { text } if text == "x <redacted> y"));
     }
 }

@@ -23,6 +23,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use index::Index;
 pub use naming::Naming;
 
+use crate::text::clean;
+
 #[cfg(test)]
 use spellings::SHORTEST;
 
@@ -105,6 +107,17 @@ impl Redactor {
     /// As [`Self::apply`], for one of several lines that are not seen together.
     pub fn line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         self.redact(line, true)
+    }
+
+    /// Text from outside as it may be shown: first without control characters, then without secrets. In this order,
+    /// because an escape sequence in the middle of a secret would hide it.
+    pub fn show(&self, text: &str) -> String {
+        self.apply(&clean(text)).into_owned()
+    }
+
+    /// As [`Self::show`], for one of several lines that are not seen together.
+    pub fn show_line(&self, line: &str) -> String {
+        self.line(&clean(line)).into_owned()
     }
 
     fn redact<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {

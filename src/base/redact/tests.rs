@@ -112,6 +112,16 @@ fn a_secret_that_was_cut_is_hidden_as_far_as_it_goes() {
 }
 
 #[test]
+fn a_secret_with_an_escape_sequence_inside_is_found() {
+    let redactor = redactor(&["hunter22", "Xk29dm20sLq81nZx7cVb45Tg"]);
+    for text in ["hun\x1b[31mter22", "\x1b[1mh\x1b[0munter22", "hunter\x0822", "hunter2\x1b]0;title\x072"] {
+        assert_eq!(redactor.show(&format!("it is {text}")), "it is <redacted>", "{text:?}");
+    }
+    assert_eq!(redactor.show_line("7c\x1b[0mVb45Tg and so on"), "<redacted> and so on");
+    assert_eq!(redactor.show("plain\ttext\n"), "plain\ttext\n");
+}
+
+#[test]
 fn added_late_takes_effect() {
     let redactor = redactor(&["first-secret"]);
     let clone = redactor.clone();

@@ -274,7 +274,7 @@ fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
 }
 
 fn show(environment: &Environment, stage: &Stage, line: &str) {
-    let line = environment.redactor.line(line);
+    let line = environment.redactor.show_line(line);
     tracing::debug!(target: "cpi", "{line}");
     stage.log_line(line);
 }

@@ -182,7 +182,7 @@ fn header(name: &Path) -> String {
 /// A line as it may be shown: without secrets and without what could repaint the terminal.
 fn shown(environment: &Environment, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    text::clean(&environment.redactor.line(text.trim_end_matches(['\n', '\r']))).into_owned()
+    environment.redactor.show_line(text.trim_end_matches(['\n', '\r']))
 }
 
 /// The files in the archive, by name.

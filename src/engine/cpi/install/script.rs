@@ -71,15 +71,14 @@ impl Run<'_> {
         })?;
         let mut tail = LogTail::open(log_path);
         let mut show = |line: &str| {
-            let line = self.workshop.redactor.line(line);
+            let line = self.workshop.redactor.show_line(line);
             tracing::debug!(target: "packaging", "{line}");
             self.stage.log_line(line);
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
         tail.rest(&mut show);
         // Scripts may show their environment, and their output stays in the cache.
-        base::files::durable::rewrite(log_path, &|text| self.workshop.redactor.apply(text).into_owned())
-            .map_err(failed)?;
+        base::files::durable::rewrite(log_path, &|text| self.workshop.redactor.show(text)).map_err(failed)?;
         let status = status?;
         if status.success() {
             return Ok(());
